@@ -1,0 +1,49 @@
+package store
+
+import (
+	"sync"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Fuse blows once, when a store can no longer promise durability: a failed
+// fsync, a write-ahead log that cannot be written (I20). A driver asks it before
+// it acknowledges; the node ends the process when it blows. A nil Fuse never blows.
+type Fuse struct {
+	mu    sync.Mutex
+	err   error
+	blown chan struct{}
+}
+
+// NewFuse is a whole fuse.
+func NewFuse() *Fuse { return &Fuse{blown: make(chan struct{})} }
+
+// Blow blows the fuse with its reason; the first reason stays.
+func (f *Fuse) Blow(reason error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return
+	}
+	f.err = mayfly.Wrap(mayfly.Unavailable, reason,
+		"the disk failed a write that must be durable: nothing more is acknowledged; check the disk and its free space, then start again")
+	close(f.blown)
+}
+
+// Blown is closed when the fuse has blown.
+func (f *Fuse) Blown() <-chan struct{} {
+	if f == nil {
+		return nil
+	}
+	return f.blown
+}
+
+// Err is why the fuse has blown; nil while it is whole.
+func (f *Fuse) Err() error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}

@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Rows holds everything beside items and bodies, in declared tables of
+// (partition, sort) → value. Plain tables are written through a Batch; swapped
+// tables only through Swap (trap 19).
+type Rows interface {
+	// Get reads rows of one table. One entry per key, in order; a row that is
+	// not there is nil. It sees every acknowledged write. A row whose ReclaimAt
+	// has passed may or may not still be there.
+	Get(ctx context.Context, t Table, keys ...Key) ([][]byte, error)
+
+	// Range reads rows of one partition in byte order of their sort key, from
+	// From (included) to To (excluded; empty is the end), at most Limit of them;
+	// Reverse reads from the end.
+	Range(ctx context.Context, t Table, r Range) ([]Row, error)
+
+	// Swap replaces old by new if the row still is old; nil stands for absence on
+	// either side. It answers whether it did and, if not, what the row is. The
+	// outcome is durable on return. On an error of kind Unknown it may or may not
+	// have happened: read the row; a value that only this caller can have written
+	// tells. reclaimAt is when the driver may take the space back; 0 is never.
+	// Errors: Invalid (a plain table), Unavailable, Unknown.
+	Swap(ctx context.Context, t Table, key Key, old, new []byte, reclaimAt mayfly.Instant) (swapped bool, current []byte, err error)
+}
+
+// Key names a row. Both parts are bytes, held in strings so that keys compare.
+type Key struct {
+	Partition string
+	Sort      string
+}
+
+// Row is a row as Range reads it.
+type Row struct {
+	Sort  string
+	Value []byte
+}
+
+// Range is a slice of a partition.
+type Range struct {
+	Partition string
+	From, To  string
+	Limit     int
+	Reverse   bool
+}
+
+// MaxPartition and MaxSort bound the parts of a key, in bytes.
+const (
+	MaxPartition = 512
+	MaxSort      = 1024
+)
+
+// Mode is how a table is written. The two never mix in one table.
+type Mode uint8
+
+// The write modes.
+const (
+	Plain   Mode = iota + 1 // views that hold ids and are judged again at read
+	Swapped                 // anything where order matters; compare-and-set only
+)
+
+// Erasure is how a user's rows are found when the account is erased (ST14).
+type Erasure uint8
+
+// The erasure rules.
+const (
+	PartitionIsUser Erasure = iota + 1 // the partition begins with the user's 16 bytes
+	PartitionIsItem                    // the partition begins with an item's 16 bytes: goes with the item
+	NoUser                             // holds nothing about any user
+	Passing                            // names items only, and is gone within days by its own schedule
+)
+
+// Table is a declared table. Its number is part of the stored format: numbers
+// are never reused.
+type Table uint8
+
+// The tables.
+const (
+	// Owners is the index of a user's items: the ring, and later the archive list.
+	Owners Table = 1
+	// Idempotency remembers what a user's idempotency key was used for.
+	Idempotency Table = 2
+	// Uploads says which item an upload was published as.
+	Uploads Table = 3
+	// Restored are the only exceptions to the arithmetic of L2.
+	Restored Table = 4
+	// Reminders are durable notes to do a step for an item at an instant.
+	Reminders Table = 5
+	// Leases say which node walks a shard.
+	Leases Table = 6
+	// Watermarks say how far each walk has come in each shard.
+	Watermarks Table = 7
+	// Marks are the clocks' persisted marks.
+	Marks Table = 8
+)
+
+// Declaration is what a table is declared to be.
+type Declaration struct {
+	Name    string
+	Purpose string
+	Mode    Mode
+	Erasure Erasure
+}
+
+// Tables lists every declared table.
+func Tables() []Table {
+	return []Table{Owners, Idempotency, Uploads, Restored, Reminders, Leases, Watermarks, Marks}
+}
+
+// Declared is the declaration of t; the zero Declaration for a table that does
+// not exist.
+func (t Table) Declared() Declaration {
+	switch t {
+	case Owners:
+		return Declaration{"owners", "user → ids of own items, by birth", Plain, PartitionIsUser}
+	case Idempotency:
+		return Declaration{"idempotency", "user, key → id and hash of the request; 24 h", Swapped, PartitionIsUser}
+	case Uploads:
+		return Declaration{"uploads", "upload → the item that owns its objects", Plain, PartitionIsItem}
+	case Restored:
+		return Declaration{"restored", "shard → restored ids with serves_until", Plain, Passing}
+	case Reminders:
+		return Declaration{"reminders", "due minute, shard → steps to do for items", Plain, Passing}
+	case Leases:
+		return Declaration{"leases", "shard → holder, until", Swapped, NoUser}
+	case Watermarks:
+		return Declaration{"watermarks", "walk → shard → durable watermark and run", Swapped, NoUser}
+	case Marks:
+		return Declaration{"marks", "node → persisted mark of its clock", Swapped, NoUser}
+	default:
+		return Declaration{}
+	}
+}
+
+// String is the table's name.
+func (t Table) String() string {
+	if d := t.Declared(); d.Name != "" {
+		return d.Name
+	}
+	return fmt.Sprintf("table(%d)", uint8(t))
+}
+
+// CheckSwap says whether Swap may touch the row: what every driver asks first.
+func (t Table) CheckSwap(key Key) error { return t.check(Swapped, key) }
+
+// CheckRead says whether the key or partition may be read.
+func (t Table) CheckRead(key Key) error { return t.check(t.Declared().Mode, key) }
+
+func (t Table) check(mode Mode, key Key) error {
+	switch {
+	case t.Declared().Mode == 0:
+		return mayfly.Errorf(mayfly.Invalid, "%s is not a declared table", t)
+	case t.Declared().Mode != mode:
+		return mayfly.Errorf(mayfly.Invalid, "table %s is not written that way: plain tables by batch, swapped tables by Swap", t)
+	case key.Partition == "" || len(key.Partition) > MaxPartition || len(key.Sort) > MaxSort:
+		return mayfly.Errorf(mayfly.Invalid, "table %s: a key has 1 to %d bytes of partition and at most %d of sort", t, MaxPartition, MaxSort)
+	}
+	return nil
+}
