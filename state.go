@@ -119,6 +119,9 @@ func (c Change) Matches(item Item) bool {
 	return item.ID == c.ID && item.State == c.From && item.Generation == c.Generation
 }
 
+// onlyHolds says that c sets or releases a hold and leaves the state.
+func (c Change) onlyHolds() bool { return c.Hold != KeepHold && c.From == c.To }
+
 // Advance is the row after c. It is the one place that decides whether a
 // transition is allowed (I11); the caller has checked that c Matches. A change
 // that is refused is a Conflict and changes nothing.
@@ -126,9 +129,11 @@ func Advance(item Item, c Change) (Item, error) {
 	if err := c.allowed(item); err != nil {
 		return item, err
 	}
-	item.State = c.To
+	if !c.onlyHolds() { // a hold leaves the record of what ended the item
+		item.State, item.Run, item.Cause = c.To, c.Run, c.Cause
+	}
 	item.Generation++
-	item.Nonce, item.Run, item.Cause, item.Changed = c.Nonce, c.Run, c.Cause, c.At
+	item.Nonce, item.Changed = c.Nonce, c.At
 	switch c.Hold {
 	case SetHold:
 		item.Held = true
@@ -151,7 +156,7 @@ func (c Change) allowed(item Item) error {
 	refuse := func(why string) error {
 		return Errorf(Conflict, "%s: %s → %s: %s", item.ID, item.State, c.To, why)
 	}
-	holdOnly := c.Hold != KeepHold && c.From == c.To && item.State != Deleted
+	holdOnly := c.onlyHolds() && item.State != Deleted
 	restore := c.To == Active && c.From != Active
 	switch {
 	case !c.Matches(item):

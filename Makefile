@@ -1,0 +1,46 @@
+# `make` prints the targets: each line below that carries a ## comment.
+.DEFAULT_GOAL := help
+.PHONY: help demo build test quick lint fmt mutants bench bench-quick soak clean
+
+# Stamp the commit into the binary where git can tell it; build all the same where it cannot.
+VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
+
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: ## build, show the whole life of a few stories, give a verdict
+	@scripts/need
+	@echo 'make demo: builds bin/mayfly (the first time: downloads Go modules and compiles them, a few minutes),'
+	@echo '           then shows stories with lifetimes of seconds, in under a minute. It leaves nothing behind but bin/.'
+	@$(MAKE) --no-print-directory build
+	@bin/mayfly demo --once
+
+build: ## build bin/mayfly (static, no C)
+	CGO_ENABLED=0 go build $(VCS) -trimpath -o bin/mayfly ./cmd/mayfly
+
+test: ## everything that must hold, with a closing table; installs what it needs
+	@scripts/test
+
+quick: ## the quick loop: go test ./...
+	go test ./...
+
+lint: ## formatting, vet, staticcheck
+	@scripts/lint
+
+fmt: ## rewrite the Go files in our formatting
+	@"$$(scripts/tools)/gofumpt" -w .
+
+mutants: ## break the code on purpose, line by line; a suite must notice each (mutants/faults.txt)
+	go run ./mutants
+
+bench: build ## all benchmarks at full size
+	bin/mayfly bench all
+
+bench-quick: build ## all benchmarks, small sizes, at most 40 s each
+	bin/mayfly bench all --quick
+
+soak: ## the long forms of the tests: hours
+	MAYFLY_LONG=1 go test -count=1 -timeout 6h ./...
+
+clean: ## remove what was built here
+	rm -rf bin

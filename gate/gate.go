@@ -1,0 +1,172 @@
+// Package gate is in charge of the one door that every read goes through. What
+// a viewer gets is decided by Judge, a pure function of values and now; for an
+// id past its deadline the answer is arithmetic and needs no lookup (L2).
+//
+// It caches rows only under the lease of Signals, and answers the same without
+// any cache (I19). It never writes, and never asks whether a sweep has run.
+package gate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Relations says how owner stands to viewer. It is asked only for items whose
+// audience is not decided without it.
+type Relations func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error)
+
+// Options are the gate's settings.
+type Options struct {
+	// Relations answers who follows, who is a close friend, who is blocked. Nil:
+	// nobody is anything, so that only the audience everyone is served.
+	Relations Relations
+	// CacheRows is how many rows with their bodies are cached; default 65,536, negative for none.
+	CacheRows int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Relations == nil {
+		o.Relations = func(context.Context, mayfly.UserID, mayfly.UserID) (mayfly.Relation, error) { return 0, nil }
+	}
+	if o.CacheRows == 0 {
+		o.CacheRows = 1 << 16
+	}
+	return o
+}
+
+// Gate opens items for viewers. Safe for concurrent use.
+type Gate struct {
+	ledger    store.Ledger
+	relations Relations
+	rows      *rowCache
+	restored  *restoredSet
+	signals   store.Subscription
+}
+
+// Opened is an item that a viewer may see.
+type Opened struct {
+	Item    mayfly.Item
+	Body    mayfly.Body
+	Verdict Verdict // Serve or Archived
+}
+
+// New is a gate in front of set. Close it to end its subscription.
+func New(ctx context.Context, set store.Set, o Options) (*Gate, error) {
+	o = o.withDefaults()
+	g := &Gate{ledger: set.Ledger, relations: o.Relations, rows: newRowCache(o.CacheRows), restored: newRestoredSet(set.Rows)}
+	sub, err := set.Signals.Subscribe(ctx, g.handle)
+	if err != nil {
+		return nil, fmt.Errorf("gate: subscribe to signals: %w", err)
+	}
+	g.signals = sub
+	return g, nil
+}
+
+// Close ends the gate's subscription.
+func (g *Gate) Close() error { return g.signals.Close() }
+
+func (g *Gate) handle(s store.Signal) {
+	switch s.Topic {
+	case store.RowChanged:
+		g.rows.forget(s.ID)
+	case store.RestoredSet:
+		g.restored.forget()
+	}
+}
+
+// Open is the item for viewer at now, or an error that tells no more than ST2
+// allows: Gone once the id's deadline has passed, NotFound before it, with the
+// same text whatever the reason.
+func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) (Opened, error) {
+	if g.goneByArithmetic(id, viewer, now) {
+		restored, err := g.isRestored(ctx, id)
+		if err != nil {
+			return Opened{}, err
+		}
+		if !restored {
+			return Opened{}, mayfly.Gone
+		}
+	}
+	entry, found, err := g.read(ctx, id)
+	if err != nil {
+		return Opened{}, fmt.Errorf("open %s: %w", id, err)
+	}
+	if !found {
+		return Opened{}, refusal(refused(id, now))
+	}
+	relation, err := g.relation(ctx, entry.item, viewer)
+	if err != nil {
+		return Opened{}, fmt.Errorf("open %s: relations: %w", id, err)
+	}
+	verdict := Judge(entry.item, viewer, relation, now)
+	if verdict != Serve && verdict != Archived {
+		return Opened{}, refusal(verdict)
+	}
+	assertServable(entry.item, viewer, verdict, now)
+	return Opened{Item: entry.item, Body: entry.body, Verdict: verdict}, nil
+}
+
+// goneByArithmetic says that, but for the restored set, the id alone decides:
+// its deadline has passed and the viewer can be neither author nor moderator.
+func (g *Gate) goneByArithmetic(id mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) bool {
+	return id.ExpiredAt(now) && !viewer.Moderator() && !viewer.MayHaveWritten(id)
+}
+
+// refusal is the error for a verdict that shows nothing: the bare kind, so that
+// denial and absence are the same bytes.
+func refusal(v Verdict) error {
+	if v == Gone {
+		return mayfly.Gone
+	}
+	return mayfly.NotFound
+}
+
+func (g *Gate) relation(ctx context.Context, item mayfly.Item, viewer mayfly.Viewer) (mayfly.Relation, error) {
+	if viewer.User().IsZero() || viewer.Moderator() || viewer.Wrote(item) {
+		return 0, nil
+	}
+	return g.relations(ctx, item.Owner, viewer.User())
+}
+
+// assertServable states I4 where it would be broken.
+func assertServable(item mayfly.Item, viewer mayfly.Viewer, verdict Verdict, now mayfly.Instant) {
+	if item.EndedAt(now) && !viewer.Moderator() && !viewer.Wrote(item) || item.EndedAt(now) == (verdict == Serve) {
+		panic(fmt.Sprintf("gate: %s would be served as %s past its end (I4)", item.ID, verdict))
+	}
+}
+
+// read is the row and body of id, from the cache while its lease is held.
+func (g *Gate) read(ctx context.Context, id mayfly.ID) (*entry, bool, error) {
+	epoch, held := g.signals.Lease()
+	if held {
+		if e, ok := g.rows.get(id, epoch); ok {
+			return e, true, nil
+		}
+	}
+	ticket := g.rows.ticket(id)
+	row, err := g.ledger.Get(ctx, id)
+	if err != nil {
+		return nil, false, err
+	}
+	if !row[0].Found {
+		return nil, false, nil
+	}
+	e := &entry{item: row[0].Item, epoch: epoch}
+	if e.item.State != mayfly.Deleted {
+		body, err := g.ledger.Body(ctx, id)
+		if err != nil {
+			return nil, false, err
+		}
+		if !body[0].Found {
+			return nil, false, mayfly.Errorf(mayfly.Corrupt, "the row of %s has no body", id)
+		}
+		e.body = body[0].Body
+	}
+	if held {
+		g.rows.fill(id, e, ticket)
+	}
+	return e, true, nil
+}

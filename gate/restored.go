@@ -1,0 +1,123 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// restoredPage is how many restored ids are read at once.
+const restoredPage = 1_000
+
+// restoredSet is the set of restored ids, the only exceptions to L2's
+// arithmetic: small, read whole, and held in memory under the lease of Signals.
+// Without a lease it is looked up.
+type restoredSet struct {
+	rows store.Rows
+	held atomic.Pointer[restoredIDs]
+
+	loading sync.Mutex // one load at a time
+	mu      sync.Mutex // held changes together with changed
+	changed uint64     // counts signals
+}
+
+type restoredIDs struct {
+	ids   map[mayfly.ID]struct{}
+	epoch uint64
+}
+
+func newRestoredSet(rows store.Rows) *restoredSet { return &restoredSet{rows: rows} }
+
+// RestoredKey is where the restored set says that id is in it.
+func RestoredKey(id mayfly.ID) store.Key {
+	return store.Key{Partition: string([]byte{byte(id.Shard())}), Sort: string(id[:])}
+}
+
+func (r *restoredSet) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed++
+	r.held.Store(nil)
+}
+
+func (r *restoredSet) signals() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
+// keep holds set unless a signal came since before: then the set may miss what
+// the signal told, and the next read loads again.
+func (r *restoredSet) keep(set *restoredIDs, before uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.changed == before {
+		r.held.Store(set)
+	}
+}
+
+func (g *Gate) isRestored(ctx context.Context, id mayfly.ID) (bool, error) {
+	epoch, held := g.signals.Lease()
+	if !held {
+		return g.restored.lookUp(ctx, id)
+	}
+	set := g.restored.held.Load()
+	if set == nil || set.epoch != epoch {
+		var err error
+		if set, err = g.restored.load(ctx, epoch); err != nil {
+			return false, err
+		}
+	}
+	_, restored := set.ids[id]
+	return restored, nil
+}
+
+func (r *restoredSet) lookUp(ctx context.Context, id mayfly.ID) (bool, error) {
+	found, err := r.rows.Get(ctx, store.Restored, RestoredKey(id))
+	if err != nil {
+		return false, fmt.Errorf("look %s up among the restored: %w", id, err)
+	}
+	return found[0] != nil, nil
+}
+
+// load reads the whole set. It is kept only if no signal came while it was read.
+func (r *restoredSet) load(ctx context.Context, epoch uint64) (*restoredIDs, error) {
+	r.loading.Lock()
+	defer r.loading.Unlock()
+	if set := r.held.Load(); set != nil && set.epoch == epoch {
+		return set, nil
+	}
+	before := r.signals()
+	set := &restoredIDs{ids: make(map[mayfly.ID]struct{}), epoch: epoch}
+	for shard := range mayfly.Shards {
+		if err := r.loadShard(ctx, set.ids, string([]byte{byte(shard)})); err != nil {
+			return nil, fmt.Errorf("load the restored set: %w", err)
+		}
+	}
+	r.keep(set, before)
+	return set, nil
+}
+
+func (r *restoredSet) loadShard(ctx context.Context, ids map[mayfly.ID]struct{}, partition string) error {
+	from := ""
+	for {
+		page, err := r.rows.Range(ctx, store.Restored, store.Range{Partition: partition, From: from, Limit: restoredPage})
+		if err != nil {
+			return err
+		}
+		for _, row := range page {
+			if len(row.Sort) != len(mayfly.ID{}) {
+				return mayfly.Errorf(mayfly.Corrupt, "restored set: a key of %d bytes", len(row.Sort))
+			}
+			ids[mayfly.ID([]byte(row.Sort))] = struct{}{}
+		}
+		if len(page) < restoredPage {
+			return nil
+		}
+		from = page[len(page)-1].Sort + "\x00"
+	}
+}

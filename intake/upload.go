@@ -1,0 +1,114 @@
+package intake
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Upload collects the media of one birth in hot storage, under a time-ordered
+// id of its own (L11), before the item exists. What is never published is an
+// orphan and is collected later. Not safe for concurrent use.
+type Upload struct {
+	ID     mayfly.ID
+	in     *Intake
+	owner  mayfly.UserID
+	stored []mayfly.Medium
+	failed bool
+}
+
+// Begin starts an upload by owner.
+func (in *Intake) Begin(owner mayfly.UserID, now mayfly.Instant) (*Upload, error) {
+	if err := in.o.MayMint(); err != nil {
+		return nil, fmt.Errorf("begin upload: %w", err)
+	}
+	var random [8]byte
+	if _, err := io.ReadFull(in.o.Random, random[:]); err != nil {
+		return nil, fmt.Errorf("begin upload: random bits: %w", err)
+	}
+	trace := owner.Trace()
+	if owner.IsZero() {
+		trace = mayfly.Trace(binary.BigEndian.Uint16(random[:2])) & mayfly.TraceMax
+	}
+	id, err := mayfly.NewID(now, in.o.UploadLife, trace, binary.BigEndian.Uint64(random[:]))
+	if err != nil {
+		return nil, fmt.Errorf("begin upload: %w", err)
+	}
+	return &Upload{ID: id, in: in, owner: owner}, nil
+}
+
+// Add streams one medium to hot storage; it is durable on return. After an
+// error the upload cannot be published. Errors: what r returned, TooLarge,
+// Invalid, Full, Unavailable.
+func (u *Upload) Add(ctx context.Context, r io.Reader) (mayfly.Medium, error) {
+	n := len(u.stored)
+	if n >= u.in.o.MaxMedia {
+		return mayfly.Medium{}, mayfly.Errorf(mayfly.Invalid, "over %d media", u.in.o.MaxMedia).WithHint("publish the others on their own")
+	}
+	content := &sniffed{r: r, left: u.in.o.MaxMedium}
+	object, err := u.in.set.Hot.Put(ctx, mayfly.UploadKey(u.ID, n), content)
+	if err != nil {
+		u.failed = true
+		return mayfly.Medium{}, fmt.Errorf("upload %s: medium %d: %w", u.ID, n, err)
+	}
+	if object.Size == 0 {
+		u.failed = true
+		return mayfly.Medium{}, mayfly.Errorf(mayfly.Invalid, "upload %s: medium %d is empty", u.ID, n).WithHint("send the bytes of the medium")
+	}
+	medium := mayfly.Medium{Type: content.Type(), Size: object.Size, SHA256: object.SHA256}
+	u.stored = append(u.stored, medium)
+	return medium, nil
+}
+
+func (u *Upload) media() []mayfly.Medium {
+	if u == nil {
+		return nil
+	}
+	return u.stored
+}
+
+// dropUnless deletes the upload's objects unless it is the one that its birth
+// names: a retry has uploaded the same bytes again, and nothing will own them.
+func (u *Upload) dropUnless(ctx context.Context, named mayfly.ID) error {
+	if u == nil || u.ID == named {
+		return nil
+	}
+	keys := make([]mayfly.BlobKey, len(u.stored))
+	for n := range keys {
+		keys[n] = mayfly.UploadKey(u.ID, n)
+	}
+	if err := u.in.set.Hot.Delete(ctx, keys...); err != nil && !errors.Is(err, mayfly.NotFound) {
+		return err
+	}
+	return nil
+}
+
+// sniffed passes a medium on, keeps its first bytes to tell its type by, and
+// stops it at its size limit.
+type sniffed struct {
+	r    io.Reader
+	left int64
+	head bytes.Buffer
+}
+
+const sniffLength = 512
+
+func (s *sniffed) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if room := sniffLength - s.head.Len(); room > 0 {
+		s.head.Write(p[:min(n, room)])
+	}
+	if s.left -= int64(n); s.left < 0 {
+		return 0, mayfly.Errorf(mayfly.TooLarge, "the medium is too large").WithHint("send a smaller one")
+	}
+	return n, err
+}
+
+// Type is the type of the content by its first bytes.
+func (s *sniffed) Type() string { return http.DetectContentType(s.head.Bytes()) }

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+const (
+	passed = "passed"
+	failed = "failed"
+	notRun = "not run"
+)
+
+// suite is one row of the closing table.
+type suite struct {
+	Name    string
+	Result  string
+	Reason  string // why it was not run
+	Seconds float64
+
+	Passed, Failed, Skipped int
+
+	Failures []string // tests by name
+	Skips    []string
+}
+
+func (r results) add(s suite) error {
+	f, err := os.OpenFile(r.suites(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return errors.Join(json.NewEncoder(f).Encode(s), f.Close())
+}
+
+func (r results) all() ([]suite, error) {
+	f, err := os.Open(r.suites())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []suite
+	for in := json.NewDecoder(f); ; {
+		var s suite
+		if err := in.Decode(&s); err == io.EOF {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.suites(), err)
+		}
+		all = append(all, s)
+	}
+}

@@ -1,0 +1,140 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// A row is a head of fixed places and a tail of what only some rows have:
+// docs/format-pebble.md. What a transition changes stands first.
+const (
+	rowFormat = 1
+	rowHead   = 42
+
+	atState      = 1
+	atFlags      = 2
+	atCause      = 3
+	atGeneration = 4
+	atNonce      = 8
+	atChanged    = 16
+	atSort       = 22 // sort, fate, audience, media
+	atOwner      = 26
+
+	hasHold  = 1 << 0
+	hasRun   = 1 << 1
+	hasServe = 1 << 2
+	hasKeys  = 1 << 3 // the keys are not the born ones
+	hasMedia = 1 << 4 // there is an upload id
+
+	knownFlags = hasHold | hasRun | hasServe | hasKeys | hasMedia
+)
+
+// bornKeys are the keys that the media count alone tells.
+func bornKeys(media uint8) mayfly.Keys {
+	if media == 0 {
+		return mayfly.Keys{}
+	}
+	return mayfly.Keys{Hot: mayfly.Born}
+}
+
+func rowFlags(item *mayfly.Item) (flags byte, size int) {
+	size = rowHead
+	if item.Held {
+		flags |= hasHold
+	}
+	if item.Run != 0 {
+		flags |= hasRun
+		size += 8
+	}
+	if item.ServesUntil != 0 {
+		flags |= hasServe
+		size += 6
+	}
+	if item.Keys != bornKeys(item.Media) {
+		flags |= hasKeys
+		size += 8
+	}
+	if item.Media > 0 {
+		flags |= hasMedia
+		size += 16
+	}
+	return flags, size
+}
+
+// putRow writes the row of item into b, which has the size that rowFlags said.
+func putRow(b []byte, item *mayfly.Item, flags byte) {
+	b[0], b[atState], b[atFlags], b[atCause] = rowFormat, byte(item.State), flags, byte(item.Cause)
+	binary.BigEndian.PutUint32(b[atGeneration:], uint32(item.Generation))
+	binary.BigEndian.PutUint64(b[atNonce:], uint64(item.Nonce))
+	putInstant(b[atChanged:], item.Changed)
+	b[atSort], b[atSort+1], b[atSort+2], b[atSort+3] = byte(item.Sort), byte(item.Fate), byte(item.Audience), item.Media
+	copy(b[atOwner:], item.Owner[:])
+	b = b[rowHead:]
+	if flags&hasRun != 0 {
+		binary.BigEndian.PutUint64(b, uint64(item.Run))
+		b = b[8:]
+	}
+	if flags&hasServe != 0 {
+		putInstant(b, item.ServesUntil)
+		b = b[6:]
+	}
+	if flags&hasKeys != 0 {
+		binary.BigEndian.PutUint32(b, uint32(item.Keys.Hot))
+		binary.BigEndian.PutUint32(b[4:], uint32(item.Keys.Cold))
+		b = b[8:]
+	}
+	if flags&hasMedia != 0 {
+		copy(b, item.Upload[:])
+	}
+}
+
+// readRow reads the row of id into item. Bytes that putRow cannot have written
+// are Corrupt.
+func readRow(item *mayfly.Item, id mayfly.ID, b []byte) error {
+	if len(b) < rowHead || b[0] != rowFormat || b[atFlags]&^knownFlags != 0 {
+		return mayfly.Errorf(mayfly.Corrupt, "row of %s: %d bytes that cannot be read", id, len(b))
+	}
+	flags := b[atFlags]
+	*item = mayfly.Item{
+		ID:         id,
+		Owner:      mayfly.UserID(b[atOwner:rowHead]),
+		Sort:       mayfly.Sort(b[atSort]),
+		Fate:       mayfly.Fate(b[atSort+1]),
+		Audience:   mayfly.Audience(b[atSort+2]),
+		Media:      b[atSort+3],
+		State:      mayfly.State(b[atState]),
+		Generation: mayfly.Generation(binary.BigEndian.Uint32(b[atGeneration:])),
+		Nonce:      mayfly.Nonce(binary.BigEndian.Uint64(b[atNonce:])),
+		Cause:      mayfly.Cause(b[atCause]),
+		Changed:    instantAt(b[atChanged:]),
+		Held:       flags&hasHold != 0,
+	}
+	item.Keys = bornKeys(item.Media)
+	rest := b[rowHead:]
+	take := func(flag byte, n int) []byte {
+		if flags&flag == 0 || len(rest) < n {
+			return nil
+		}
+		part := rest[:n]
+		rest = rest[n:]
+		return part
+	}
+	if part := take(hasRun, 8); part != nil {
+		item.Run = mayfly.Run(binary.BigEndian.Uint64(part))
+	}
+	if part := take(hasServe, 6); part != nil {
+		item.ServesUntil = instantAt(part)
+	}
+	if part := take(hasKeys, 8); part != nil {
+		item.Keys = mayfly.Keys{Hot: mayfly.Generation(binary.BigEndian.Uint32(part)), Cold: mayfly.Generation(binary.BigEndian.Uint32(part[4:]))}
+	}
+	if part := take(hasMedia, 16); part != nil {
+		item.Upload = mayfly.ID(part)
+	}
+	// The size follows from what was read: a row has one spelling.
+	if again, size := rowFlags(item); again != flags || size != len(b) {
+		return mayfly.Errorf(mayfly.Corrupt, "row of %s: %d bytes that cannot be read", id, len(b))
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package walk
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// act hands a page to the Act in batches. A batch that fails is tried again in
+// halves, down to the one item that fails alone: that one is parked and the walk
+// goes on. When parking fails too it is the store that is away, and the pass ends.
+func (w *Walker) act(ctx context.Context, page []mayfly.Item, l look) error {
+	repeat := l.repeat
+	for len(page) > 0 {
+		n := min(w.batchSize, len(page))
+		failures, took, err := w.try(ctx, Batch{Items: page[:n], Now: l.now, Run: w.run, Repeat: repeat})
+		switch {
+		case err == nil:
+			w.batchSize = min(w.o.Batch, w.batchSize+w.batchSize/8+1)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case n > 1:
+			w.batchSize, repeat = n/2, true
+			continue
+		default:
+			failures = []Failure{{Item: page[0], Err: err}}
+		}
+		if err := w.park(ctx, failures, l.now); err != nil {
+			return err
+		}
+		page, repeat = page[n:], l.repeat
+		w.unsaved += n
+		w.spent.items += n
+		if l.first {
+			w.report.did(n, len(failures))
+		}
+		if err := w.rest(ctx, took, page, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Walker) try(ctx context.Context, b Batch) (failures []Failure, took time.Duration, err error) {
+	release, err := w.o.Slots.take(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	took = loop.Measure(func() { failures, err = w.walk.Act(ctx, b) })
+	return failures, took, err
+}
+
+// park leaves a durable reminder for every item that failed (L10), before the
+// watermark passes it.
+func (w *Walker) park(ctx context.Context, failures []Failure, now mayfly.Instant) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	var b store.Batch
+	for _, f := range failures {
+		w.walk.Park(&b, f, now.Add(w.o.RemindAfter))
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	if err := w.set.Writer.Commit(ctx, &b); err != nil {
+		return fmt.Errorf("park %d items (first: %s): %w", len(failures), failures[0].Err, err)
+	}
+	return nil
+}
+
+// rest is the pause after a batch: reads should not feel a walk (L4).
+func (w *Walker) rest(ctx context.Context, took time.Duration, left []mayfly.Item, l look) error {
+	w.spent.time += took
+	if w.o.Unpaced {
+		return ctx.Err()
+	}
+	oldest := w.cursor
+	if len(left) > 0 {
+		oldest = left[0].ID.Deadline()
+	}
+	p := pause(took, l.onTime.Sub(oldest), w.o.Budget, w.o.Load/mayfly.Shards)
+	w.spent.time += p
+	return loop.Rest(ctx, p)
+}
+
+// pause is how long to rest after a batch that took took, when the oldest item
+// is late by late. On time a walk uses no more than the share idle of a core;
+// the later it is, the less it rests; with its budget used up it does not rest.
+func pause(took, late, budget time.Duration, idle float64) time.Duration {
+	used := min(1, max(0, float64(late)/float64(budget)))
+	share := idle + (1-idle)*used
+	return min(time.Second, time.Duration(float64(took)*(1/share-1)))
+}
+
+// Slots bounds how many acts run at once in a process, over all walks and
+// shards, so that a backlog leaves cores to the reads. A nil Slots has no bound.
+type Slots struct{ free chan struct{} }
+
+// NewSlots is n slots.
+func NewSlots(n int) *Slots { return &Slots{free: make(chan struct{}, max(1, n))} }
+
+func (s *Slots) take(ctx context.Context) (release func(), err error) {
+	if s == nil {
+		return func() {}, nil
+	}
+	select {
+	case s.free <- struct{}{}:
+		return func() { <-s.free }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,284 @@
+// Package walk is in charge of walking time (L4): one walker, at different
+// offsets, behind a durable watermark per shard. It reads what is due in pages,
+// hands it to an Act in batches, and moves the watermark only when the act and
+// its events are durable: a crash between any two steps repeats work and loses
+// none.
+//
+// Its leases spare double work and nothing rests on them. It never hands out an
+// item before it is due, and one item that fails never holds up the others: it
+// is parked as a reminder.
+package walk
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Walk is one time-driven step.
+type Walk struct {
+	Name   string
+	Offset time.Duration // how long after its deadline an item is due
+	Act    Act
+	Park   Park
+}
+
+// Park adds to a batch what brings an item back that failed: a reminder for due.
+type Park func(b *store.Batch, f Failure, due mayfly.Instant)
+
+// Act does the step for a batch of one pigeonhole, events included; what it
+// returns nil for is durable. Items that failed for reasons of their own are
+// answered as failures and parked. An error means that the whole batch has to be
+// tried again.
+type Act func(ctx context.Context, b Batch) ([]Failure, error)
+
+// Batch is what an Act works on.
+type Batch struct {
+	Items []mayfly.Item // in order of deadline
+	Now   mayfly.Instant
+	Run   mayfly.Run
+	// Repeat says that items may have been acted on before without their events
+	// having been appended: by an earlier tenure, or by a try that failed.
+	Repeat bool
+}
+
+// Failure is an item that an Act could not do its step for.
+type Failure struct {
+	Item mayfly.Item
+	Err  error
+}
+
+// Options are the settings of the walks.
+type Options struct {
+	Holder      string        // names this process in this life, for leases
+	Settle      time.Duration // how far the watermark trails; default 15 s
+	Page        int           // rows read at once; default 500
+	Batch       int           // items acted on at once; default 500
+	Budget      time.Duration // lateness up to which a walk may go slowly; default 20 s
+	Load        float64       // share of one core that a walk on time may use over all shards; default 0.2
+	Lease       time.Duration // default 5 s
+	Timeout     time.Duration // of one act; default 10 s
+	RemindAfter time.Duration // how far ahead an item is parked; default 2 min
+	IdleSave    time.Duration // how often a watermark that passed nothing is written; default 10 s
+	Unpaced     bool          // as fast as it goes: for benchmarks and tests
+	Slots       *Slots        // how many acts run at once; default no limit
+}
+
+func (o Options) withDefaults() (Options, error) {
+	duration := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	number := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	duration(&o.Settle, 15*time.Second)
+	number(&o.Page, 500)
+	number(&o.Batch, 500)
+	duration(&o.Budget, 20*time.Second)
+	if o.Load == 0 {
+		o.Load = 0.2
+	}
+	duration(&o.Lease, 5*time.Second)
+	duration(&o.Timeout, 10*time.Second)
+	duration(&o.RemindAfter, 2*time.Minute)
+	duration(&o.IdleSave, 10*time.Second)
+	if o.Holder == "" || o.Settle < 0 || o.Page < 1 || o.Batch < 1 || o.Budget <= 0 || o.Load <= 0 || o.Lease <= 0 || o.Timeout <= 0 {
+		return o, mayfly.Errorf(mayfly.Invalid, "walk: a setting is out of range, or the holder has no name: %+v", o)
+	}
+	return o, nil
+}
+
+// A pass is cut short when it has done this much, so that its now stays fresh,
+// its lease alive, and a crash repeats little.
+const (
+	passItems   = 10_000
+	passMinutes = 1_000
+	passTime    = time.Second
+)
+
+// Walker is one walk in one shard. One goroutine calls Pass; Progress may be
+// asked from others.
+type Walker struct {
+	set   store.Set
+	walk  Walk
+	shard *Shard
+	o     Options
+
+	tenure    uint64
+	run       mayfly.Run
+	mark      watermark      // as it is stored
+	done      mayfly.Instant // everything due up to here is done for good, though perhaps not yet saved
+	cursor    mayfly.Instant // everything due up to here was looked at in this tenure
+	again     mayfly.Instant // up to here a look may be repeating one that failed
+	unsaved   int            // items passed since the watermark was saved
+	batchSize int
+	spent     spent // by the pass under way
+
+	report report
+}
+
+// New is a walker of w in shard.
+func New(set store.Set, w Walk, shard *Shard, o Options) (*Walker, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if w.Name == "" || w.Act == nil || w.Park == nil || w.Offset < 0 {
+		return nil, mayfly.Errorf(mayfly.Invalid, "walk %q is not whole", w.Name)
+	}
+	return &Walker{set: set, walk: w, shard: shard, o: o, batchSize: o.Batch}, nil
+}
+
+// spent is how much a pass has done.
+type spent struct {
+	items, minutes int
+	time           time.Duration
+}
+
+func (s spent) enough() bool {
+	return s.items >= passItems || s.minutes >= passMinutes || s.time >= passTime
+}
+
+// Pass walks up to now, or as far as one pass goes; more says that there is more
+// to do at once. It does nothing while another process holds the shard. An error
+// leaves the watermark behind whatever is not done; the next pass takes it up
+// from there.
+func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err error) {
+	held, err := w.hold(ctx, now)
+	if err != nil || !held {
+		return false, err
+	}
+	target := now.Add(-w.walk.Offset)
+	settled := target.Add(-w.o.Settle)
+	w.spent = spent{}
+	w.report.begin(now, target, w.cursor)
+	defer func() { w.report.end(w.cursor, w.done) }()
+
+	if w.cursor < settled { // a backlog: nothing can still be born into it, so one look is enough
+		l := look{from: w.cursor, to: settled, now: now, onTime: target, repeat: true, first: true, final: w.done == w.cursor}
+		if err := w.look(ctx, l); err != nil {
+			return false, w.failed("catch up", err)
+		}
+	}
+	if w.cursor < target && !w.spent.enough() {
+		if err := w.look(ctx, look{from: w.cursor, to: target, now: now, onTime: target, repeat: true, first: true}); err != nil {
+			return false, w.failed("look", err)
+		}
+	}
+	if w.done < settled && !w.spent.enough() { // the second look, behind which nothing can slip
+		l := look{from: w.done, to: settled, now: now, onTime: settled, repeat: w.done < w.again, final: true}
+		if err := w.look(ctx, l); err != nil {
+			w.again = settled
+			return false, w.failed("look again", err)
+		}
+	}
+	return w.spent.enough(), w.save(ctx)
+}
+
+func (w *Walker) failed(what string, err error) error {
+	return fmt.Errorf("walk %s: shard %d: %s: %w", w.walk.Name, w.shard.number, what, err)
+}
+
+// hold takes or keeps the shard, and begins a tenure when it is new: from the
+// stored watermark, with a run of its own.
+func (w *Walker) hold(ctx context.Context, now mayfly.Instant) (bool, error) {
+	tenure, held, err := w.shard.hold(ctx, now)
+	w.report.hold(held)
+	if err != nil {
+		return false, w.failed("hold", err)
+	}
+	if !held {
+		w.tenure = 0
+		return false, nil
+	}
+	if tenure == w.tenure {
+		return true, nil
+	}
+	mark, err := loadWatermark(ctx, w.set.Rows, w.walk.Name, w.shard.number, w.shard.origin)
+	if err != nil {
+		return false, w.failed("load the watermark", err)
+	}
+	w.tenure, w.mark, w.run = tenure, mark, newRun()
+	w.done, w.cursor, w.again, w.unsaved = mark.at, mark.at, 0, 0
+	return true, nil
+}
+
+// look is one look at a span of deadlines: (from, to].
+type look struct {
+	from, to mayfly.Instant
+	now      mayfly.Instant
+	onTime   mayfly.Instant // what a walk that is on time would be at
+	repeat   bool           // see Batch.Repeat
+	first    bool           // in this tenure
+	final    bool           // what it passes is done for good
+}
+
+func (w *Walker) look(ctx context.Context, l look) error {
+	for minute := (l.from + 1).Minute(); minute <= l.to.Minute(); minute++ {
+		to := min(l.to, (minute+1).Start()-1)
+		s := store.Stretch{Minute: minute, Shard: w.shard.number, To: to}
+		s.After = store.Position{Deadline: l.from, ID: lastID()}
+		for {
+			page, err := w.page(ctx, s)
+			if err != nil {
+				return err
+			}
+			if err := w.act(ctx, page, l); err != nil {
+				return err
+			}
+			if len(page) < w.o.Page {
+				break
+			}
+			s.After = store.PositionOf(page[len(page)-1])
+			w.pass(s.After.Deadline-1, l) // the page may end between two items of one millisecond
+			if w.spent.enough() && s.After.Deadline-1 > l.from {
+				return nil
+			}
+		}
+		w.pass(to, l)
+		w.spent.minutes++
+		if w.spent.enough() {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (w *Walker) page(ctx context.Context, s store.Stretch) (page []mayfly.Item, err error) {
+	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	w.spent.time += loop.Measure(func() { page, err = w.set.Ledger.Walk(ctx, s, w.o.Page) })
+	if err != nil {
+		return nil, fmt.Errorf("read minute %d: %w", s.Minute, err)
+	}
+	for _, item := range page {
+		if item.ID.Deadline() > s.To { // L3, trap 5: nothing is handed out early
+			panic(fmt.Sprintf("walk: %s was handed out before its deadline", item.ID))
+		}
+	}
+	return page, nil
+}
+
+// pass moves the cursors to at, behind which the look has done its work.
+func (w *Walker) pass(at mayfly.Instant, l look) {
+	w.cursor = max(w.cursor, at)
+	if l.final {
+		w.done = max(w.done, at)
+	}
+}
+
+func lastID() mayfly.ID {
+	var id mayfly.ID
+	for i := range id {
+		id[i] = 0xff
+	}
+	return id
+}
