@@ -18,6 +18,15 @@ type Fuse struct {
 // NewFuse is a whole fuse.
 func NewFuse() *Fuse { return &Fuse{blown: make(chan struct{})} }
 
+// FuseError is the reason for which a fuse has blown.
+type FuseError struct{ Err error }
+
+// Error says that and why the store no longer acknowledges.
+func (e *FuseError) Error() string { return "the store has stopped acknowledging: " + e.Err.Error() }
+
+// Unwrap is what failed first.
+func (e *FuseError) Unwrap() error { return e.Err }
+
 // Blow blows the fuse with its reason; the first reason stays.
 func (f *Fuse) Blow(reason error) {
 	f.mu.Lock()
@@ -25,8 +34,8 @@ func (f *Fuse) Blow(reason error) {
 	if f.err != nil {
 		return
 	}
-	f.err = mayfly.Wrap(mayfly.Unavailable, reason,
-		"the disk failed a write that must be durable: nothing more is acknowledged; check the disk and its free space, then start again")
+	f.err = mayfly.Wrap(mayfly.Unavailable, &FuseError{Err: reason},
+		"check the disk and its free space, then start again: what was acknowledged is kept")
 	close(f.blown)
 }
 

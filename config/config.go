@@ -1,0 +1,154 @@
+// Package config is in charge of the settings: one struct whose comments are
+// the manual, its defaults, and the check that refuses what cannot work before
+// anything is opened.
+//
+// Every window of the product is a field here. The package opens nothing and
+// knows no driver.
+package config
+
+import (
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Bytes counts bytes.
+type Bytes int64
+
+// The units.
+const (
+	KiB Bytes = 1 << 10
+	MiB Bytes = 1 << 20
+	GiB Bytes = 1 << 30
+)
+
+// Config is everything that can be set.
+type Config struct {
+	// Node names this process among others on the same store, and the mark of
+	// its clock. It must stay the same over restarts.
+	Node string
+	// Data is the data folder. One process at a time uses it.
+	Data string
+
+	Stories Stories
+	Births  Births
+	Walk    Walk
+	Clock   Clock
+	Log     Log
+	Disk    Disk
+	Memory  Memory
+	Media   Media
+}
+
+// Stories are the rules of stories.
+type Stories struct {
+	// Lifetimes are those that an author may choose; the first is the default.
+	Lifetimes []mayfly.Lifetime
+}
+
+// Births are the windows of intake.
+type Births struct {
+	// Timeout is how long after its id was minted a birth may still commit; one
+	// that has not is abandoned and answered 503. It must be shorter than
+	// Walk.Settle, or a slow birth could slip behind a watermark (L4).
+	Timeout time.Duration
+	// KeepKeys is how long an idempotency key is remembered. A retry that comes
+	// later is a new birth.
+	KeepKeys time.Duration
+	// RemindAfter is how far ahead a reminder is written. At least two minutes in
+	// production; short in tests.
+	RemindAfter time.Duration
+}
+
+// Walk are the windows of the walks, the sweep among them (L4).
+type Walk struct {
+	// Cadence is how often each walk looks for what is due.
+	Cadence time.Duration
+	// Settle is how far the durable watermark trails behind now, so that a slow
+	// birth cannot slip behind it. Longer than Births.Timeout.
+	Settle time.Duration
+	// Page is how many rows are read at once.
+	Page int
+	// Batch is how many items are changed at once; it halves on time-outs and recovers.
+	Batch int
+	// Lateness is the budget: a walk goes as slowly as lets a minute's items be
+	// done within it, and faster only with a backlog.
+	Lateness time.Duration
+	// Lease is how long a walker holds its shard without renewing. After a crash
+	// another takes over when it has run out.
+	Lease time.Duration
+	// Timeout is how long one batch may take before it counts as timed out.
+	Timeout time.Duration
+}
+
+// Clock are the windows of the node's clock (L7).
+type Clock struct {
+	// Limit is the largest step of the system's clock that is followed without a
+	// question. One further forward is unconfirmed until the system reports a
+	// synchronised clock or an operator confirms: nothing is published or erased
+	// meanwhile.
+	Limit time.Duration
+	// Outage is the longest absence over a reboot that needs no confirmation.
+	Outage time.Duration
+	// SavePeriod is how often the clock's mark is saved. After a reboot with a
+	// clock that is behind, time goes on two of these above the mark.
+	SavePeriod time.Duration
+}
+
+// Log are the windows of the event log (L8).
+type Log struct {
+	// Retention is how long events are kept: 30 days at least in production,
+	// because a consumer that has been away for longer misses some.
+	Retention time.Duration
+	// TrimEvery is how often what is older is forgotten.
+	TrimEvery time.Duration
+}
+
+// Disk bounds what goes to disk.
+type Disk struct {
+	// Floor is the free space below which births are refused (507) while expiry,
+	// deletes and reads go on. A write-ahead log that cannot be written is the end
+	// of the process (I20), so the floor must leave room for everything that
+	// still has to be written when births have stopped: memtables to flush,
+	// compactions (each writes its result before its input goes), and the sweep of
+	// what is alive, about 100 bytes an item. 1 GiB carries 5 million live
+	// items; above that set 200 bytes an item.
+	Floor Bytes
+	// ReclaimEvery is how often space of rows past their time is taken back.
+	ReclaimEvery time.Duration
+	// ReclaimMediaEvery is the same for small media that were deleted. It rewrites
+	// what lies between them, so it is seldom; with many deletes the store does it by itself.
+	ReclaimMediaEvery time.Duration
+}
+
+// Memory bounds what the process takes. Limit is the sum that the parts below
+// are chosen for; it does not grow with items.
+type Memory struct {
+	// Limit is what the Go runtime is told to stay below (GOMEMLIMIT). The
+	// resident set is about this plus 30 MiB of code and kernel buffers.
+	Limit Bytes
+	// Cache is for blocks of the ledger.
+	Cache Bytes
+	// Memtable is the size of one of the ledger's write buffers; up to three are in memory.
+	Memtable Bytes
+	// Rows is how many rows with their bodies the gate caches, about 600 bytes each.
+	Rows int
+	// Buckets is how many rate-limit counters are kept, about 100 bytes each.
+	Buckets int
+	// MediaCache and MediaMemtable are the same for the index and the small media
+	// of each of the two tiers.
+	MediaCache, MediaMemtable Bytes
+}
+
+// Media are the rules of media.
+type Media struct {
+	// Inline is the size up to which a medium is kept in the media database
+	// rather than in a file of its own (docs/decisions/0002-small-media.md).
+	Inline Bytes
+	// Max is the largest medium that is taken.
+	Max Bytes
+	// MaxCount is how many media an item may have.
+	MaxCount int
+	// UploadLife is how long an upload may wait to be published.
+	UploadLife mayfly.Lifetime
+}

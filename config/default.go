@@ -1,0 +1,51 @@
+package config
+
+import (
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Default is what mayfly runs with when nothing is set. Only Data is missing.
+func Default() Config {
+	const day = 24 * time.Hour
+	return Config{
+		Node:    "node",
+		Stories: Stories{Lifetimes: lifetimes(24*time.Hour, 6*time.Hour, 12*time.Hour, 48*time.Hour)},
+		Births:  Births{Timeout: 10 * time.Second, KeepKeys: day, RemindAfter: 2 * time.Minute},
+		Walk: Walk{
+			Cadence:  time.Second,
+			Settle:   15 * time.Second,
+			Page:     500,
+			Batch:    500,
+			Lateness: 20 * time.Second,
+			Lease:    5 * time.Second,
+			Timeout:  10 * time.Second,
+		},
+		Clock: Clock{Limit: 5 * time.Minute, Outage: 30 * day, SavePeriod: time.Second},
+		Log:   Log{Retention: 30 * day, TrimEvery: time.Hour},
+		Disk:  Disk{Floor: GiB, ReclaimEvery: time.Minute, ReclaimMediaEvery: time.Hour},
+		Memory: Memory{
+			Limit:         448 * MiB,
+			Cache:         64 * MiB,
+			Memtable:      32 * MiB,
+			Rows:          1 << 16,
+			Buckets:       1 << 18,
+			MediaCache:    8 * MiB,
+			MediaMemtable: 8 * MiB,
+		},
+		Media: Media{Inline: 64 * KiB, Max: 64 * MiB, MaxCount: 10, UploadLife: lifetimes(day)[0]},
+	}
+}
+
+func lifetimes(durations ...time.Duration) []mayfly.Lifetime {
+	all := make([]mayfly.Lifetime, len(durations))
+	for i, d := range durations {
+		l, err := mayfly.LifetimeOf(d)
+		if err != nil {
+			panic(err) // a constant above that is out of range
+		}
+		all[i] = l
+	}
+	return all
+}

@@ -1,0 +1,121 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Validate says all that cannot work, each with what to do. The errors are of
+// kind Invalid.
+func (c Config) Validate() error {
+	return errors.Join(errors.Join(c.ranges()...), errors.Join(c.relations()...))
+}
+
+func invalid(hint, format string, args ...any) error {
+	return mayfly.Errorf(mayfly.Invalid, "config: "+format, args...).WithHint(hint)
+}
+
+// ranges are the bounds of each field by itself.
+func (c Config) ranges() []error {
+	var errs []error
+	if c.Node == "" || len(c.Node) > 64 {
+		errs = append(errs, invalid("name the node in 1 to 64 bytes, and keep the name over restarts", "node is %q", c.Node))
+	}
+	if c.Data == "" {
+		errs = append(errs, invalid("say which folder the data is in, such as ./data", "data is empty"))
+	}
+	if len(c.Stories.Lifetimes) == 0 {
+		errs = append(errs, invalid("allow at least one, such as 24h; the first is the default", "stories.lifetimes is empty"))
+	}
+	for _, l := range append(c.Stories.Lifetimes[:len(c.Stories.Lifetimes):len(c.Stories.Lifetimes)], c.Media.UploadLife) {
+		if !l.Valid() || l == mayfly.Never {
+			errs = append(errs, invalid("write a lifetime such as 24h", "%s is no lifetime of a story or an upload", l))
+		}
+	}
+	for _, d := range []struct {
+		name     string
+		value    time.Duration
+		from, to time.Duration
+	}{
+		{"births.timeout", c.Births.Timeout, 10 * time.Millisecond, time.Hour},
+		{"births.keep_keys", c.Births.KeepKeys, time.Second, 30 * 24 * time.Hour},
+		{"births.remind_after", c.Births.RemindAfter, time.Millisecond, time.Hour},
+		{"walk.cadence", c.Walk.Cadence, time.Millisecond, time.Minute},
+		{"walk.settle", c.Walk.Settle, 10 * time.Millisecond, time.Hour},
+		{"walk.lateness", c.Walk.Lateness, time.Millisecond, time.Minute},
+		{"walk.lease", c.Walk.Lease, 100 * time.Millisecond, time.Minute},
+		{"walk.timeout", c.Walk.Timeout, 100 * time.Millisecond, 10 * time.Minute},
+		{"clock.limit", c.Clock.Limit, time.Second, 24 * time.Hour},
+		{"clock.outage", c.Clock.Outage, time.Minute, 10 * 365 * 24 * time.Hour},
+		{"clock.save_period", c.Clock.SavePeriod, 100 * time.Millisecond, time.Minute},
+		{"log.retention", c.Log.Retention, time.Minute, 10 * 365 * 24 * time.Hour},
+		{"log.trim_every", c.Log.TrimEvery, time.Second, 24 * time.Hour},
+		{"disk.reclaim_every", c.Disk.ReclaimEvery, time.Second, 24 * time.Hour},
+		{"disk.reclaim_media_every", c.Disk.ReclaimMediaEvery, time.Second, 24 * time.Hour},
+	} {
+		if d.value < d.from || d.value > d.to {
+			errs = append(errs, invalid(fmt.Sprintf("set it from %s to %s", d.from, d.to), "%s is %s", d.name, d.value))
+		}
+	}
+	for _, n := range []struct {
+		name     string
+		value    int64
+		from, to int64
+	}{
+		{"walk.page", int64(c.Walk.Page), 1, 100_000},
+		{"walk.batch", int64(c.Walk.Batch), 1, 10_000},
+		{"disk.floor", int64(c.Disk.Floor), 0, math.MaxInt64},
+		{"memory.limit", int64(c.Memory.Limit), int64(64 * MiB), math.MaxInt64},
+		{"memory.cache", int64(c.Memory.Cache), int64(MiB), math.MaxInt64},
+		{"memory.memtable", int64(c.Memory.Memtable), int64(64 * KiB), int64(GiB)},
+		{"memory.rows", int64(c.Memory.Rows), -1, 1 << 30},
+		{"memory.buckets", int64(c.Memory.Buckets), 1, 1 << 30},
+		{"memory.media_cache", int64(c.Memory.MediaCache), int64(MiB), math.MaxInt64},
+		{"memory.media_memtable", int64(c.Memory.MediaMemtable), int64(256 * KiB), int64(256 * MiB)},
+		{"media.inline", int64(c.Media.Inline), 1, int64(64 * MiB)},
+		{"media.max", int64(c.Media.Max), 1, int64(5 * GiB)},
+		{"media.max_count", int64(c.Media.MaxCount), 1, 255},
+	} {
+		if n.value < n.from || n.value > n.to {
+			errs = append(errs, invalid(fmt.Sprintf("set it from %d to %d", n.from, n.to), "%s is %d", n.name, n.value))
+		}
+	}
+	return errs
+}
+
+// relations are the bounds between fields.
+func (c Config) relations() []error {
+	var errs []error
+	if c.Births.Timeout >= c.Walk.Settle {
+		errs = append(errs, invalid("make walk.settle longer: a birth must not commit behind a watermark (L4)",
+			"births.timeout %s is not shorter than walk.settle %s", c.Births.Timeout, c.Walk.Settle))
+	}
+	if c.Clock.Outage < c.Clock.Limit {
+		errs = append(errs, invalid("make clock.outage longer", "clock.outage %s is shorter than clock.limit %s", c.Clock.Outage, c.Clock.Limit))
+	}
+	if parts := c.Memory.Parts(); parts > c.Memory.Limit/4*3 {
+		errs = append(errs, invalid("raise memory.limit or lower the caches: a quarter is for everything else",
+			"the parts of memory take %d MiB of a limit of %d MiB", parts/MiB, c.Memory.Limit/MiB))
+	}
+	if c.Media.Inline > c.Memory.MediaMemtable/4 {
+		errs = append(errs, invalid("lower media.inline or raise memory.media_memtable",
+			"media.inline %d is over a quarter of memory.media_memtable %d", c.Media.Inline, c.Memory.MediaMemtable))
+	}
+	return errs
+}
+
+const (
+	rowBytes    = 600 // of a cached row with its body, about
+	bucketBytes = 100 // of a rate-limit counter, about
+)
+
+// Parts is what the caches and buffers take when they are full.
+func (m Memory) Parts() Bytes {
+	const ledgerTables, mediaTables, tiers = 3, 4, 2 // the drivers' write buffers
+	databases := m.Cache + ledgerTables*m.Memtable + tiers*(m.MediaCache+mediaTables*m.MediaMemtable)
+	return databases + Bytes(max(0, m.Rows))*rowBytes + Bytes(m.Buckets)*bucketBytes
+}

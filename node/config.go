@@ -1,0 +1,46 @@
+package node
+
+import (
+	"time"
+
+	"github.com/mayflyhq/mayfly/clock"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/gate"
+	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/walk"
+)
+
+// FromConfig are the options that a configuration asks for.
+func FromConfig(c config.Config) Options {
+	return Options{
+		Name:         c.Node,
+		Cadence:      c.Walk.Cadence,
+		LogKept:      c.Log.Retention,
+		TrimEvery:    c.Log.TrimEvery,
+		ReclaimEvery: c.Disk.ReclaimEvery,
+		Clock:        clock.Options{Limit: c.Clock.Limit, Outage: c.Clock.Outage, SavePeriod: c.Clock.SavePeriod},
+		Gate:         gate.Options{CacheRows: c.Memory.Rows},
+		Intake: intake.Options{
+			Timeout: c.Births.Timeout, KeepKeys: c.Births.KeepKeys, RemindAfter: c.Births.RemindAfter,
+			UploadLife: c.Media.UploadLife, MaxMedium: int64(c.Media.Max), MaxMedia: c.Media.MaxCount,
+		},
+		Walk: walk.Options{
+			Settle: c.Walk.Settle, Page: c.Walk.Page, Batch: c.Walk.Batch, Budget: c.Walk.Lateness,
+			Lease: c.Walk.Lease, Timeout: c.Walk.Timeout, RemindAfter: c.Births.RemindAfter,
+		},
+	}
+}
+
+func (o *Options) periods() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&o.Cadence, time.Second)
+	def(&o.LogKept, 30*24*time.Hour)
+	def(&o.TrimEvery, time.Hour)
+	def(&o.ReclaimEvery, time.Minute)
+	def(&o.Walk.Lease, 5*time.Second)
+	def(&o.Clock.SavePeriod, time.Second)
+}
