@@ -22,7 +22,9 @@ type logger struct {
 func (l *logger) Infof(string, ...any) {}
 
 // Errorf implements pebble.Logger.
-func (l *logger) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf("pebble: "+format, args...)) }
+func (l *logger) Errorf(format string, args ...any) {
+	l.log.Error(fmt.Sprintf("pebble: "+format, args...))
+}
 
 // Fatalf implements pebble.Logger. Pebble counts on the process ending here: a
 // commit that failed would be answered with nil, a flush that failed would

@@ -134,5 +134,3 @@ func appendInstant(b []byte, at mayfly.Instant) []byte {
 func instantAt(b []byte) mayfly.Instant {
 	return mayfly.Instant(binary.BigEndian.Uint16(b))<<32 | mayfly.Instant(binary.BigEndian.Uint32(b[2:]))
 }
-
-func fits(at mayfly.Instant) bool { return at >= 0 && at <= maxInstant }

@@ -10,7 +10,7 @@ import (
 // docs/format-pebble.md. What a transition changes stands first.
 const (
 	rowFormat = 1
-	rowHead   = 42
+	rowHead   = 44
 
 	atState      = 1
 	atFlags      = 2
@@ -18,8 +18,8 @@ const (
 	atGeneration = 4
 	atNonce      = 8
 	atChanged    = 16
-	atSort       = 22 // sort, fate, audience, media
-	atOwner      = 26
+	atSort       = 24 // sort, fate, audience, media
+	atOwner      = 28
 
 	hasHold  = 1 << 0
 	hasRun   = 1 << 1
@@ -49,7 +49,7 @@ func rowFlags(item *mayfly.Item) (flags byte, size int) {
 	}
 	if item.ServesUntil != 0 {
 		flags |= hasServe
-		size += 6
+		size += 8
 	}
 	if item.Keys != bornKeys(item.Media) {
 		flags |= hasKeys
@@ -67,7 +67,7 @@ func putRow(b []byte, item *mayfly.Item, flags byte) {
 	b[0], b[atState], b[atFlags], b[atCause] = rowFormat, byte(item.State), flags, byte(item.Cause)
 	binary.BigEndian.PutUint32(b[atGeneration:], uint32(item.Generation))
 	binary.BigEndian.PutUint64(b[atNonce:], uint64(item.Nonce))
-	putInstant(b[atChanged:], item.Changed)
+	binary.BigEndian.PutUint64(b[atChanged:], uint64(item.Changed))
 	b[atSort], b[atSort+1], b[atSort+2], b[atSort+3] = byte(item.Sort), byte(item.Fate), byte(item.Audience), item.Media
 	copy(b[atOwner:], item.Owner[:])
 	b = b[rowHead:]
@@ -76,8 +76,8 @@ func putRow(b []byte, item *mayfly.Item, flags byte) {
 		b = b[8:]
 	}
 	if flags&hasServe != 0 {
-		putInstant(b, item.ServesUntil)
-		b = b[6:]
+		binary.BigEndian.PutUint64(b, uint64(item.ServesUntil))
+		b = b[8:]
 	}
 	if flags&hasKeys != 0 {
 		binary.BigEndian.PutUint32(b, uint32(item.Keys.Hot))
@@ -107,7 +107,7 @@ func readRow(item *mayfly.Item, id mayfly.ID, b []byte) error {
 		Generation: mayfly.Generation(binary.BigEndian.Uint32(b[atGeneration:])),
 		Nonce:      mayfly.Nonce(binary.BigEndian.Uint64(b[atNonce:])),
 		Cause:      mayfly.Cause(b[atCause]),
-		Changed:    instantAt(b[atChanged:]),
+		Changed:    mayfly.Instant(binary.BigEndian.Uint64(b[atChanged:])),
 		Held:       flags&hasHold != 0,
 	}
 	item.Keys = bornKeys(item.Media)
@@ -123,8 +123,8 @@ func readRow(item *mayfly.Item, id mayfly.ID, b []byte) error {
 	if part := take(hasRun, 8); part != nil {
 		item.Run = mayfly.Run(binary.BigEndian.Uint64(part))
 	}
-	if part := take(hasServe, 6); part != nil {
-		item.ServesUntil = instantAt(part)
+	if part := take(hasServe, 8); part != nil {
+		item.ServesUntil = mayfly.Instant(binary.BigEndian.Uint64(part))
 	}
 	if part := take(hasKeys, 8); part != nil {
 		item.Keys = mayfly.Keys{Hot: mayfly.Generation(binary.BigEndian.Uint32(part)), Cold: mayfly.Generation(binary.BigEndian.Uint32(part[4:]))}

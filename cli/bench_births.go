@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/intake"
+)
+
+// birthsTrial lets writers publish as fast as they are answered, each sort of
+// birth in a data folder of its own.
+type birthsTrial struct {
+	writers int
+	warm    time.Duration
+	lasts   time.Duration
+}
+
+func birthsTrialOf(f benchForm) birthsTrial {
+	if f == quickForm {
+		return birthsTrial{writers: 64, warm: time.Second, lasts: 7 * time.Second}
+	}
+	return birthsTrial{writers: 64, warm: 3 * time.Second, lasts: 30 * time.Second}
+}
+
+// birthSort is one sort of birth.
+type birthSort struct {
+	name         string
+	media, keyed bool
+}
+
+func (t birthsTrial) run(ctx context.Context, b *bench, folder string) error {
+	var io benchIO
+	for _, sort := range []birthSort{{name: "metadata"}, {name: "media", media: true}, {name: "keyed", keyed: true}} {
+		result, err := t.measure(ctx, b, filepath.Join(folder, sort.name), sort)
+		if err != nil {
+			return fmt.Errorf("%s: %w", sort.name, err)
+		}
+		b.report.add("births."+sort.name+"_per_s", float64(result.latency.TotalCount())/t.lasts.Seconds())
+		b.report.add("births."+sort.name+"_p50_ms", float64(result.latency.ValueAtQuantile(50))/1e6)
+		b.report.add("births."+sort.name+"_p99_ms", float64(result.latency.ValueAtQuantile(99))/1e6)
+		io = io.plus(result.io)
+	}
+	b.addIO("births", io)
+	return nil
+}
+
+type birthResult struct {
+	latency *hdrhistogram.Histogram // of births acknowledged in the measured time
+	io      benchIO
+}
+
+func (t birthsTrial) measure(ctx context.Context, b *bench, folder string, sort birthSort) (result birthResult, err error) {
+	e, err := openBenchEngine(folder)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, e.close(ctx)) }()
+	if err := e.start(ctx, mayfly.InstantOf(time.Now()), nil); err != nil {
+		return result, err
+	}
+	latencies := make([]*hdrhistogram.Histogram, t.writers)
+	err = b.stages.timed(ctx, sort.name+", "+grouped(int64(t.writers))+" writers", t.warm+t.lasts, func(ctx context.Context) error {
+		start := time.Now().Add(t.warm)
+		g, ctx := errgroup.WithContext(ctx)
+		for n := range t.writers {
+			latencies[n] = newLatencies()
+			w := newBirthWriter(e, sort, b.seed, n)
+			g.Go(func() error { return w.run(ctx, latencies[n], start, start.Add(t.lasts)) })
+		}
+		return g.Wait()
+	})
+	result.latency = newLatencies()
+	for _, l := range latencies {
+		if l != nil {
+			result.latency.Merge(l)
+		}
+	}
+	result.io = e.io()
+	return result, err
+}
+
+func newLatencies() *hdrhistogram.Histogram {
+	return hdrhistogram.New(100, int64(time.Minute), 3)
+}
+
+// birthWriter publishes one story after the other.
+type birthWriter struct {
+	e      *benchEngine
+	sort   birthSort
+	random *rand.Rand
+	owners []benchOwner
+	medium []byte
+	number int
+	count  int
+}
+
+func newBirthWriter(e *benchEngine, sort birthSort, seed uint64, number int) *birthWriter {
+	w := &birthWriter{e: e, sort: sort, random: rand.New(rand.NewPCG(seed, uint64(number))), number: number, medium: make([]byte, benchMedium)}
+	for range 100 {
+		w.owners = append(w.owners, newBenchOwner(w.random))
+	}
+	for i := 0; i < len(w.medium); i += 8 { // opaque: nothing in it compresses
+		binary.BigEndian.PutUint64(w.medium[i:], w.random.Uint64())
+	}
+	return w
+}
+
+// run publishes until until, and notes the births that were both asked for and
+// acknowledged since from.
+func (w *birthWriter) run(ctx context.Context, latency *hdrhistogram.Histogram, from, until time.Time) error {
+	for {
+		begun := time.Now()
+		if !begun.Before(until) {
+			return nil
+		}
+		if err := w.publish(ctx); err != nil {
+			return err
+		}
+		if ended := time.Now(); !begun.Before(from) && ended.Before(until) {
+			if err := latency.RecordValue(ended.Sub(begun).Nanoseconds()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (w *birthWriter) publish(ctx context.Context) error {
+	w.count++
+	in, owner := w.e.node.Intake(), w.owners[w.random.IntN(len(w.owners))].user
+	d := intake.Draft{
+		Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		Lifetime: w.e.config.Stories.Lifetimes[0], Text: loadCaption,
+	}
+	if w.sort.keyed {
+		d.Key = fmt.Sprintf("%d-%d", w.number, w.count)
+	}
+	if w.sort.media {
+		upload, err := in.Begin(owner, w.e.now())
+		if err != nil {
+			return err
+		}
+		binary.BigEndian.PutUint64(w.medium, w.random.Uint64()) // no two are the same
+		if _, err := upload.Add(ctx, bytes.NewReader(w.medium)); err != nil {
+			return err
+		}
+		d.Upload = upload
+	}
+	_, err := in.Publish(ctx, d, w.e.now())
+	return err
+}

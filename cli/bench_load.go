@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// benchLoad writes stories in bulk: every row that intake writes for a story
+// with one medium (owner index, upload, row, body, event), thousands to a commit.
+// The media objects themselves are not stored.
+type benchLoad struct {
+	set    store.Set
+	random *rand.Rand
+	owners []benchOwner
+	stage  *benchStage
+}
+
+type benchOwner struct {
+	user  mayfly.UserID
+	trace mayfly.Trace
+}
+
+const (
+	loadBatch    = 4_000
+	loadWriters  = 2
+	loadCaption  = "a caption of the length that captions have" // 42 bytes
+	storiesEach  = 10                                           // of an owner, on average
+	benchMedium  = 8 << 10
+	benchMinOwns = 1_000
+)
+
+func newBenchLoad(set store.Set, seed uint64, stories int, stage *benchStage) *benchLoad {
+	l := &benchLoad{set: set, random: rand.New(rand.NewPCG(seed, 0)), stage: stage}
+	l.owners = make([]benchOwner, max(benchMinOwns, stories/storiesEach))
+	for i := range l.owners {
+		l.owners[i] = newBenchOwner(l.random)
+	}
+	return l
+}
+
+func newBenchOwner(r *rand.Rand) benchOwner {
+	var u mayfly.UserID
+	binary.BigEndian.PutUint64(u[:], r.Uint64())
+	binary.BigEndian.PutUint64(u[8:], r.Uint64())
+	return benchOwner{user: u, trace: u.Trace()}
+}
+
+// spread is where the next of n births lies that are spread evenly over a span.
+func spread(from mayfly.Instant, span time.Duration, i, n int) mayfly.Instant {
+	return from + mayfly.Instant(float64(span.Milliseconds())*float64(i)/float64(n))
+}
+
+// benchBirth says when the i-th story of a load is born, and for how long.
+type benchBirth func(i int) (mayfly.Instant, mayfly.Lifetime)
+
+// run loads n stories in the order in which they were born, and keeps what keep says of
+// them (it may be nil).
+func (l *benchLoad) run(ctx context.Context, n int, born benchBirth, keep func(i int, item mayfly.Item)) error {
+	full := make(chan *store.Batch)
+	g, ctx := errgroup.WithContext(ctx)
+	for range loadWriters {
+		g.Go(func() error {
+			for b := range full {
+				if err := l.set.Writer.Commit(ctx, b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		defer close(full)
+		for done := 0; done < n; done += loadBatch {
+			size := min(loadBatch, n-done)
+			b, err := l.batch(done, size, born, keep)
+			if err != nil {
+				return err
+			}
+			select {
+			case full <- b:
+				l.stage.add(size)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+func (l *benchLoad) batch(first, size int, born benchBirth, keep func(int, mayfly.Item)) (*store.Batch, error) {
+	births := make([]store.Birth, size)
+	events := make([]mayfly.Event, size)
+	b := &store.Batch{}
+	for i := range births {
+		at, lifetime := born(first + i)
+		birth, err := l.birth(at, lifetime)
+		if err != nil {
+			return nil, err
+		}
+		item := birth.Item
+		births[i], events[i] = birth, mayfly.EventOf(item, mayfly.WasCreated)
+		b.Put(store.Owners, intake.OwnerKey(item), []byte{byte(item.Sort)}, 0)
+		b.Put(store.Uploads, store.Key{Partition: string(item.Upload[:])}, item.ID[:], 0)
+		if keep != nil {
+			keep(first+i, item)
+		}
+	}
+	b.Then()
+	b.Insert(births...)
+	b.Then()
+	b.Append(events...)
+	return b, nil
+}
+
+func (l *benchLoad) birth(at mayfly.Instant, lifetime mayfly.Lifetime) (store.Birth, error) {
+	owner := l.owners[l.random.IntN(len(l.owners))]
+	id, err := mayfly.NewID(at, lifetime, owner.trace, l.random.Uint64())
+	if err != nil {
+		return store.Birth{}, err
+	}
+	upload, err := mayfly.NewID(at-1, lifetime, owner.trace, l.random.Uint64())
+	if err != nil {
+		return store.Birth{}, err
+	}
+	medium := mayfly.Medium{Type: "image/jpeg", Size: benchMedium, Width: 1080, Height: 1920}
+	for i := 0; i < len(medium.SHA256); i += 8 {
+		binary.BigEndian.PutUint64(medium.SHA256[i:], l.random.Uint64())
+	}
+	item := mayfly.Item{
+		ID: id, Owner: owner.user, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		Media: 1, Upload: upload, Keys: mayfly.Keys{Hot: mayfly.Born},
+		State: mayfly.Active, Generation: mayfly.Born, Nonce: mayfly.Nonce(l.random.Uint64() | 1), Changed: at,
+	}
+	return store.Birth{Item: item, Body: mayfly.Body{Text: loadCaption, Media: []mayfly.Medium{medium}}}, nil
+}
+
+// benchLifetime is a lifetime that can be said exactly.
+func benchLifetime(d time.Duration) mayfly.Lifetime {
+	l, err := mayfly.LifetimeOf(d)
+	if err != nil {
+		panic(err) // a constant of ours
+	}
+	return l
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/gate"
+)
+
+// readersOf ask the gate what viewers ask it: mostly for stories that many look
+// at, sometimes for one that nobody has looked at for long, sometimes for one
+// that is over.
+type readersOf struct {
+	askers int
+	asker  []readerState
+	hot    []mayfly.ID // live, in the gate's cache
+	live   []mayfly.ID // more than it holds
+	gone   []mayfly.ID // past their deadline
+	own    []mayfly.ID // past their deadline, asked for by
+	author []mayfly.Viewer
+}
+
+type readerState struct {
+	random *rand.Rand
+	viewer mayfly.Viewer
+}
+
+const (
+	readAskers = 16
+	readHot    = 4_096
+
+	// Of 100 questions; the rest is for stories that are over.
+	shareHot  = 60
+	shareLive = 20
+	shareOwn  = 5
+)
+
+// load loads live stories, stories that were over a while ago, and for each pair
+// of rounds a window of stories that fall due.
+func (t readsTrial) load(ctx context.Context, b *bench, e *benchEngine, base mayfly.Instant) (*readersOf, error) {
+	due := int(float64(t.dueEach) * t.window().Seconds())
+	n := t.ended + t.pairs*due + t.live
+	stage := b.stages.begin("load stories", n)
+	defer stage.end()
+	day := benchLifetime(24 * time.Hour)
+	r := &readersOf{askers: readAskers}
+	load := newBenchLoad(e.store.Set, b.seed, n, stage)
+	err := load.run(ctx, n, func(i int) (mayfly.Instant, mayfly.Lifetime) {
+		if i < t.ended {
+			return spread(base.Add(-24*time.Hour-100*time.Second), 30*time.Second, i, t.ended), day
+		}
+		if i -= t.ended; i < t.pairs*due {
+			from := base.Add(-24*time.Hour + time.Duration(i/due)*t.between())
+			return spread(from, t.window(), i%due, due), day
+		}
+		i -= t.pairs * due
+		return spread(base.Add(-20*time.Hour), 19*time.Hour, i, t.live), day
+	}, func(i int, item mayfly.Item) {
+		switch {
+		case i < t.ended:
+			r.gone, r.own = append(r.gone, item.ID), append(r.own, item.ID)
+			r.author = append(r.author, mayfly.ViewerOf(item.Owner))
+		case i >= t.ended+t.pairs*due:
+			r.live = append(r.live, item.ID)
+		}
+	})
+	random := rand.New(rand.NewPCG(b.seed, 2))
+	for range min(readHot, len(r.live)) {
+		r.hot = append(r.hot, r.live[random.IntN(len(r.live))])
+	}
+	for n := range r.askers {
+		own := rand.New(rand.NewPCG(b.seed, uint64(100+n)))
+		r.asker = append(r.asker, readerState{random: own, viewer: mayfly.ViewerOf(newBenchOwner(own).user)})
+	}
+	return r, err
+}
+
+// ask asks one question and holds the answer against what it must be.
+func (r *readersOf) ask(ctx context.Context, e *benchEngine, asker int) error {
+	s := &r.asker[asker]
+	pick := func(ids []mayfly.ID) mayfly.ID { return ids[s.random.IntN(len(ids))] }
+	switch dice := s.random.IntN(100); {
+	case dice < shareHot:
+		return r.open(ctx, e, pick(r.hot), s.viewer, gate.Serve)
+	case dice < shareHot+shareLive:
+		return r.open(ctx, e, pick(r.live), s.viewer, gate.Serve)
+	case dice < shareHot+shareLive+shareOwn:
+		n := s.random.IntN(len(r.own))
+		return r.open(ctx, e, r.own[n], r.author[n], gate.Archived)
+	default:
+		return r.open(ctx, e, pick(r.gone), s.viewer, gate.Gone)
+	}
+}
+
+func (r *readersOf) open(ctx context.Context, e *benchEngine, id mayfly.ID, viewer mayfly.Viewer, want gate.Verdict) error {
+	opened, err := e.node.Gate().Open(ctx, id, viewer, e.now())
+	got := opened.Verdict
+	if errors.Is(err, mayfly.Gone) {
+		got, err = gate.Gone, nil
+	}
+	if err != nil || got != want {
+		return fmt.Errorf("%s: %s instead of %s: %w", id, got, want, err)
+	}
+	return nil
+}

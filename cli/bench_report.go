@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// benchFigure is one figure that a trial answers with. Names and units are
+// relied on by scripts: they are never given another meaning.
+type benchFigure struct {
+	name string
+	unit string
+	held benchBound
+	what string
+}
+
+// benchBound is what a figure is held to; the zero bound holds it to nothing.
+type benchBound struct {
+	sign  string // ≤ or ≥
+	value float64
+}
+
+func atMost(v float64) benchBound  { return benchBound{"≤", v} }
+func atLeast(v float64) benchBound { return benchBound{"≥", v} }
+
+func (b benchBound) met(v float64) bool {
+	switch b.sign {
+	case "≤":
+		return v <= b.value
+	case "≥":
+		return v >= b.value
+	default:
+		return true
+	}
+}
+
+func benchFigures() []benchFigure {
+	var nothing benchBound
+	return []benchFigure{
+		{"gate.expired_ns", "ns", atMost(100), "verdict on an expired id, by the id alone"},
+		{"gate.expired_allocs", "1", atMost(0), "allocations of it"},
+		{"gate.live_ns", "ns", atMost(1000), "verdict on a live cached item"},
+		{"gate.live_allocs", "1", nothing, "allocations of it"},
+		{"gate.uncached_ns", "ns", nothing, "live item that is not in the gate's cache"},
+		{"gate.author_ns", "ns", nothing, "expired item for its author, cached"},
+
+		{"births.metadata_per_s", "1/s", atLeast(20_000), "durable births without media, 64 writers"},
+		{"births.metadata_p50_ms", "ms", nothing, "of one of them"},
+		{"births.metadata_p99_ms", "ms", nothing, "of one of them"},
+		{"births.media_per_s", "1/s", atLeast(5_800), "with one opaque medium of 8 KiB each"},
+		{"births.media_p50_ms", "ms", nothing, "of upload and birth"},
+		{"births.media_p99_ms", "ms", nothing, "of upload and birth"},
+		{"births.keyed_per_s", "1/s", nothing, "without media, with an idempotency key each"},
+		{"births.keyed_p50_ms", "ms", nothing, "of one of them"},
+		{"births.keyed_p99_ms", "ms", nothing, "of one of them"},
+
+		{"sweep.stories_per_s", "1/s", atLeast(150_000), "one due minute, unpaced, 16 shards at once"},
+		{"sweep.stories", "1", nothing, "in it"},
+		{"sweep.bytes_per_story", "B", nothing, "written to disk, compactions included"},
+		{"sweep.allocs_per_story", "1", nothing, "allocations, background included"},
+
+		{"reads.p99_ratio", "1", atMost(1.2), "p99 swept / p99 at rest, median of the pairs of rounds"},
+		{"reads.per_s", "1/s", nothing, "asked, on a schedule fixed in advance"},
+		{"reads.idle_p50_us", "us", nothing, "at rest, from the scheduled instant"},
+		{"reads.idle_p99_us", "us", nothing, "median of the rounds"},
+		{"reads.swept_p50_us", "us", nothing, "while stories are swept"},
+		{"reads.swept_p99_us", "us", nothing, "median of the rounds"},
+		{"reads.swept_per_s", "1/s", nothing, "stories swept a second during those rounds"},
+		{"reads.lag_s", "s", nothing, "how late the sweep was at most"},
+
+		{"growth.sweep_ratio", "1", atMost(1.15), "cost of sweeping a story, many live items / few; median of the pairs"},
+		{"growth.few_items", "1", nothing, "live items: few"},
+		{"growth.many_items", "1", nothing, "live items: many"},
+		{"growth.few_ns_per_story", "ns", nothing, "sweep with few"},
+		{"growth.many_ns_per_story", "ns", nothing, "sweep with many"},
+		{"growth.restart_s", "s", atMost(2), "open, start and answer a read, with many; the slowest"},
+		{"growth.bytes_per_item", "B", nothing, "on disk, with many: row, body, indexes, event"},
+		{"growth.rss_mib", "MiB", atMost(512), "resident set at most, with many, under births, reads and sweep"},
+		{"growth.rss_few_mib", "MiB", nothing, "the same with few"},
+		{"growth.load_per_s", "1/s", nothing, "items loaded in bulk"},
+
+		{"gate.fsyncs", "1", nothing, "in the file system, load included"},
+		{"gate.bytes_written", "B", nothing, "in the file system, load included"},
+		{"births.fsyncs", "1", nothing, "in the file system"},
+		{"births.bytes_written", "B", nothing, "in the file system"},
+		{"sweep.fsyncs", "1", nothing, "in the file system, during the sweep"},
+		{"sweep.bytes_written", "B", nothing, "in the file system, during the sweep"},
+		{"reads.fsyncs", "1", nothing, "in the file system, during the swept rounds"},
+		{"reads.bytes_written", "B", nothing, "in the file system, during the swept rounds"},
+		{"growth.fsyncs", "1", nothing, "in the file system, with many, load included"},
+		{"growth.bytes_written", "B", nothing, "in the file system, with many, load included"},
+	}
+}
+
+// benchReport prints figures: as JSON at once, or as one table at the end.
+type benchReport struct {
+	out     io.Writer
+	json    bool
+	figures map[string]benchFigure
+	table   *tabwriter.Writer
+	err     error
+}
+
+func newBenchReport(out io.Writer, asJSON bool) *benchReport {
+	r := &benchReport{out: out, json: asJSON, figures: make(map[string]benchFigure), table: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+	for _, f := range benchFigures() {
+		r.figures[f.name] = f
+	}
+	return r
+}
+
+// add reports one figure. A name that is not in the table is a mistake of ours.
+func (r *benchReport) add(name string, value float64) {
+	f, known := r.figures[name]
+	if !known {
+		panic("bench: no figure is called " + name)
+	}
+	if !r.json {
+		fmt.Fprintf(r.table, "%s\t%s\t%s\t%s\t%s\n", f.name, readable(value), f.unit, f.held.told(value), f.what)
+		return
+	}
+	line, err := json.Marshal(struct {
+		Name  string  `json:"name"`
+		Value float64 `json:"value"`
+		Unit  string  `json:"unit"`
+	}{f.name, value, f.unit})
+	if err == nil {
+		_, err = fmt.Fprintf(r.out, "%s\n", line)
+	}
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// end prints the table, if there is one.
+func (r *benchReport) end() error {
+	if r.err == nil && !r.json {
+		r.err = r.table.Flush()
+	}
+	return r.err
+}
+
+func (b benchBound) told(v float64) string {
+	switch {
+	case b.sign == "":
+		return ""
+	case b.met(v):
+		return "✓ " + b.sign + " " + readable(b.value)
+	default:
+		return "✗ " + b.sign + " " + readable(b.value)
+	}
+}
+
+// readable is a number with three or more digits that matter, in groups of three.
+func readable(v float64) string {
+	switch size := math.Abs(v); {
+	case v == math.Trunc(v) || size >= 100:
+		return grouped(int64(math.Round(v)))
+	case size >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case size >= 1:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	default:
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+}
+
+func grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	var parts []string
+	for ; len(digits) > 3; digits = digits[:len(digits)-3] {
+		parts = append([]string{digits[len(digits)-3:]}, parts...)
+	}
+	return sign + strings.Join(append([]string{digits}, parts...), ",")
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/cwriter"
+	"github.com/vbauerster/mpb/v8/decor"
+)
+
+// benchStages shows how far a trial is: bars on a terminal, a line for each
+// stage elsewhere, nothing beside JSON.
+type benchStages struct {
+	out   io.Writer
+	quiet bool
+	bars  bool
+	name  string // of the trial
+}
+
+func newBenchStages(out io.Writer, quiet bool) *benchStages {
+	f, isFile := out.(*os.File)
+	return &benchStages{out: out, quiet: quiet, bars: isFile && cwriter.IsTerminal(int(f.Fd()))}
+}
+
+func (s *benchStages) trial(name string) { s.name = name }
+
+func (s *benchStages) note(format string, args ...any) {
+	if !s.quiet {
+		fmt.Fprintf(s.out, "mayfly: "+format+"\n", args...)
+	}
+}
+
+// benchStage is one stage of a trial that is under way.
+type benchStage struct {
+	progress *mpb.Progress
+	bar      *mpb.Bar
+	close    func()
+}
+
+// begin begins a stage of so many steps.
+func (s *benchStages) begin(what string, total int) *benchStage {
+	title := s.name + ": " + what
+	switch {
+	case s.quiet:
+		return &benchStage{}
+	case !s.bars:
+		start := time.Now()
+		return &benchStage{close: func() {
+			fmt.Fprintf(s.out, "%s: %s in %.1f s\n", title, grouped(int64(total)), time.Since(start).Seconds())
+		}}
+	}
+	// A slow refresh: the bar must not be felt by what is measured.
+	p := mpb.New(mpb.WithOutput(s.out), mpb.WithWidth(40), mpb.WithRefreshRate(500*time.Millisecond))
+	bar := p.AddBar(int64(total),
+		mpb.PrependDecorators(decor.Name(title, decor.WC{W: 44, C: decor.DindentRight})),
+		mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 8}), " done")))
+	return &benchStage{progress: p, bar: bar}
+}
+
+// add says that n more steps are done.
+func (s *benchStage) add(n int) {
+	if s.bar != nil {
+		s.bar.IncrBy(n)
+	}
+}
+
+// end ends the stage, whether it came to its end or not.
+func (s *benchStage) end() {
+	if s.bar != nil {
+		s.bar.Abort(false)
+		s.progress.Wait()
+	}
+	if s.close != nil {
+		s.close()
+	}
+}
+
+// timed shows a stage that lasts for d while do runs.
+func (s *benchStages) timed(ctx context.Context, what string, d time.Duration, do func(ctx context.Context) error) error {
+	const tick = 250 * time.Millisecond
+	stage := s.begin(what+" for "+d.String(), int(d/tick))
+	defer stage.end()
+	ticking, stop := context.WithCancel(ctx)
+	defer stop()
+	if s.bars && !s.quiet {
+		go func() {
+			for t := time.NewTicker(tick); ; {
+				select {
+				case <-ticking.Done():
+					t.Stop()
+					return
+				case <-t.C:
+					stage.add(1)
+				}
+			}
+		}()
+	}
+	return do(ctx)
+}

@@ -1,0 +1,31 @@
+//go:build !linux
+
+package cli
+
+import (
+	"runtime"
+	"time"
+)
+
+// alarm wakes a goroutine at an instant, as exactly as Go's timers can.
+type alarm struct{}
+
+func newAlarm() (*alarm, error) { return &alarm{}, nil }
+
+func (*alarm) until(at time.Time) error {
+	time.Sleep(time.Until(at))
+	return nil
+}
+
+func (*alarm) close() error { return nil }
+
+// inMemory cannot be told here.
+func inMemory(string) bool { return false }
+
+// residentBytes is what the Go runtime has from the system: the resident set
+// itself cannot be asked for everywhere.
+func residentBytes() (int64, error) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.Sys - m.HeapReleased), nil
+}

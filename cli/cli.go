@@ -1,0 +1,62 @@
+// Package cli is in charge of the command line: one file per verb, and one
+// table of exit codes. It wires the parts together and decides nothing that the
+// parts could decide.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Run carries out one command line and answers with its exit code.
+func Run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, errWrong) {
+		fmt.Fprintln(stderr, "mayfly:", message(err))
+	}
+	return exitCode(err)
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mayfly",
+		Short: "A backend for content with a lifetime",
+		Long: "Mayfly serves stories until the millisecond of their deadline, then keeps them for their author alone.\n" +
+			"It is one binary with an embedded store.",
+		Example:       "  mayfly demo --once      the life of a few stories, in seconds, with a verdict\n  mayfly bench sweep      how fast it expires on this machine",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath()))
+	})
+	root.AddCommand(newDemo(), newBench(), newVersion())
+	return root
+}
+
+// message is err as people read it: what happened, then on a line of its own
+// what to do next.
+func message(err error) string {
+	text := err.Error()
+	var e *mayfly.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		text = strings.TrimSuffix(text, " ("+e.Hint+")") + "\n  → " + e.Hint
+	}
+	return text
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/gate"
+	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/profile"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// house is a node on an embedded store that can be stopped and started while
+// others ask it.
+type house struct {
+	mu     sync.RWMutex
+	folder string
+	store  *profile.Store
+	node   *node.Node
+}
+
+func openHouse(ctx context.Context, folder string) (*house, error) {
+	h := &house{folder: folder}
+	return h, h.start(ctx)
+}
+
+func (h *house) start(ctx context.Context) error {
+	cfg := config.Default()
+	cfg.Data = h.folder
+	s, err := profile.Embedded(cfg)
+	if err != nil {
+		return err
+	}
+	o := node.FromConfig(cfg)
+	o.Reclaim = s.Reclaim
+	o.Gate.Relations = func(_ context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
+		if owner == ana() && viewer == ben() {
+			return mayfly.CloseFriend, nil
+		}
+		return 0, nil
+	}
+	n, err := node.Start(ctx, s.Set, o)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	h.store, h.node = s, n
+	return nil
+}
+
+func (h *house) close(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stop(ctx)
+}
+
+func (h *house) stop(ctx context.Context) error {
+	if h.node == nil {
+		return nil
+	}
+	err := errors.Join(h.node.Stop(ctx), h.store.Close())
+	h.node, h.store = nil, nil
+	return err
+}
+
+// restart stops and starts on the same folder while whoever asks waits, and says
+// how long the start took.
+func (h *house) restart(ctx context.Context) (time.Duration, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.stop(ctx); err != nil {
+		return 0, fmt.Errorf("stop: %w", err)
+	}
+	start := time.Now()
+	err := h.start(ctx)
+	return time.Since(start), err
+}
+
+func (h *house) set() store.Set {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.store.Set
+}
+
+func (h *house) now() mayfly.Instant {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.node.Clock().Read().Steady
+}
+
+// open asks the gate, by the clock's reading at that instant.
+func (h *house) open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer) (mayfly.Instant, gate.Opened, error) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	now := h.node.Clock().Read().Now
+	opened, err := h.node.Gate().Open(ctx, id, viewer, now)
+	return now, opened, err
+}

@@ -1,0 +1,25 @@
+package profile
+
+// The folders of the drivers in a data folder.
+const (
+	ledgerFolder = "ledger"
+	hotFolder    = "hot"
+	coldFolder   = "cold"
+)
+
+// steps are the formats of a data folder: the n-th step leads to format n. A
+// step that was released is never changed; what comes after it is another one.
+func steps() []step {
+	return []step{
+		{"folders for ledger, hot and cold", makeFolders},
+	}
+}
+
+func makeFolders(f *folder) error {
+	for _, name := range []string{ledgerFolder, hotFolder, coldFolder} {
+		if err := f.makeFolder(name); err != nil {
+			return err
+		}
+	}
+	return f.sync()
+}

@@ -1,0 +1,46 @@
+package diskfs
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// Prefetch implements vfs.File.
+func (f *file) Prefetch(offset, length int64) error {
+	_, _, errno := unix.Syscall(unix.SYS_READAHEAD, f.fd, uintptr(offset), uintptr(length))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Preallocate implements vfs.File. The size that readers see stays.
+func (f *file) Preallocate(offset, length int64) error {
+	return unix.Fallocate(int(f.fd), unix.FALLOC_FL_KEEP_SIZE, offset, length)
+}
+
+// SyncData implements vfs.File. An interrupted call has not failed: a failed
+// sync is the end of the process (I20), a signal must not be.
+func (f *file) SyncData() error {
+	for {
+		if err := unix.Fdatasync(int(f.fd)); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// SyncTo implements vfs.File: it pushes the beginning of the file out and waits
+// only for what was pushed before.
+func (f *file) SyncTo(length int64) (bool, error) {
+	if !f.fs.ranges {
+		err := f.SyncData()
+		return err == nil, err
+	}
+	return false, unix.SyncFileRange(int(f.fd), 0, length, unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_BEFORE)
+}
+
+// rangesIn says whether sync_file_range does what it says in dir. Some file
+// systems take it for nothing, so only those where it is known to work count.
+func rangesIn(dir string) bool {
+	var stat unix.Statfs_t
+	return unix.Statfs(dir, &stat) == nil && stat.Type == unix.EXT4_SUPER_MAGIC
+}

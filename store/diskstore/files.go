@@ -1,0 +1,165 @@
+package diskstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// A file goes by its number through three states, each durable before the next:
+// doomed (the number is in tableDoomed; the file may be there or not, whole or
+// not), owned (a record names it, in the same write that takes it off
+// tableDoomed), doomed again (its record is gone). So what a crash leaves behind
+// is found without looking at the other files.
+
+// folders is over how many folders the files are spread.
+const folders = 64
+
+// mediaWrites is how the file system counts what a Put writes.
+const mediaWrites vfs.DiskWriteCategory = "mayfly-media"
+
+func (s *Store) path(parts ...string) string {
+	return s.fs.PathJoin(append([]string{s.opts.Dir}, parts...)...)
+}
+
+func (s *Store) folderOf(n fileNumber) string {
+	return s.path("files", fmt.Sprintf("%02x", uint64(n)%folders))
+}
+
+func (s *Store) fileOf(n fileNumber) string {
+	return s.fs.PathJoin(s.folderOf(n), fmt.Sprintf("%016x", uint64(n)))
+}
+
+// makeFolders makes what is missing of the folders, durably.
+func (s *Store) makeFolders() error {
+	for n := range fileNumber(folders) {
+		if err := s.fs.MkdirAll(s.folderOf(n), 0o700); err != nil {
+			return err
+		}
+	}
+	if err := s.fs.MkdirAll(s.path("index"), 0o700); err != nil {
+		return err
+	}
+	for _, dir := range []string{s.path("files"), s.path(), s.fs.PathDir(s.path())} {
+		if err := s.syncFolder(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncFolder makes the names in dir durable.
+func (s *Store) syncFolder(dir string) error {
+	f, err := s.fs.OpenDir(dir)
+	if err != nil {
+		return failed("open a folder", err)
+	}
+	return errors.Join(s.synced(f.Sync()), f.Close())
+}
+
+// synced blows the fuse if an fsync failed: what the disk holds is not known
+// any more, and the next fsync may lie (I20).
+func (s *Store) synced(err error) error {
+	if err == nil {
+		return nil
+	}
+	s.fuse.Blow(fmt.Errorf("sync a file: %w", err))
+	return s.fuse.Err()
+}
+
+// writeFile makes a durable file of what from gives.
+func (s *Store) writeFile(n fileNumber, from func(io.Writer) error) error {
+	f, err := s.fs.Create(s.fileOf(n), mediaWrites)
+	if err != nil {
+		return failed("create a file", err)
+	}
+	frames := newFrameWriter(&roomyWriter{s: s, out: f}, n)
+	if err = from(frames); err == nil {
+		err = frames.flush()
+	}
+	if err == nil {
+		err = s.synced(f.Sync())
+	}
+	if closed := f.Close(); err == nil && closed != nil {
+		err = failed("close a file", closed)
+	}
+	if err != nil {
+		return err
+	}
+	return s.syncFolder(s.folderOf(n))
+}
+
+// graves are the files that could not be removed when they should have been.
+type graves struct {
+	mu   sync.Mutex
+	open []fileNumber
+}
+
+func (g *graves) take() []fileNumber {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	taken := g.open
+	g.open = nil
+	return taken
+}
+
+func (g *graves) leave(n fileNumber) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = append(g.open, n)
+}
+
+// bury removes doomed files, with those that an earlier call could not remove,
+// and forgets them. Whoever reads one may finish (ST13).
+func (s *Store) bury(doomed ...fileNumber) error {
+	doomed = append(doomed, s.graves.take()...)
+	if len(doomed) == 0 {
+		return nil
+	}
+	var problem error
+	touched := map[string]struct{}{}
+	forget := s.db.NewBatch()
+	for _, n := range doomed {
+		if err := s.fs.Remove(s.fileOf(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.graves.leave(n)
+			problem = errors.Join(problem, failed("remove a file", err))
+			continue
+		}
+		touched[s.folderOf(n)] = struct{}{}
+		if err := forget.Delete(doomedKey(n), nil); err != nil {
+			return errors.Join(failed("forget a file", err), forget.Close())
+		}
+	}
+	for dir := range touched {
+		if err := s.syncFolder(dir); err != nil {
+			return errors.Join(problem, err, forget.Close())
+		}
+	}
+	// Not waited for: a file that is remembered too long is removed twice.
+	return errors.Join(problem, s.commit(forget, pebble.NoSync))
+}
+
+// collect removes what a crash left behind.
+func (s *Store) collect() error {
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableDoomed}, UpperBound: []byte{tableDoomed + 1}})
+	if err != nil {
+		return failed("collect garbage", err)
+	}
+	var doomed []fileNumber
+	for ok := iter.First(); ok; ok = iter.Next() {
+		n, err := decodeDoomed(iter.Key())
+		if err != nil {
+			return errors.Join(err, iter.Close())
+		}
+		doomed = append(doomed, n)
+	}
+	if err := iter.Close(); err != nil {
+		return failed("collect garbage", err)
+	}
+	return s.bury(doomed...)
+}

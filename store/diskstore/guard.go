@@ -1,0 +1,209 @@
+package diskstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// guardFS stands between Pebble and the disk and keeps I20: when a write that
+// durability hangs on fails (write-ahead log, manifest, markers, folder syncs),
+// it blows the fuse and the call never returns. Pebble cannot be told: some of
+// these errors make it panic with a mutex in a state that ends the process
+// without a word, and some let it go on. A goroutine
+// that does not return can neither acknowledge nor clean up files that the
+// manifest may already name.
+//
+// It also keeps names in order: a marker is made durable after the manifest that
+// it names, and before the marker that it replaces is removed. Pebble leaves all
+// three to one sync, and a disk that keeps only some of them would be left
+// without a database.
+//
+// Once the fuse has blown, by whomever, nothing more of this database is
+// written, renamed or removed. Tables are not guarded before that: Pebble
+// writes a table again when it could not.
+type guardFS struct {
+	vfs.FS
+	fuse *store.Fuse
+}
+
+// stop blows the fuse and does not return: the caller has its answer from the fuse.
+func stop(fuse *store.Fuse, reason error) {
+	fuse.Blow(reason)
+	select {}
+}
+
+// alive does not return once the fuse has blown.
+func (g *guardFS) alive() {
+	select {
+	case <-g.fuse.Blown():
+		select {}
+	default:
+	}
+}
+
+func (g *guardFS) must(what, name string, err error) {
+	if err != nil {
+		stop(g.fuse, fmt.Errorf("%s %s: %w", what, name, err))
+	}
+}
+
+func (g *guardFS) vital(name string) bool {
+	base := g.PathBase(name)
+	return strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker.")
+}
+
+func (g *guardFS) wrap(name string, f vfs.File, err error) (vfs.File, error) {
+	vital := g.vital(name)
+	if vital {
+		g.must("create", name, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &guardFile{File: f, fs: g, name: name, vital: vital}, nil
+}
+
+// settle makes the names beside a marker durable before the marker changes.
+func (g *guardFS) settle(name string) {
+	if !strings.HasPrefix(g.PathBase(name), "marker.") {
+		return
+	}
+	dir, err := g.FS.OpenDir(g.PathDir(name))
+	if err == nil {
+		err = errors.Join(dir.Sync(), dir.Close())
+	}
+	g.must("sync the folder of", name, err)
+}
+
+// Create implements vfs.FS.
+func (g *guardFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	g.alive()
+	g.settle(name)
+	f, err := g.FS.Create(name, category)
+	return g.wrap(name, f, err)
+}
+
+// ReuseForWrite implements vfs.FS.
+func (g *guardFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	g.alive()
+	f, err := g.FS.ReuseForWrite(oldname, newname, category)
+	return g.wrap(newname, f, err)
+}
+
+// OpenReadWrite implements vfs.FS.
+func (g *guardFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	g.alive()
+	f, err := g.FS.OpenReadWrite(name, category, opts...)
+	return g.wrap(name, f, err)
+}
+
+// OpenDir implements vfs.FS. A folder is opened to be synced.
+func (g *guardFS) OpenDir(name string) (vfs.File, error) {
+	f, err := g.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &guardFile{File: f, fs: g, name: name, vital: true}, nil
+}
+
+// Link implements vfs.FS.
+func (g *guardFS) Link(oldname, newname string) error {
+	g.alive()
+	return g.FS.Link(oldname, newname)
+}
+
+// Remove implements vfs.FS.
+func (g *guardFS) Remove(name string) error {
+	g.alive()
+	g.settle(name)
+	return g.FS.Remove(name)
+}
+
+// RemoveAll implements vfs.FS.
+func (g *guardFS) RemoveAll(name string) error {
+	g.alive()
+	return g.FS.RemoveAll(name)
+}
+
+// Rename implements vfs.FS.
+func (g *guardFS) Rename(oldname, newname string) error {
+	g.alive()
+	err := g.FS.Rename(oldname, newname)
+	if g.vital(newname) {
+		g.must("rename", newname, err)
+	}
+	return err
+}
+
+// MkdirAll implements vfs.FS.
+func (g *guardFS) MkdirAll(dir string, perm os.FileMode) error {
+	g.alive()
+	return g.FS.MkdirAll(dir, perm)
+}
+
+// Lock implements vfs.FS.
+func (g *guardFS) Lock(name string) (io.Closer, error) {
+	g.alive()
+	return g.FS.Lock(name)
+}
+
+// Unwrap implements vfs.FS.
+func (g *guardFS) Unwrap() vfs.FS { return g.FS }
+
+// guardFile is a file that is written to.
+type guardFile struct {
+	vfs.File
+	fs    *guardFS
+	name  string
+	vital bool
+}
+
+func (f *guardFile) check(what string, err error) error {
+	if f.vital {
+		f.fs.must(what, f.name, err)
+	}
+	return err
+}
+
+// Write implements vfs.File.
+func (f *guardFile) Write(p []byte) (int, error) {
+	f.fs.alive()
+	n, err := f.File.Write(p)
+	return n, f.check("write", err)
+}
+
+// WriteAt implements vfs.File.
+func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
+	f.fs.alive()
+	n, err := f.File.WriteAt(p, offset)
+	return n, f.check("write", err)
+}
+
+// Sync implements vfs.File.
+func (f *guardFile) Sync() error {
+	f.fs.alive()
+	return f.check("sync", f.File.Sync())
+}
+
+// SyncData implements vfs.File.
+func (f *guardFile) SyncData() error {
+	f.fs.alive()
+	return f.check("sync", f.File.SyncData())
+}
+
+// SyncTo implements vfs.File.
+func (f *guardFile) SyncTo(length int64) (bool, error) {
+	f.fs.alive()
+	full, err := f.File.SyncTo(length)
+	return full, f.check("sync", err)
+}
+
+// Close implements vfs.File.
+func (f *guardFile) Close() error { return f.check("close", f.File.Close()) }

@@ -1,0 +1,160 @@
+package diskstore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Tests cut everything small, so that a little data reaches every mechanism.
+const testInline = 4 * kibibyte
+
+func testOptions(fs vfs.FS) Options {
+	return Options{FS: fs, Dir: "tier", InlineBytes: testInline, MemtableBytes: minMemtable, CacheBytes: mebibyte}
+}
+
+func mustOpen(t testing.TB, opts Options) *Store {
+	t.Helper()
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func mustClose(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustPut(t testing.TB, s *Store, key mayfly.BlobKey, data []byte) {
+	t.Helper()
+	o, err := s.Put(t.Context(), key, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (store.Object{Key: key, Size: int64(len(data)), SHA256: sha256.Sum256(data)}); o != want {
+		t.Fatalf("put answers %+v, want %+v", o, want)
+	}
+}
+
+func readAll(ctx context.Context, s *Store, key mayfly.BlobKey, span store.Span) ([]byte, error) {
+	r, o, err := s.Open(ctx, key, span)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(r)
+	if err = errors.Join(err, r.Close()); err == nil && span == (store.Span{}) && (o.Size != int64(len(data)) || o.SHA256 != sha256.Sum256(data)) {
+		err = fmt.Errorf("%s is described as %+v", key, o)
+	}
+	return data, err
+}
+
+func wantKind(t testing.TB, kind mayfly.Kind, err error) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("error is %v, want kind %s", err, kind)
+	}
+}
+
+// noise is n bytes that no other call gives.
+func noise(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+func testKey(n int) mayfly.BlobKey {
+	return mayfly.BlobKey(fmt.Sprintf("%02d/%022d/0-0", n%mayfly.Prefixes, n))
+}
+
+// state is what a tier must hold: the hash of each object.
+type state map[mayfly.BlobKey][32]byte
+
+// contents is what a tier does hold, read through every operation; it fails
+// when they do not agree.
+func contents(ctx context.Context, s *Store) (state, error) {
+	listed, err := s.List(ctx, "", "", 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	found := state{}
+	for _, l := range listed {
+		data, err := readAll(ctx, s, l.Key, store.Span{})
+		if err != nil {
+			return nil, err
+		}
+		if o, err := s.Stat(ctx, l.Key); err != nil || o.Size != l.Size || o.Size != int64(len(data)) {
+			return nil, fmt.Errorf("%s is listed with %d bytes and holds %d: %+v, %w", l.Key, l.Size, len(data), o, err)
+		}
+		found[l.Key] = sha256.Sum256(data)
+	}
+	return found, nil
+}
+
+// garbage is what is on the disk or in the database without an object.
+func garbage(s *Store) ([]string, error) {
+	owned := map[string]bool{}
+	var found []string
+	iter, err := s.db.NewIter(nil)
+	if err != nil {
+		return nil, err
+	}
+	for ok := iter.Last(); ok; ok = iter.Prev() { // records first
+		switch key := iter.Key(); key[0] {
+		case tableRecord:
+			rec, err := decodeRecord(iter.Value())
+			if err != nil {
+				return nil, err
+			}
+			if rec.file != 0 {
+				owned[s.fileOf(rec.file)] = true
+			} else {
+				owned[string(key[1:])] = true
+			}
+		case tableDoomed:
+			found = append(found, fmt.Sprintf("doomed %x", key[1:]))
+		case tableContent:
+			if !owned[string(key[1:])] {
+				found = append(found, fmt.Sprintf("bytes of %s", key[1:]))
+			}
+		}
+	}
+	if err := iter.Close(); err != nil {
+		return nil, err
+	}
+	for n := range fileNumber(folders) {
+		names, err := s.fs.List(s.folderOf(n))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if path := s.fs.PathJoin(s.folderOf(n), name); !owned[path] {
+				found = append(found, path)
+			}
+		}
+	}
+	return found, nil
+}
+
+func wantClean(t testing.TB, s *Store) {
+	t.Helper()
+	if found, err := garbage(s); err != nil || len(found) > 0 {
+		t.Errorf("garbage: %v, %v", found, err)
+	}
+}

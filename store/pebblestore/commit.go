@@ -1,0 +1,187 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Commit implements store.Writer. All stages go down in one Pebble batch; only
+// a stage with drops ends one, because a partition may be large: its keys are
+// deleted in pieces, and what follows is written behind them.
+func (s writer) Commit(ctx context.Context, b *store.Batch) error {
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	stages := b.Stages()
+	if err := s.room(stages); err != nil {
+		return err
+	}
+	for len(stages) > 0 {
+		n := 1
+		for n < len(stages) && len(stages[n-1].Drops) == 0 {
+			n++
+		}
+		if err := s.commit(ctx, stages[:n]); err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+		for _, d := range stages[n-1].Drops {
+			if err := s.drop(ctx, d); err != nil {
+				return fmt.Errorf("commit: drop partition of %s: %w", d.Table, err)
+			}
+		}
+		stages = stages[n:]
+	}
+	return nil
+}
+
+// room keeps births off a disk whose free space has reached the floor: the
+// write-ahead log must never meet a full one (trap 21). Everything else goes on,
+// because ending items is what makes room. It also refuses births that the keys
+// cannot say.
+func (s *Store) room(stages []store.Stage) error {
+	births := false
+	for _, stage := range stages {
+		for i := range stage.Inserts {
+			item := &stage.Inserts[i].Item
+			if births = true; item.ID.Deadline() > maxInstant {
+				return mayfly.Errorf(mayfly.Invalid, "item %s: its deadline is beyond the year 10889", item.ID)
+			}
+		}
+	}
+	if !births || s.opts.Floor == 0 {
+		return nil
+	}
+	usage, err := s.fs.GetDiskUsage(s.opts.Dir)
+	switch {
+	case errors.Is(err, vfs.ErrUnsupported):
+		return nil
+	case err != nil:
+		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("free space of %s: %w", s.opts.Dir, err), "check the disk")
+	case usage.AvailBytes < uint64(s.opts.Floor):
+		return mayfly.Wrap(mayfly.Full, fmt.Errorf("%d bytes are free in %s, and the floor is %d", usage.AvailBytes, s.opts.Dir, s.opts.Floor),
+			"free some space or enlarge the disk; what is there is served and expires as ever")
+	}
+	return nil
+}
+
+func (s *Store) commit(ctx context.Context, stages []store.Stage) error {
+	if err := ctx.Err(); err != nil {
+		return mayfly.Wrap(mayfly.Unavailable, err, "")
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	held := sorted(wanted(stages))
+	if len(held) == 0 { // nothing but drops
+		s.leave()
+		return nil
+	}
+	if err := s.locks.take(ctx, s.fuse, held); err != nil {
+		s.leave()
+		return err
+	}
+	w := &writing{batch: s.db.NewBatch(), held: held}
+	if err := s.compose(w, stages); err != nil {
+		s.locks.free(held)
+		s.leave()
+		return errors.Join(err, w.batch.Close())
+	}
+	return s.write(ctx, w)
+}
+
+func wanted(stages []store.Stage) []lock {
+	var w []lock
+	for _, stage := range stages {
+		for i := range stage.Inserts {
+			w = append(w, ledgerLock(stage.Inserts[i].Item.ID))
+		}
+		for _, p := range stage.Puts {
+			w = append(w, rowLock(p.Table, p.Key))
+		}
+		for _, d := range stage.Deletes {
+			w = append(w, rowLock(d.Table, d.Key))
+		}
+		w = appendLogLocks(w, stage.Events)
+	}
+	return w
+}
+
+// compose writes the stages into the batch. Every read that can fail comes
+// before the first event is numbered.
+func (s *Store) compose(w *writing, stages []store.Stage) error {
+	var scratch []byte
+	for _, stage := range stages {
+		var err error
+		if scratch, err = s.insert(w.batch, stage.Inserts, scratch); err != nil {
+			return err
+		}
+		for _, p := range stage.Puts {
+			scratch = setRow(w.batch, p.Table, p.Key, p.Value, p.ReclaimAt, scratch)
+		}
+		for _, d := range stage.Deletes {
+			scratch = appendTableKey(scratch[:0], d.Table, d.Key)
+			if err := w.batch.Delete(scratch, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for _, stage := range stages {
+		s.log.add(w, stage.Events)
+	}
+	return barrier(w.batch)
+}
+
+// insert adds births whose rows are not there yet. A row that is there has
+// moved on, or may have: writing it again would bring back what was deleted (I7).
+// The body is asked for instead of the row: both come and go in one batch, and
+// bodies lie in order of birth, so that a fresh one is looked for behind all
+// that are there, in memory.
+func (s *Store) insert(b *pebble.Batch, births []store.Birth, scratch []byte) ([]byte, error) {
+	var seen map[mayfly.ID]bool
+	if len(births) > 1 {
+		seen = make(map[mayfly.ID]bool, len(births))
+	}
+	for i := range births {
+		item := &births[i].Item
+		if seen[item.ID] {
+			continue
+		}
+		if seen != nil {
+			seen[item.ID] = true
+		}
+		scratch = appendBodyKey(scratch[:0], item.ID)
+		_, closer, err := s.db.Get(scratch)
+		if err == nil {
+			if err := closer.Close(); err != nil {
+				return scratch, readError("birth", err)
+			}
+			continue
+		}
+		if !errors.Is(err, pebble.ErrNotFound) {
+			return scratch, readError("birth", err)
+		}
+		scratch = store.AppendBody(scratch, births[i].Body)
+		key := keyOf(item.ID)
+		if err := errors.Join(setItem(b, &key, item), b.Set(scratch[:bodyKeySize], scratch[bodyKeySize:], nil)); err != nil {
+			return scratch, err
+		}
+	}
+	return scratch, nil
+}
+
+// setItem writes a row into the batch without a copy in between.
+func setItem(b *pebble.Batch, key *rowKey, item *mayfly.Item) error {
+	flags, size := rowFlags(item)
+	k := key.bytes()
+	op := b.SetDeferred(len(k), size)
+	copy(op.Key, k)
+	putRow(op.Value, item, flags)
+	return op.Finish()
+}

@@ -1,0 +1,216 @@
+package pebblestore
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// failing is a file system that fails some calls once it is switched on.
+type failing struct {
+	*errorfs.Toggle
+	fs vfs.FS
+}
+
+func failWhen(under vfs.FS, err error, match func(op errorfs.Op) bool) failing {
+	toggle := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if match(op) {
+			return err
+		}
+		return nil
+	})}
+	return failing{toggle, errorfs.Wrap(under, toggle)}
+}
+
+func writes(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
+
+// theEnds are the failures of the disk after which nothing may be acknowledged.
+func theEnds() map[string]struct {
+	err   error
+	match func(op errorfs.Op) bool
+} {
+	type end = struct {
+		err   error
+		match func(op errorfs.Op) bool
+	}
+	return map[string]end{
+		"the fsync of the write-ahead log": {syscall.EIO, func(op errorfs.Op) bool {
+			return strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData)
+		}},
+		"the write of the write-ahead log on a full disk": {syscall.ENOSPC, func(op errorfs.Op) bool {
+			return strings.HasSuffix(op.Path, ".log") && op.Kind == errorfs.OpFileWrite
+		}},
+		"the creation of the next write-ahead log": {syscall.ENOSPC, func(op errorfs.Op) bool {
+			return strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite)
+		}},
+		"the fsync of the manifest": {syscall.EIO, func(op errorfs.Op) bool {
+			return strings.Contains(op.Path, "MANIFEST-") && op.Kind == errorfs.OpFileSync
+		}},
+		"every write, on a disk that became read-only": {syscall.EROFS, writes},
+	}
+}
+
+// TestFailedDurableWriteBlowsTheFuseAndNothingMoreIsAcknowledged writes from
+// many goroutines until the disk has failed: every one of them is answered, and
+// what was acknowledged is there after a power loss.
+func TestFailedDurableWriteBlowsTheFuseAndNothingMoreIsAcknowledged(t *testing.T) {
+	for name, end := range theEnds() {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewCrashableMem()
+			disk := failWhen(mem, end.err, end.match)
+			fuse := store.NewFuse()
+			s := openWith(t, Options{FS: disk.fs, Dir: "db", Fuse: fuse, MemtableBytes: 64 << 10})
+			r := seeded(t)
+			var births [8][]store.Birth
+			for w := range births {
+				for range 300 {
+					births[w] = append(births[w], birth(t, r, testBirth, "24h"))
+				}
+			}
+			var wg sync.WaitGroup
+			var acked [8]int
+			for w := range births {
+				wg.Go(func() {
+					for i, one := range births[w] {
+						if w == 0 && i == 20 {
+							disk.On()
+						}
+						var b store.Batch
+						b.Insert(one)
+						b.Append(mayfly.EventOf(one.Item, mayfly.WasCreated))
+						if err := s.Writer().Commit(t.Context(), &b); err != nil {
+							if !errors.Is(err, mayfly.Unavailable) {
+								t.Errorf("%v is not Unavailable", err)
+							}
+							return
+						}
+						acked[w] = i + 1
+					}
+				})
+			}
+			wg.Wait()
+			<-fuse.Blown()
+			wantStopped(t, s, birth(t, r, testBirth, "24h"))
+			if err := s.Close(); !errors.Is(err, mayfly.Unavailable) {
+				t.Errorf("Close answers %v", err)
+			}
+			again := openMem(t, mem.CrashClone(vfs.CrashCloneCfg{}))
+			total := 0
+			for w := range births {
+				for _, one := range births[w][:acked[w]] {
+					total++
+					if _, ok := found(t, again, one.Item.ID); !ok {
+						t.Fatalf("%s was acknowledged and is lost", one.Item.ID)
+					}
+				}
+			}
+			t.Logf("%d births were acknowledged before the end", total)
+			if total == 0 {
+				t.Error("nothing was acknowledged before the end: nothing is proved")
+			}
+		})
+	}
+}
+
+func wantStopped(t *testing.T, s *Store, one store.Birth) {
+	t.Helper()
+	var b store.Batch
+	b.Insert(one)
+	_, transitions := s.Ledger().Transition(t.Context(), []mayfly.Change{expire(one.Item, 1)})
+	_, _, swap := s.Rows().Swap(t.Context(), store.Leases, store.Key{Partition: "p"}, nil, []byte("v"), 0)
+	_, reclaim := s.Reclaim(t.Context(), 1, 1)
+	_, get := s.Ledger().Get(t.Context(), one.Item.ID)
+	for what, err := range map[string]error{
+		"Commit": s.Writer().Commit(t.Context(), &b), "Transition": transitions, "Swap": swap, "Reclaim": reclaim, "Get": get,
+		"Append": s.Log().Append(t.Context(), mayfly.EventOf(one.Item, mayfly.WasCreated)),
+		"Remove": s.Ledger().Remove(t.Context(), one.Item.ID),
+		"Trim":   s.Log().Trim(t.Context(), 1, 0),
+	} {
+		if !errors.Is(err, mayfly.Unavailable) {
+			t.Errorf("%s answers %v after the fuse has blown", what, err)
+		}
+	}
+	s.Figures() // must not hang
+}
+
+func TestOpenOnAReadOnlyDiskIsRefusedWithAHint(t *testing.T) {
+	disk := failWhen(vfs.NewMem(), syscall.EROFS, writes)
+	disk.On()
+	_, err := Open(Options{FS: disk.fs, Dir: "db"})
+	var e *mayfly.Error
+	if !errors.As(err, &e) || e.Kind != mayfly.Unavailable || e.Hint == "" {
+		t.Fatalf("%v", err)
+	}
+}
+
+// TestFullDiskUnderTablesIsReportedAndOvercome: tables that cannot be written
+// are written again; the log has all of it meanwhile.
+func TestFullDiskUnderTablesIsReportedAndOvercome(t *testing.T) {
+	disk := failWhen(vfs.NewMem(), syscall.ENOSPC, func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".sst") && writes(op) })
+	s := openWith(t, Options{FS: disk.fs, Dir: "db", MemtableBytes: 1 << 20})
+	r := seeded(t)
+	disk.On()
+	var births []store.Birth
+	for s.Figures().BackgroundErrors == 0 {
+		one := birth(t, r, testBirth, "24h")
+		one.Body.Data = make([]byte, 4<<10)
+		commit(t, s, func(b *store.Batch) { b.Insert(one) })
+		births = append(births, one)
+	}
+	disk.Off()
+	for s.Figures().Flushes == 0 {
+		one := birth(t, r, testBirth, "24h")
+		commit(t, s, func(b *store.Batch) { b.Insert(one) })
+		births = append(births, one)
+	}
+	for _, one := range births {
+		if _, ok := found(t, s, one.Item.ID); !ok {
+			t.Fatalf("%s is lost", one.Item.ID)
+		}
+	}
+	if err := s.Fuse().Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBirthsAreRefusedBelowTheFloorAndEverythingElseGoesOn(t *testing.T) {
+	mem := vfs.NewMem()
+	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 2000})
+	s := openWith(t, Options{FS: mem, Dir: "db", Floor: 1000})
+	r := seeded(t)
+	first := birth(t, r, testBirth, "24h")
+	commit(t, s, func(b *store.Batch) { b.Insert(first) })
+
+	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 999})
+	second := birth(t, r, testBirth, "24h")
+	var b store.Batch
+	key := store.Key{Partition: "p"}
+	b.Put(store.Owners, key, []byte("v"), 0)
+	b.Then()
+	b.Insert(second)
+	var e *mayfly.Error
+	if err := s.Writer().Commit(t.Context(), &b); !errors.As(err, &e) || e.Kind != mayfly.Full || e.Hint == "" {
+		t.Fatalf("a birth below the floor: %v", err)
+	}
+	if values, err := s.Rows().Get(t.Context(), store.Owners, key); err != nil || values[0] != nil {
+		t.Fatalf("something of the refused batch was written: %q, %v", values, err)
+	}
+	out := transition(t, s, expire(first.Item, 5))
+	if out[0].Verdict != store.Applied {
+		t.Fatalf("expiry below the floor: %+v", out)
+	}
+	commit(t, s, func(b *store.Batch) { b.Append(mayfly.EventOf(out[0].Current, mayfly.WasExpired)) })
+	if ok, _, err := s.Rows().Swap(t.Context(), store.Leases, key, nil, []byte("v"), 0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1000})
+	commit(t, s, func(b *store.Batch) { b.Insert(second) })
+}

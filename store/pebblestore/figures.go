@@ -1,0 +1,56 @@
+package pebblestore
+
+import "sync/atomic"
+
+// counts are what the store counts itself.
+type counts struct {
+	commits atomic.Int64
+	bytes   atomic.Int64
+}
+
+func (s *Store) count(w *writing) {
+	s.counts.commits.Add(1)
+	s.counts.bytes.Add(int64(w.batch.Len()))
+}
+
+// Figures say what the store has done since it was opened and how large it is.
+type Figures struct {
+	Commits          int64 // durable batches
+	CommitBytes      int64 // in them
+	Flushes          int64
+	FlushedBytes     int64
+	Compactions      int64
+	CompactedBytes   int64 // written by compactions
+	DiskBytes        int64
+	MemtableBytes    int64
+	CacheBytes       int64
+	ReadAmp          int   // how many places a read may have to look at
+	BackgroundErrors int64 // flushes and compactions that failed and were tried again
+	Corruptions      int64 // reads that found bytes that were never written
+}
+
+// Figures reads the figures. They are zero but for the store's own counts when
+// the fuse has blown or the store is closed.
+func (s *Store) Figures() Figures {
+	f := Figures{
+		Commits:          s.counts.commits.Load(),
+		CommitBytes:      s.counts.bytes.Load(),
+		BackgroundErrors: s.trouble.background.Load(),
+		Corruptions:      s.trouble.corrupt.Load(),
+	}
+	if s.enter() != nil {
+		return f
+	}
+	defer s.leave()
+	m := s.db.Metrics()
+	total := m.Total()
+	f.Flushes = m.Flush.Count
+	f.FlushedBytes = int64(total.TableBytesFlushed)
+	f.Compactions = m.Compact.Count
+	f.CompactedBytes = int64(total.TableBytesCompacted)
+	f.DiskBytes = int64(m.DiskSpaceUsage())
+	f.MemtableBytes = int64(m.MemTable.Size)
+	f.CacheBytes = m.BlockCache.Size
+	f.ReadAmp = m.ReadAmp()
+	return f
+}

@@ -1,0 +1,182 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// begin begins a read. After the fuse has blown there are none: memory may show
+// what the disk never got, and a caller who reads its own write back would take
+// it for durable.
+func (s *Store) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return mayfly.Wrap(mayfly.Unavailable, err, "")
+	}
+	return s.enter()
+}
+
+// get reads one key into use and says whether it is there.
+func (s *Store) get(key []byte, use func(value []byte) error) (bool, error) {
+	value, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, errors.Join(use(value), closer.Close())
+}
+
+// Get implements store.Ledger.
+func (s ledger) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	found := make([]store.Found, len(ids))
+	for i, id := range ids {
+		if err := s.row(&found[i], id); err != nil {
+			return nil, readError("row of "+id.String(), err)
+		}
+	}
+	return found, nil
+}
+
+func (s *Store) row(found *store.Found, id mayfly.ID) (err error) {
+	key := keyOf(id)
+	found.Found, err = s.get(key.bytes(), func(value []byte) error { return readRow(&found.Item, id, value) })
+	return err
+}
+
+// Body implements store.Ledger.
+func (s ledger) Body(ctx context.Context, ids ...mayfly.ID) ([]store.FoundBody, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	found := make([]store.FoundBody, len(ids))
+	var key []byte
+	for i, id := range ids {
+		key = appendBodyKey(key[:0], id)
+		var err error
+		found[i].Found, err = s.get(key, func(value []byte) (err error) {
+			found[i].Body, err = store.ReadBody(value)
+			return err
+		})
+		if err != nil {
+			return nil, readError("body of "+id.String(), err)
+		}
+	}
+	return found, nil
+}
+
+// Walk implements store.Ledger.
+func (s ledger) Walk(ctx context.Context, stretch store.Stretch, limit int) ([]mayfly.Item, error) {
+	var from, to rowKey
+	from.at(stretch.Minute, stretch.Shard, stretch.After.Deadline)
+	copy(from[12:], stretch.After.ID[:])
+	lower := from[:]
+	if stretch.After != (store.Position{}) {
+		lower = append(lower, 0) // behind it
+	}
+	// Rows of a pigeonhole end with its minute, whatever To says.
+	end := min(stretch.To, (stretch.Minute+1).Start()-1)
+	to.at(stretch.Minute, stretch.Shard, max(end+1, 0))
+	return s.page(ctx, lower, to[:12], limit)
+}
+
+// Eternal implements store.Ledger.
+func (s ledger) Eternal(ctx context.Context, shard mayfly.Shard, after mayfly.ID, limit int) ([]mayfly.Item, error) {
+	lower := append([]byte{eternalPrefix, byte(shard)}, after[:]...)
+	if !after.IsZero() {
+		lower = append(lower, 0)
+	}
+	return s.page(ctx, lower, []byte{eternalPrefix, byte(shard) + 1}, limit)
+}
+
+// page reads rows in key order.
+func (s *Store) page(ctx context.Context, lower, upper []byte, limit int) (items []mayfly.Item, err error) {
+	if limit <= 0 || string(lower) >= string(upper) {
+		return nil, nil
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, readError("walk", err)
+	}
+	for ok := iter.First(); ok && len(items) < limit; ok = iter.Next() {
+		if items == nil {
+			items = make([]mayfly.Item, 0, min(limit, 512))
+		}
+		var id mayfly.ID
+		var value []byte
+		if id, err = idAt(iter.Key()); err == nil {
+			value, err = iter.ValueAndErr()
+		}
+		if err == nil {
+			items = append(items, mayfly.Item{})
+			err = readRow(&items[len(items)-1], id, value)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err = errors.Join(err, iter.Close()); err != nil {
+		return nil, readError("walk", err)
+	}
+	return items, nil
+}
+
+// Remove implements store.Ledger.
+func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	held := make([]lock, len(ids))
+	for i, id := range ids {
+		held[i] = ledgerLock(id)
+	}
+	held = sorted(held)
+	if err := s.locks.take(ctx, s.fuse, held); err != nil {
+		s.leave()
+		return err
+	}
+	w := &writing{batch: s.db.NewBatch(), held: held}
+	if err := s.remove(w.batch, ids); err != nil {
+		s.locks.free(held)
+		s.leave()
+		return errors.Join(err, w.batch.Close())
+	}
+	return s.write(ctx, w)
+}
+
+func (s *Store) remove(b *pebble.Batch, ids []mayfly.ID) error {
+	for _, id := range ids {
+		var found store.Found
+		if err := s.row(&found, id); err != nil {
+			return readError("remove "+id.String(), err)
+		}
+		if !found.Found {
+			continue
+		}
+		if found.Item.State != mayfly.Deleted {
+			return mayfly.Errorf(mayfly.Conflict, "remove %s: it is %s, and only a deleted row is removed", id, found.Item.State)
+		}
+		key := keyOf(id)
+		if err := errors.Join(b.Delete(key.bytes(), nil), b.Delete(appendBodyKey(nil, id), nil)); err != nil {
+			return err
+		}
+	}
+	return barrier(b)
+}

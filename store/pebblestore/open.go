@@ -1,0 +1,229 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Store is the embedded store: an open database.
+type Store struct {
+	opts  Options
+	fs    vfs.FS
+	fuse  *store.Fuse
+	db    *pebble.DB
+	locks locks
+	log   tails
+
+	life    sync.RWMutex // read-held by every call; Close takes it
+	closing chan struct{}
+	closed  sync.Once
+
+	scratch sync.Pool // *page
+	trouble trouble
+	counts  counts
+}
+
+// What the store offers, one type per contract because two of them have a Get.
+type (
+	writer struct{ *Store }
+	ledger struct{ *Store }
+	rows   struct{ *Store }
+	events struct{ *Store }
+)
+
+var (
+	_ store.Writer = writer{}
+	_ store.Ledger = ledger{}
+	_ store.Rows   = rows{}
+	_ store.Log    = events{}
+	_ store.Reader = (*reader)(nil)
+)
+
+// Writer writes batches.
+func (s *Store) Writer() store.Writer { return writer{s} }
+
+// Ledger holds the rows of items.
+func (s *Store) Ledger() store.Ledger { return ledger{s} }
+
+// Rows holds the declared tables.
+func (s *Store) Rows() store.Rows { return rows{s} }
+
+// Log is the event stream.
+func (s *Store) Log() store.Log { return events{s} }
+
+// Fuse is the fuse that the store was opened with, or its own.
+func (s *Store) Fuse() *store.Fuse { return s.fuse }
+
+// Open opens the database in opts.Dir and makes it if there is none. It refuses
+// a format that it does not know (FormatError, of kind Unsupported).
+func Open(opts Options) (*Store, error) {
+	opts, err := opts.complete()
+	if err != nil {
+		return nil, err
+	}
+	if err := opts.Fuse.Err(); err != nil {
+		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
+	}
+	s := &Store{opts: opts, fuse: opts.Fuse, closing: make(chan struct{})}
+	s.fs = &guardFS{FS: opts.FS, fuse: opts.Fuse}
+	s.locks.init()
+	s.log.init()
+	s.scratch.New = func() any { return new(page) }
+
+	// The disk may fail in here, and then the call does not return: write.go.
+	done := make(chan error, 1)
+	go func() { done <- s.open() }()
+	select {
+	case err = <-done:
+	case <-s.fuse.Blown():
+		err = s.fuse.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
+	}
+	return s, nil
+}
+
+func (s *Store) open() error {
+	if err := s.fs.MkdirAll(s.opts.Dir, 0o700); err != nil {
+		return mayfly.Wrap(mayfly.Unavailable, err, "the data folder must be writable")
+	}
+	db, err := pebble.Open(s.opts.Dir, s.pebbleOptions())
+	if err != nil {
+		return openError(err)
+	}
+	s.db = db
+	if err := s.checkFormat(); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	if err := s.log.recover(db); err != nil {
+		return errors.Join(readError("log", err), db.Close())
+	}
+	return nil
+}
+
+func openError(err error) error {
+	if errors.Is(err, pebble.ErrCorruption) {
+		return mayfly.Wrap(mayfly.Corrupt, err, "restore the data folder from a backup")
+	}
+	return mayfly.Wrap(mayfly.Unavailable, err, "the data folder must be writable, on a working disk, and used by one process")
+}
+
+// Format is the version of everything that is written under our prefixes.
+const Format = 1
+
+// FormatError says that the database was written in a format that this version
+// does not know.
+type FormatError struct {
+	Found, Known uint32
+}
+
+// Error names both.
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("the database has format %d; this version knows format %d", e.Found, e.Known)
+}
+
+func (s *Store) checkFormat() error {
+	key := []byte{metaPrefix, metaFormat}
+	value, closer, err := s.db.Get(key)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return s.writeFormat(key)
+	case err != nil:
+		return readError("format", err)
+	}
+	defer closer.Close()
+	if len(value) != 4 {
+		return mayfly.Errorf(mayfly.Corrupt, "format of %d bytes", len(value))
+	}
+	if found := binary.BigEndian.Uint32(value); found != Format {
+		return mayfly.Wrap(mayfly.Unsupported, &FormatError{Found: found, Known: Format},
+			"start the version of mayfly that wrote it, or a newer one; nothing was changed")
+	}
+	return nil
+}
+
+// writeFormat marks a new database. One with keys and no mark is not ours.
+func (s *Store) writeFormat(key []byte) error {
+	iter, err := s.db.NewIter(nil)
+	if err != nil {
+		return readError("format", err)
+	}
+	foreign := iter.First()
+	if err := iter.Close(); err != nil {
+		return readError("format", err)
+	}
+	if foreign {
+		return mayfly.Wrap(mayfly.Unsupported, &FormatError{Known: Format}, "the folder holds a database that is not mayfly's; choose another")
+	}
+	if err := s.db.Set(key, binary.BigEndian.AppendUint32(nil, Format), pebble.Sync); err != nil {
+		return openError(err)
+	}
+	return nil
+}
+
+// enter begins a call; every call that entered leaves.
+func (s *Store) enter() error {
+	select {
+	case <-s.closing:
+	default:
+		s.life.RLock()
+		select {
+		case <-s.closing:
+			s.life.RUnlock()
+		default:
+			if err := s.fuse.Err(); err != nil {
+				s.life.RUnlock()
+				return err
+			}
+			return nil
+		}
+	}
+	return errClosed()
+}
+
+func (s *Store) leave() { s.life.RUnlock() }
+
+func errClosed() error { return mayfly.Errorf(mayfly.Unavailable, "the store is closed") }
+
+// closePatience is how long Close waits for Pebble when the fuse has blown:
+// then some of its goroutines never end, and there is nothing left to save.
+const closePatience = time.Second
+
+// Close waits for the calls under way and closes the database. With a blown
+// fuse it does not wait long, leaves the rest to the end of the process, and
+// answers with the fuse's reason.
+func (s *Store) Close() error {
+	var err error
+	s.closed.Do(func() { err = s.close() })
+	return err
+}
+
+func (s *Store) close() error {
+	close(s.closing)
+	done := make(chan error, 1)
+	go func() {
+		s.life.Lock()
+		defer s.life.Unlock()
+		done <- s.db.Close()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-s.fuse.Blown():
+	}
+	select {
+	case <-done:
+	case <-time.After(closePatience):
+	}
+	return s.fuse.Err()
+}

@@ -1,0 +1,107 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// reclaimChunk is how many rows are reclaimed under their locks at once.
+const reclaimChunk = 64
+
+// Reclaim takes the space of rows back whose ReclaimAt has come, at most limit
+// entries of the index, oldest first, and answers how many entries it took. It
+// costs what is due, never a scan. A row is asked itself, under its lock: one
+// that was written again for longer stays, and only its old entry goes (I12).
+func (s *Store) Reclaim(ctx context.Context, now mayfly.Instant, limit int) (n int, err error) {
+	for n < limit {
+		taken, err := s.reclaim(ctx, now, min(limit-n, reclaimChunk))
+		n += taken
+		if err != nil || taken == 0 {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (s *Store) reclaim(ctx context.Context, now mayfly.Instant, limit int) (int, error) {
+	if err := s.begin(ctx); err != nil {
+		return 0, err
+	}
+	due, err := s.due(now, limit)
+	if err != nil || len(due) == 0 {
+		s.leave()
+		return 0, err
+	}
+	held := make([]lock, len(due))
+	for i, key := range due {
+		if held[i], err = rowLockOf(key[reclaimHead:]); err != nil {
+			s.leave()
+			return 0, err
+		}
+	}
+	held = sorted(held)
+	if err := s.locks.take(ctx, s.fuse, held); err != nil {
+		s.leave()
+		return 0, err
+	}
+	w := &writing{batch: s.db.NewBatch(), held: held}
+	for _, key := range due {
+		if err := s.reclaimRow(w.batch, key, now); err != nil {
+			s.locks.free(held)
+			s.leave()
+			return 0, errors.Join(readError("reclaim", err), w.batch.Close())
+		}
+	}
+	if err := s.write(ctx, w); err != nil {
+		return 0, err
+	}
+	return len(due), nil
+}
+
+// due are the keys of the entries whose time has come.
+func (s *Store) due(now mayfly.Instant, limit int) (keys [][]byte, err error) {
+	upper := appendInstant([]byte{reclaimPrefix}, min(max(now, 0), maxInstant-1)+1)
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{reclaimPrefix}, UpperBound: upper})
+	if err != nil {
+		return nil, readError("reclaim", err)
+	}
+	for ok := iter.First(); ok && len(keys) < limit; ok = iter.Next() {
+		keys = append(keys, append([]byte(nil), iter.Key()...))
+	}
+	if err := iter.Close(); err != nil {
+		return nil, readError("reclaim", err)
+	}
+	return keys, nil
+}
+
+func (s *Store) reclaimRow(b *pebble.Batch, entry []byte, now mayfly.Instant) error {
+	row := append([]byte{tablePrefix}, entry[reclaimHead:]...)
+	due := false
+	_, err := s.get(row, func(value []byte) error {
+		if len(value) < rowValueHead {
+			return mayfly.Errorf(mayfly.Corrupt, "row %x with %d bytes", row, len(value))
+		}
+		at := instantAt(value)
+		due = at != 0 && at <= now
+		return nil
+	})
+	if err == nil && due {
+		err = b.Delete(row, nil)
+	}
+	return errors.Join(err, b.Delete(entry, nil))
+}
+
+// rowLockOf is the lock of the row with this key, given without its prefix.
+func rowLockOf(key []byte) (lock, error) {
+	if len(key) >= 3 {
+		if n := 3 + int(key[1])<<8 + int(key[2]); n <= len(key) {
+			return rowLock(store.Table(key[0]), store.Key{Partition: string(key[3:n]), Sort: string(key[n:])}), nil
+		}
+	}
+	return 0, mayfly.Errorf(mayfly.Corrupt, "reclaim entry of %x", key)
+}

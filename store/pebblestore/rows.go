@@ -1,0 +1,192 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// A value of a table is when it may be reclaimed and the value itself.
+const rowValueHead = 6
+
+// setRow writes a row of a table and, if it is to be reclaimed, its entry in
+// the reclaim index. An older entry of the row stays: Reclaim asks the row.
+func setRow(b *pebble.Batch, t store.Table, key store.Key, value []byte, reclaimAt mayfly.Instant, scratch []byte) []byte {
+	reclaimAt = min(max(reclaimAt, 0), maxInstant)
+	scratch = appendTableKey(scratch[:0], t, key)
+	n := len(scratch)
+	op := b.SetDeferred(n, rowValueHead+len(value))
+	copy(op.Key, scratch)
+	putInstant(op.Value, reclaimAt)
+	copy(op.Value[rowValueHead:], value)
+	_ = op.Finish() // fails for indexed batches only
+	if reclaimAt != 0 {
+		scratch = appendReclaimKey(scratch, reclaimAt, scratch[:n])
+		_ = b.Set(scratch[n:], nil, nil)
+	}
+	return scratch
+}
+
+func rowValue(value []byte) ([]byte, error) {
+	if len(value) < rowValueHead {
+		return nil, mayfly.Errorf(mayfly.Corrupt, "row of a table with %d bytes", len(value))
+	}
+	return append([]byte{}, value[rowValueHead:]...), nil
+}
+
+// Get implements store.Rows.
+func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
+	for _, key := range keys {
+		if err := t.CheckRead(key); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	values := make([][]byte, len(keys))
+	var buf []byte
+	for i, key := range keys {
+		buf = appendTableKey(buf[:0], t, key)
+		_, err := s.get(buf, func(value []byte) (err error) {
+			values[i], err = rowValue(value)
+			return err
+		})
+		if err != nil {
+			return nil, readError("row of "+t.String(), err)
+		}
+	}
+	return values, nil
+}
+
+// Range implements store.Rows.
+func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.Row, error) {
+	if err := t.CheckRead(store.Key{Partition: r.Partition}); err != nil {
+		return nil, err
+	}
+	prefix := appendPartition(nil, t, r.Partition)
+	lower, upper := append(bytes.Clone(prefix), r.From...), after(prefix)
+	if r.To != "" {
+		upper = append(bytes.Clone(prefix), r.To...)
+	}
+	if r.Limit <= 0 || bytes.Compare(lower, upper) >= 0 {
+		return nil, nil
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, readError("range of "+t.String(), err)
+	}
+	first, next := iter.First, iter.Next
+	if r.Reverse {
+		first, next = iter.Last, iter.Prev
+	}
+	var found []store.Row
+	for ok := first(); ok && len(found) < r.Limit && err == nil; ok = next() {
+		var value []byte
+		if value, err = iter.ValueAndErr(); err == nil {
+			value, err = rowValue(value)
+		}
+		found = append(found, store.Row{Sort: string(iter.Key()[len(prefix):]), Value: value})
+	}
+	if err = errors.Join(err, iter.Close()); err != nil {
+		return nil, readError("range of "+t.String(), err)
+	}
+	return found, nil
+}
+
+// Swap implements store.Rows. It keeps the row's lock until the swap is
+// durable, so that who is told "it is this now" is not told of something that
+// a power loss takes back.
+func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
+	if err := t.CheckSwap(key); err != nil {
+		return false, nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return false, nil, err
+	}
+	held := []lock{rowLock(t, key)}
+	if err := s.locks.take(ctx, s.fuse, held); err != nil {
+		s.leave()
+		return false, nil, err
+	}
+	k := appendTableKey(nil, t, key)
+	var current []byte
+	_, err := s.get(k, func(value []byte) (err error) {
+		current, err = rowValue(value)
+		return err
+	})
+	matches := (current == nil) == (old == nil) && bytes.Equal(current, old)
+	if err != nil || !matches || new == nil && current == nil {
+		s.locks.free(held)
+		s.leave()
+		if err != nil {
+			return false, nil, readError("swap in "+t.String(), err)
+		}
+		return matches, current, nil
+	}
+	w := &writing{batch: s.db.NewBatch(), held: held, late: true}
+	if new == nil {
+		err = w.batch.Delete(k, nil)
+	} else {
+		setRow(w.batch, t, key, new, reclaimAt, k)
+	}
+	if err = errors.Join(err, s.write(ctx, w)); err != nil {
+		return false, nil, readError("swap in "+t.String(), err)
+	}
+	return true, new, nil
+}
+
+// dropChunk is how many rows of a dropped partition go in one batch.
+const dropChunk = 4096
+
+// drop deletes the rows of a partition one by one: a range deletion for each
+// small partition would slow every later read (trap 22).
+func (s *Store) drop(ctx context.Context, d store.Drop) error {
+	prefix := appendPartition(nil, d.Table, d.Partition)
+	for from, more := prefix, true; more; {
+		if err := s.begin(ctx); err != nil {
+			return err
+		}
+		w := &writing{batch: s.db.NewBatch()}
+		var err error
+		if from, more, err = s.dropFrom(w.batch, from, after(prefix)); err != nil {
+			err = errors.Join(err, w.batch.Close())
+			s.leave()
+			return err
+		}
+		if err := s.write(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropFrom deletes at most dropChunk keys from from on and says where to go on.
+func (s *Store) dropFrom(b *pebble.Batch, from, to []byte) (next []byte, more bool, err error) {
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return nil, false, readError("drop", err)
+	}
+	n := 0
+	for ok := iter.First(); ok && err == nil; ok = iter.Next() {
+		if n++; n > dropChunk {
+			next, more = bytes.Clone(iter.Key()), true
+			break
+		}
+		err = b.Delete(iter.Key(), nil)
+	}
+	if err = errors.Join(err, iter.Close()); err != nil {
+		return nil, false, readError("drop", err)
+	}
+	return next, more, barrier(b)
+}

@@ -1,0 +1,132 @@
+package storetest
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// What a case writes has names that nobody else has used: random, and unseeded
+// on purpose, because the server may remember the last run.
+
+// hole is a pigeonhole of the case's own.
+type hole struct {
+	minute mayfly.Minute
+	shard  mayfly.Shard
+}
+
+// freshHole is one of 2.5 billion.
+func freshHole() hole {
+	const first, years = 15_778_080, 300 // from the year 2000
+	return hole{
+		minute: mayfly.Minute(first + rand.Uint32N(years*365*24*60)),
+		shard:  mayfly.Shard(rand.UintN(mayfly.Shards)),
+	}
+}
+
+func freshUser() mayfly.UserID {
+	var u mayfly.UserID
+	binary.BigEndian.PutUint64(u[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(u[8:], rand.Uint64())
+	return u
+}
+
+func freshNonce() mayfly.Nonce { return mayfly.Nonce(rand.Uint64() | 1) }
+
+func freshName(what string) string { return fmt.Sprintf("%s-%016x", what, rand.Uint64()) }
+
+// freshKey is a key in a partition that begins with 16 random bytes, as the
+// erasure rules of the tables want it.
+func freshKey(sort string) store.Key {
+	u := freshUser()
+	return store.Key{Partition: string(u[:]), Sort: sort}
+}
+
+// freshBlob is the first key of an upload of its own.
+func freshBlob() mayfly.BlobKey { return mayfly.UploadKey(freshID(day, freshUser()), 0) }
+
+// day is a story's lifetime.
+const day = mayfly.Lifetime(2<<10 | 24)
+
+// freshID is born some time between 2026 and 2030.
+func freshID(lifetime mayfly.Lifetime, owner mayfly.UserID) mayfly.ID {
+	const from, years = 1_767_225_600_000, 4
+	return makeID(mayfly.Instant(from+rand.Int64N(years*365*24*3600*1000)), lifetime, owner, rand.Uint64())
+}
+
+// dueID is an id of the hole with that deadline: offset into the hole's minute.
+func (h hole) dueID(offset time.Duration, lifetime mayfly.Lifetime, owner mayfly.UserID) mayfly.ID {
+	birth := h.minute.Start().Add(offset) - mayfly.Instant(lifetime.Duration().Milliseconds())
+	return makeID(birth, lifetime, owner, rand.Uint64()&^0xf|uint64(h.shard))
+}
+
+func makeID(birth mayfly.Instant, lifetime mayfly.Lifetime, owner mayfly.UserID, random uint64) mayfly.ID {
+	id, err := mayfly.NewID(birth, lifetime, owner.Trace(), random)
+	if err != nil {
+		panic(err) // the cases only ask for ids that exist
+	}
+	return id
+}
+
+// birthOf is a story with that id and owner.
+func birthOf(id mayfly.ID, owner mayfly.UserID, media uint8) store.Birth {
+	b := store.Birth{
+		Item: mayfly.Item{
+			ID: id, Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Followers, Media: media,
+			State: mayfly.Active, Generation: mayfly.Born, Nonce: freshNonce(), Changed: id.Birth(),
+		},
+		Body: mayfly.Body{Text: "caption of " + id.Short(), Data: []byte{0, 0xff, 1}},
+	}
+	if media > 0 {
+		b.Item.Upload = freshID(day, owner)
+		b.Item.Keys.Hot = mayfly.Born
+	}
+	for n := range media {
+		b.Body.Media = append(b.Body.Media, mayfly.Medium{
+			Type: "image/jpeg", Size: int64(rand.Uint32()), SHA256: sha256.Sum256([]byte{n}), Width: 1080, Height: 1920,
+		})
+	}
+	return b
+}
+
+// freshBirth is a story of a hole of its own.
+func freshBirth() store.Birth {
+	owner := freshUser()
+	return birthOf(freshHole().dueID(time.Duration(rand.IntN(60_000))*time.Millisecond, day, owner), owner, 2)
+}
+
+// step is a change of item to state that the contract has to allow.
+func step(item mayfly.Item, to mayfly.State) mayfly.Change {
+	c := mayfly.Change{
+		ID: item.ID, From: item.State, Generation: item.Generation, To: to,
+		Nonce: freshNonce(), Run: mayfly.Run(rand.Uint64()), Cause: mayfly.ByExpiry,
+		At: max(item.End(), item.Changed) + 1,
+	}
+	switch {
+	case to == mayfly.Deleted:
+		c.Cause = mayfly.ByUser
+	case to == mayfly.Active:
+		c.Cause, c.ServesUntil = mayfly.BySupport, c.At.Add(time.Hour)
+		c.Keys = &mayfly.Keys{Hot: item.Generation + 1, Cold: item.Keys.Cold}
+	case to == mayfly.Archiving:
+		c.Cause = mayfly.ByArchive
+	case to == mayfly.Cold:
+		c.Cause, c.Keys = mayfly.ByArchive, &mayfly.Keys{Cold: item.Generation}
+	}
+	return c
+}
+
+// wall is the time on the wall: what a server that has a clock of its own sees.
+func wall() mayfly.Instant { return mayfly.InstantOf(time.Now()) }
+
+// news is an event of item that happens now, so that readers can seek to it.
+func news(item mayfly.Item, verb mayfly.Verb) mayfly.Event {
+	e := mayfly.EventOf(item, verb)
+	e.At = wall()
+	return e
+}

@@ -1,0 +1,272 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+func walkCases() []testCase {
+	return []testCase{
+		{"a walk hands out rows in order of deadline and id", walkInOrder},
+		{"a walk hands out what is due at its end and nothing later", walkNotEarly},
+		{"a walk begins after its position", walkAfter},
+		{"pages of a walk add up to one big read", walkPages},
+		{"a walk hands out rows whatever their state", walkEveryState},
+		{"a walk stays in its pigeonhole", walkStays},
+		{"a walk of an empty pigeonhole hands out nothing", walkEmpty},
+		{"no walk hands out an item that never expires", walkNoEternal},
+		{"items that never expire are read in order of birth", eternalInOrder},
+		{"pages of items that never expire add up", eternalPages},
+		{"items that never expire stay in their shard", eternalShard},
+		{"a walk sees every row that was acknowledged before it", walkSeesAcknowledged},
+	}
+}
+
+// minuteOf fills a pigeonhole: deadlines at its first and last millisecond and
+// in between, several rows on some of them, of different lifetimes, so that the
+// order of birth is not the order of deadline. The answer is in walking order.
+func (c *trial) minuteOf(h hole, n int) []mayfly.Item {
+	c.Helper()
+	lifetimes := []string{"1s", "90s", "24h", "48h", "6h", "30d"}
+	var births []store.Birth
+	for i := range n {
+		lifetime, err := mayfly.ParseLifetime(lifetimes[i%len(lifetimes)])
+		c.must(err)
+		offset := time.Duration(i/3) * time.Minute / time.Duration((n+2)/3)
+		if i == n-1 {
+			offset = time.Minute - time.Millisecond
+		}
+		owner := freshUser()
+		births = append(births, birthOf(h.dueID(offset.Truncate(time.Millisecond), lifetime, owner), owner, uint8(i%3)))
+	}
+	c.insert(births...)
+	items := make([]mayfly.Item, n)
+	for i, b := range births {
+		items[i] = b.Item
+	}
+	slices.SortFunc(items, walkingOrder)
+	return items
+}
+
+func walkingOrder(a, b mayfly.Item) int {
+	if d := a.ID.Deadline() - b.ID.Deadline(); d != 0 {
+		return int(d)
+	}
+	return a.ID.Compare(b.ID)
+}
+
+func (c *trial) wantItems(what string, got, want []mayfly.Item) {
+	c.Helper()
+	if !slices.Equal(got, want) {
+		c.Errorf("%s: %d rows, want %d\n got %s\nwant %s", what, len(got), len(want), brief(got), brief(want))
+	}
+}
+
+func brief(items []mayfly.Item) string {
+	var s string
+	for _, i := range items {
+		s += fmt.Sprintf(" %s(%d,%s,%d)", i.ID.Short()[16:], i.ID.Deadline(), i.State, i.Generation)
+	}
+	return s
+}
+
+func (h hole) end() mayfly.Instant { return h.minute.Start() + 59_999 }
+
+func walkInOrder(c *trial) {
+	h := freshHole()
+	want := c.minuteOf(h, 30)
+	c.wantItems("whole minute", c.walk(h, store.Position{}, h.end(), 100), want)
+	c.wantItems("to far behind it", c.walk(h, store.Position{}, h.end().Add(24*time.Hour), 100), want)
+}
+
+func walkNotEarly(c *trial) {
+	h := freshHole()
+	all := c.minuteOf(h, 30)
+	for _, item := range all {
+		for _, to := range []mayfly.Instant{item.ID.Deadline() - 1, item.ID.Deadline(), item.ID.Deadline() + 1} {
+			n := 0
+			for n < len(all) && all[n].ID.Deadline() <= to {
+				n++
+			}
+			c.wantItems(fmt.Sprintf("to %d", to), c.walk(h, store.Position{}, to, 100), all[:n])
+		}
+	}
+	if got := c.walk(h, store.Position{}, h.minute.Start()-1, 100); len(got) != 0 {
+		c.Errorf("before the minute %d rows are handed out", len(got))
+	}
+}
+
+func walkAfter(c *trial) {
+	h := freshHole()
+	all := c.minuteOf(h, 20)
+	for i, item := range all {
+		c.wantItems("after a row", c.walk(h, store.PositionOf(item), h.end(), 100), all[i+1:])
+	}
+	// A position need not be that of a row.
+	between := store.Position{Deadline: all[9].ID.Deadline(), ID: all[9].ID}
+	between.ID[15] ^= 0xf0
+	n := 0
+	for n < len(all) && (all[n].ID.Deadline() < between.Deadline ||
+		all[n].ID.Deadline() == between.Deadline && all[n].ID.Compare(between.ID) <= 0) {
+		n++
+	}
+	c.wantItems("after a place between rows", c.walk(h, between, h.end(), 100), all[n:])
+}
+
+func walkPages(c *trial) {
+	h := freshHole()
+	all := c.minuteOf(h, 23)
+	to := all[18].ID.Deadline()
+	big := c.walk(h, store.Position{}, to, 100)
+	for _, limit := range []int{1, 2, 5, 22, 23, 24} {
+		var paged []mayfly.Item
+		var at store.Position
+		for {
+			page := c.walk(h, at, to, limit)
+			if len(page) > limit {
+				c.Fatalf("a page of %d has %d rows", limit, len(page))
+			}
+			if len(page) == 0 {
+				break
+			}
+			paged = append(paged, page...)
+			if len(paged) > len(all) {
+				c.Fatalf("pages of %d do not come to an end", limit)
+			}
+			at = store.PositionOf(page[len(page)-1])
+		}
+		c.wantItems(fmt.Sprintf("pages of %d", limit), paged, big)
+	}
+}
+
+func walkEveryState(c *trial) {
+	h := freshHole()
+	all := c.minuteOf(h, 10)
+	for i := range all {
+		for _, to := range pathTo(mayfly.Active + mayfly.State(i%5)) {
+			all[i] = c.move(all[i], to)
+		}
+	}
+	c.wantItems("whole minute", c.walk(h, store.Position{}, h.end(), 100), all)
+}
+
+func walkStays(c *trial) {
+	h := freshHole()
+	want := c.minuteOf(h, 5)
+	c.minuteOf(hole{h.minute, (h.shard + 1) % mayfly.Shards}, 3)
+	c.minuteOf(hole{h.minute + 1, h.shard}, 3)
+	c.minuteOf(hole{h.minute - 1, h.shard}, 3)
+	c.wantItems("to far behind it", c.walk(h, store.Position{}, h.end().Add(time.Hour), 100), want)
+}
+
+func walkEmpty(c *trial) {
+	h := freshHole()
+	if got := c.walk(h, store.Position{}, h.end(), 10); len(got) != 0 {
+		c.Errorf("%d rows in an empty pigeonhole", len(got))
+	}
+}
+
+func (c *trial) eternals(n int) []mayfly.Item {
+	c.Helper()
+	first := freshID(mayfly.Never, freshUser()).Birth()
+	var births []store.Birth
+	for i := range n {
+		owner := freshUser()
+		id := makeID(first+mayfly.Instant(i/2), mayfly.Never, owner, uint64(freshNonce())&^0xf|5)
+		births = append(births, birthOf(id, owner, 1))
+	}
+	c.insert(births...)
+	items := make([]mayfly.Item, n)
+	for i, b := range births {
+		items[i] = b.Item
+	}
+	slices.SortFunc(items, func(a, b mayfly.Item) int { return a.ID.Compare(b.ID) })
+	return items
+}
+
+// before is an id just below the first of items.
+func before(items []mayfly.Item) mayfly.ID {
+	return makeID(items[0].ID.Birth()-1, mayfly.Never, mayfly.UserID{}, 1<<52-1)
+}
+
+func walkNoEternal(c *trial) {
+	mine := c.eternals(3)
+	for _, h := range []hole{{0, 5}, {mine[0].ID.Birth().Minute(), 5}} {
+		for _, item := range c.walk(h, store.Position{}, h.end(), 100) {
+			if !item.ID.Expires() {
+				c.Errorf("the walk of minute %d hands out %s, which never expires", h.minute, item.ID)
+			}
+		}
+	}
+}
+
+func (c *trial) eternal(shard mayfly.Shard, after mayfly.ID, limit int) []mayfly.Item {
+	c.Helper()
+	items, err := c.set.Ledger.Eternal(c.ctx, shard, after, limit)
+	c.must(err)
+	if len(items) > limit {
+		c.Fatalf("a page of %d has %d rows", limit, len(items))
+	}
+	return items
+}
+
+func eternalInOrder(c *trial) {
+	want := c.eternals(8)
+	want[3] = c.move(want[3], mayfly.Deleted) // whatever its state
+	c.wantItems("in order of birth", c.eternal(5, before(want), len(want)), want)
+	c.wantItems("after a row", c.eternal(5, want[2].ID, 3), want[3:6])
+}
+
+func eternalPages(c *trial) {
+	want := c.eternals(7)
+	for _, limit := range []int{1, 3, 7} {
+		var paged []mayfly.Item
+		for at := before(want); len(paged) < len(want); {
+			page := c.eternal(5, at, limit)
+			if len(page) == 0 {
+				break
+			}
+			paged = append(paged, page...)
+			at = page[len(page)-1].ID
+		}
+		c.wantItems(fmt.Sprintf("pages of %d", limit), paged[:min(len(paged), len(want))], want)
+	}
+}
+
+func eternalShard(c *trial) {
+	mine := c.eternals(4)
+	for _, shard := range []mayfly.Shard{4, 6} {
+		for _, item := range c.eternal(shard, before(mine), 20) {
+			if item.ID.Shard() != shard || item.ID.Expires() {
+				c.Errorf("shard %d hands out %s of shard %d", shard, item.ID, item.ID.Shard())
+			}
+		}
+	}
+}
+
+func walkSeesAcknowledged(c *trial) {
+	h := freshHole()
+	together(16, func(w int) {
+		for i := range 4 {
+			owner := freshUser()
+			birth := birthOf(h.dueID(time.Duration(w)*time.Second, day, owner), owner, 0)
+			var b store.Batch
+			b.Insert(birth)
+			if err := c.set.Writer.Commit(c.ctx, &b); err != nil {
+				c.Errorf("writer %d: %v", w, err)
+				return
+			}
+			items, err := c.set.Ledger.Walk(c.ctx, store.Stretch{Minute: h.minute, Shard: h.shard, To: h.end()}, 100)
+			if err != nil || !slices.Contains(items, birth.Item) {
+				c.Errorf("writer %d: its birth %d is not in the walk: %v", w, i, err)
+			}
+			if !slices.IsSortedFunc(items, walkingOrder) {
+				c.Errorf("writer %d: the walk is out of order", w)
+			}
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package storetest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+	"pgregory.net/rapid"
+)
+
+// Options says how much Random tries.
+type Options struct {
+	Checks int    // histories; 60 by default
+	Steps  int    // operations in a history, about; 50 by default
+	Least  int    // every kind of operation is tried at least so often; 10 by default
+	Seed   uint64 // 0 takes -rapid.seed, or a new one
+}
+
+// Random drives the same random operations through the driver and the Model,
+// and compares every answer. It prints its seed: give it back by -rapid.seed.
+func Random(t *testing.T, driver string, open Open, opts Options) {
+	t.Helper()
+	if opts.Checks == 0 {
+		opts.Checks = 60
+	}
+	if opts.Steps == 0 {
+		opts.Steps = 50
+	}
+	if opts.Least == 0 {
+		opts.Least = 10
+	}
+	seed := seedRapid(t, opts)
+	set := open(t)
+	tried := map[string]int{}
+	readers := map[mayfly.Stream]store.Reader{}
+	for _, stream := range []mayfly.Stream{mayfly.Births, mayfly.Ends} {
+		r, err := set.Log.Reader(t.Context(), stream, freshName("random"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		readers[stream] = r
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		h := newHistory(rt, t.Context(), set, readers)
+		kinds := map[string]func(*rapid.T){}
+		for name, act := range h.kinds() {
+			kinds[name] = func(rt *rapid.T) {
+				h.t = rt
+				act()
+				tried[name]++ // a kind that had nothing to act on has left by Skip
+			}
+		}
+		rt.Repeat(kinds)
+		h.t = rt
+		h.readAll()
+	})
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(tried)) {
+		total += tried[name]
+		t.Logf("%6d × %s", tried[name], name)
+	}
+	for name := range (&history{}).kinds() {
+		if tried[name] < opts.Least {
+			t.Errorf("%s was tried %d times, want at least %d", name, tried[name], opts.Least)
+		}
+	}
+	Proof(t, "random operations on "+driver, "operations", total)
+	Proof(t, "random operations on "+driver, "kinds", len(tried))
+	Proof(t, "random operations on "+driver, "seed", seed)
+}
+
+// seedRapid sets rapid up by its own flags, so that a seed given on the command
+// line is taken, and puts them back.
+func seedRapid(t *testing.T, opts Options) uint64 {
+	t.Helper()
+	given, _ := strconv.ParseUint(flag.Lookup("rapid.seed").Value.String(), 10, 64)
+	seed := opts.Seed
+	if given != 0 {
+		seed = given
+	}
+	if seed == 0 {
+		seed = rand.Uint64() | 1
+	}
+	for name, value := range map[string]string{
+		"rapid.seed": fmt.Sprint(seed), "rapid.checks": fmt.Sprint(opts.Checks),
+		"rapid.steps": fmt.Sprint(opts.Steps), "rapid.nofailfile": "true",
+	} {
+		f := flag.Lookup(name)
+		old := f.Value.String()
+		if err := f.Value.Set(value); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Value.Set(old) })
+	}
+	t.Logf("seed %d: run again with -rapid.seed=%d", seed, seed)
+	return seed
+}
+
+// history is one run of random operations: what the driver is asked and what
+// the model says, over names of its own. What a name looks like depends on
+// drawn values only, except for where the history lies in time and which random
+// bytes its partitions begin with.
+type history struct {
+	t       *rapid.T
+	ctx     context.Context
+	real    store.Set
+	model   store.Set
+	oracle  *Model
+	readers map[mayfly.Stream]store.Reader
+	read    map[mayfly.Stream][]mayfly.Event // what the driver's readers returned of this history
+
+	hole       hole
+	eternity   mayfly.Instant // about when its items that never expire are born
+	births     []store.Birth
+	removed    map[mayfly.ID]bool
+	partitions []string
+	unread     map[mayfly.Stream]int
+}
+
+func newHistory(t *rapid.T, ctx context.Context, set store.Set, readers map[mayfly.Stream]store.Reader) *history {
+	m := NewModel()
+	h := &history{
+		t: t, ctx: ctx, real: set, model: m.Set(), oracle: m, readers: readers, read: map[mayfly.Stream][]mayfly.Event{},
+		hole: freshHole(), eternity: freshID(day, freshUser()).Birth(), removed: map[mayfly.ID]bool{}, unread: map[mayfly.Stream]int{},
+	}
+	base := freshKey("").Partition
+	for _, tail := range []string{"", "\x00", "\xff"} {
+		h.partitions = append(h.partitions, base+tail)
+	}
+	return h
+}
+
+// kinds are the kinds of operation.
+func (h *history) kinds() map[string]func() {
+	return map[string]func(){
+		"insert":                      h.insert,
+		"insert again":                h.insertAgain,
+		"transition":                  h.transition,
+		"transition that is stale":    h.transitionStale,
+		"transition of several":       h.transitionSeveral,
+		"transition of nothing":       h.transitionMissing,
+		"get":                         h.get,
+		"body":                        h.body,
+		"walk":                        h.walk,
+		"walk in pages":               h.walkPages,
+		"eternal":                     h.eternal,
+		"remove":                      h.remove,
+		"put":                         h.put,
+		"delete":                      h.delete,
+		"drop":                        h.drop,
+		"batch of stages":             h.stages,
+		"batch that is invalid":       h.invalid,
+		"swap":                        h.swap,
+		"swap that expects otherwise": h.swapWrong,
+		"get rows":                    h.getRows,
+		"range":                       h.readRange,
+		"append":                      h.append,
+		"read":                        h.readAll,
+	}
+}
+
+func (h *history) same(what string, real, model any, realErr, modelErr error) {
+	h.t.Helper()
+	if got, want := kindOf(realErr), kindOf(modelErr); got != want {
+		h.t.Fatalf("%s: the driver answers %v, the model %v", what, realErr, modelErr)
+	}
+	if got, want := fmt.Sprintf("%+v", real), fmt.Sprintf("%+v", model); got != want {
+		h.t.Fatalf("%s\ndriver %s\n model %s", what, got, want)
+	}
+}
+
+// kindOf is what errors are compared by; 0 is no error.
+func kindOf(err error) mayfly.Kind {
+	if err == nil {
+		return 0
+	}
+	for _, k := range mayfly.Kinds() {
+		if isKind(err, k) {
+			return k
+		}
+	}
+	return mayfly.Unknown
+}

@@ -1,0 +1,269 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+func writerCases() []testCase {
+	return []testCase{
+		{"an empty batch is written", emptyBatch},
+		{"what is committed is visible on return", commitIsVisible},
+		{"stages go down in order", stagesInOrder},
+		{"a late stage sees the partition dropped by an early one", dropThenPut},
+		{"a batch may be committed again whole", commitAgain},
+		{"a bad birth in any stage leaves nothing written", badBirthWritesNothing},
+		{"a put to a swapped table leaves nothing written", swappedPutWritesNothing},
+		{"an event that is not whole leaves nothing written", badEventWritesNothing},
+		{"a key that is too long leaves nothing written", longKeyWritesNothing},
+		{"a batch of a thousand writes is whole", bigBatch},
+		{"sixteen committers lose nothing", committersTogether},
+		{"a committed batch keeps no hold on the caller's bytes", commitCopies},
+	}
+}
+
+func emptyBatch(c *trial) {
+	c.commit(func(*store.Batch) {})
+	c.commit(func(b *store.Batch) { b.Then(); b.Then() })
+}
+
+func commitIsVisible(c *trial) {
+	birth, key, upload := freshBirth(), freshKey("s"), freshKey("")
+	r := c.reader(mayfly.Births, freshName("visible"))
+	event := news(birth.Item, mayfly.WasCreated)
+	c.commit(func(b *store.Batch) {
+		b.Put(store.Owners, key, []byte("v"), 0)
+		b.Put(store.Uploads, upload, []byte("w"), 0)
+		b.Then()
+		b.Insert(birth)
+		b.Then()
+		b.Append(event)
+	})
+	c.wantRow(birth.Item)
+	c.wantBody(birth.Item.ID, birth.Body)
+	c.wantValue(store.Owners, key, "v")
+	c.wantValue(store.Uploads, upload, "w")
+	r.wantInOrder(event)
+}
+
+func stagesInOrder(c *trial) {
+	put, gone := freshKey("put"), freshKey("gone")
+	c.commit(func(b *store.Batch) {
+		b.Put(store.Owners, put, []byte("first"), 0)
+		b.Put(store.Owners, gone, []byte("first"), 0)
+		b.Then()
+		b.Delete(store.Owners, put)
+		b.Then()
+		b.Put(store.Owners, put, []byte("second"), 0)
+		b.Delete(store.Owners, gone)
+		b.Then()
+		b.Put(store.Owners, put, []byte("third"), 0)
+	})
+	c.wantValue(store.Owners, put, "third")
+	c.wantAbsent(store.Owners, gone)
+}
+
+func dropThenPut(c *trial) {
+	key := freshKey("b")
+	early := store.Key{Partition: key.Partition, Sort: "a"}
+	c.put(store.Owners, early, "old")
+	c.commit(func(b *store.Batch) {
+		b.Put(store.Owners, store.Key{Partition: key.Partition, Sort: "c"}, []byte("also old"), 0)
+		b.Then()
+		b.DeletePartition(store.Owners, key.Partition)
+		b.Then()
+		b.Put(store.Owners, key, []byte("new"), 0)
+	})
+	rows, err := c.set.Rows.Range(c.ctx, store.Owners, store.Range{Partition: key.Partition, Limit: 10})
+	c.must(err)
+	if len(rows) != 1 || rows[0].Sort != "b" || string(rows[0].Value) != "new" {
+		c.Errorf("partition holds %q, want only the row put after the drop", rows)
+	}
+}
+
+func commitAgain(c *trial) {
+	birth, put, gone := freshBirth(), freshKey("put"), freshKey("gone")
+	dropped := freshKey("x")
+	c.put(store.Owners, gone, "here")
+	c.put(store.Owners, dropped, "here")
+	r := c.reader(mayfly.Births, freshName("again"))
+	event := news(birth.Item, mayfly.WasCreated)
+	for range 3 {
+		c.commit(func(b *store.Batch) {
+			b.Put(store.Owners, put, []byte("v"), 0)
+			b.Delete(store.Owners, gone)
+			b.DeletePartition(store.Owners, dropped.Partition)
+			b.Then()
+			b.Insert(birth)
+			b.Then()
+			b.Append(event)
+		})
+	}
+	c.wantRow(birth.Item)
+	c.wantValue(store.Owners, put, "v")
+	c.wantAbsent(store.Owners, gone)
+	c.wantAbsent(store.Owners, dropped)
+	r.wantInOrder(event, event, event)
+}
+
+// writesNothing commits a batch that is good but for what spoil adds in its
+// last stage.
+func (c *trial) writesNothing(spoil func(*store.Batch)) {
+	c.Helper()
+	birth, key, kept := freshBirth(), freshKey("s"), freshKey("kept")
+	c.put(store.Owners, kept, "here")
+	r := c.reader(mayfly.Births, freshName("nothing"))
+	event := news(birth.Item, mayfly.WasCreated)
+	var b store.Batch
+	b.Insert(birth)
+	b.Put(store.Owners, key, []byte("v"), 0)
+	b.Append(event)
+	b.Delete(store.Owners, kept)
+	b.Then()
+	b.Put(store.Uploads, key, []byte("v"), 0)
+	spoil(&b)
+	c.wantKind(mayfly.Invalid, c.set.Writer.Commit(c.ctx, &b))
+	c.wantNoRow(birth.Item.ID)
+	c.wantAbsent(store.Owners, key)
+	c.wantAbsent(store.Uploads, key)
+	c.wantValue(store.Owners, kept, "here")
+
+	after := news(freshBirth().Item, mayfly.WasCreated) // behind where the event would be
+	c.must(c.set.Log.Append(c.ctx, after))
+	r.wantInOrder(after)
+	if r.saw(event) {
+		c.Errorf("the event of a refused batch is in the log")
+	}
+}
+
+func badBirthWritesNothing(c *trial) {
+	for name, spoil := range map[string]func(*mayfly.Item){
+		"generation":  func(i *mayfly.Item) { i.Generation = 2 },
+		"state":       func(i *mayfly.Item) { i.State = mayfly.ExpiredHot },
+		"nonce":       func(i *mayfly.Item) { i.Nonce = 0 },
+		"other owner": func(i *mayfly.Item) { i.Owner = otherTrace(i.Owner) },
+	} {
+		birth := freshBirth()
+		spoil(&birth.Item)
+		c.writesNothing(func(b *store.Batch) { b.Insert(birth) })
+		c.wantNoRow(birth.Item.ID)
+		if c.Failed() {
+			c.Fatalf("with a bad %s", name)
+		}
+	}
+}
+
+func otherTrace(u mayfly.UserID) mayfly.UserID {
+	for {
+		if other := freshUser(); other.Trace() != u.Trace() {
+			return other
+		}
+	}
+}
+
+func swappedPutWritesNothing(c *trial) {
+	key := freshKey("s")
+	c.writesNothing(func(b *store.Batch) { b.Put(store.Idempotency, key, []byte("v"), 0) })
+	c.wantAbsent(store.Idempotency, key)
+	c.writesNothing(func(b *store.Batch) { b.Delete(store.Idempotency, key) })
+	c.writesNothing(func(b *store.Batch) { b.DeletePartition(store.Idempotency, key.Partition) })
+	c.writesNothing(func(b *store.Batch) { b.Put(store.Table(250), key, []byte("v"), 0) })
+}
+
+func badEventWritesNothing(c *trial) {
+	c.writesNothing(func(b *store.Batch) { b.Append(mayfly.Event{ID: freshBirth().Item.ID}) })
+	c.writesNothing(func(b *store.Batch) { b.Append(mayfly.Event{Sort: mayfly.Story, Verb: mayfly.WasCreated}) })
+}
+
+func longKeyWritesNothing(c *trial) {
+	long := func(n int) string { return string(slices.Repeat([]byte{'k'}, n)) }
+	c.writesNothing(func(b *store.Batch) {
+		b.Put(store.Owners, store.Key{Partition: long(store.MaxPartition + 1)}, nil, 0)
+	})
+	c.writesNothing(func(b *store.Batch) {
+		b.Put(store.Owners, store.Key{Partition: "p", Sort: long(store.MaxSort + 1)}, nil, 0)
+	})
+	c.writesNothing(func(b *store.Batch) { b.Put(store.Owners, store.Key{Sort: "s"}, []byte("v"), 0) })
+	c.writesNothing(func(b *store.Batch) { b.DeletePartition(store.Owners, "") })
+}
+
+func bigBatch(c *trial) {
+	const n = 500
+	h, owner := freshHole(), freshUser()
+	births := make([]store.Birth, n)
+	partition := freshKey("").Partition
+	c.commit(func(b *store.Batch) {
+		for i := range births {
+			births[i] = birthOf(h.dueID(0, day, owner), owner, 0)
+			b.Put(store.Owners, store.Key{Partition: partition, Sort: fmt.Sprintf("%03d", i)}, births[i].Item.ID[:], 0)
+		}
+		b.Then()
+		b.Insert(births...)
+	})
+	for i, found := range c.rows(idsOf(births)...) {
+		if !found.Found || found.Item != births[i].Item {
+			c.Fatalf("birth %d of %d: %+v", i, n, found)
+		}
+	}
+	rows, err := c.set.Rows.Range(c.ctx, store.Owners, store.Range{Partition: partition, Limit: n + 1})
+	c.must(err)
+	if len(rows) != n {
+		c.Errorf("%d index entries of %d", len(rows), n)
+	}
+}
+
+func idsOf(births []store.Birth) []mayfly.ID {
+	ids := make([]mayfly.ID, len(births))
+	for i, b := range births {
+		ids[i] = b.Item.ID
+	}
+	return ids
+}
+
+func committersTogether(c *trial) {
+	const writers, each = 16, 8
+	births := make([]store.Birth, writers*each)
+	for i := range births {
+		births[i] = freshBirth()
+	}
+	partition := freshKey("").Partition
+	together(writers, func(w int) {
+		for i := w * each; i < (w+1)*each; i++ {
+			var b store.Batch
+			b.Put(store.Owners, store.Key{Partition: partition, Sort: births[i].Item.ID.Short()}, []byte("v"), 0)
+			b.Then()
+			b.Insert(births[i])
+			if err := c.set.Writer.Commit(c.ctx, &b); err != nil {
+				c.Errorf("writer %d: %v", w, err)
+				return
+			}
+		}
+	})
+	for i, found := range c.rows(idsOf(births)...) {
+		if !found.Found || found.Item != births[i].Item {
+			c.Errorf("an acknowledged birth is not there: %s", births[i].Item.ID)
+		}
+	}
+	rows, err := c.set.Rows.Range(c.ctx, store.Owners, store.Range{Partition: partition, Limit: len(births) + 1})
+	c.must(err)
+	if len(rows) != len(births) {
+		c.Errorf("%d index entries of %d", len(rows), len(births))
+	}
+}
+
+func commitCopies(c *trial) {
+	key, value, birth := freshKey("s"), []byte("value"), freshBirth()
+	data := slices.Clone(birth.Body.Data)
+	c.commit(func(b *store.Batch) {
+		b.Put(store.Owners, key, value, 0)
+		b.Insert(birth)
+	})
+	copy(value, "VALUE")
+	birth.Body.Data[0]++
+	c.wantValue(store.Owners, key, "value")
+	birth.Body.Data = data
+	c.wantBody(birth.Item.ID, birth.Body)
+}
