@@ -35,12 +35,15 @@ func (o Options) withDefaults() Options {
 func (n *Node) startLoops() {
 	ctx, stop := context.WithCancel(context.Background())
 	n.stopping = stop
-	start := func(name string, every time.Duration, do func(ctx context.Context) error) {
-		o := loop.Options{Every: every, Jitter: 0.1, BackoffMax: 5 * time.Second}
+	start := func(name string, every time.Duration, do func(ctx context.Context) error) *loop.Loop {
+		// A mark outlives two of its periods, and a walk may be a minute late: both come back soon.
+		o := loop.Options{Name: name, Every: every, Jitter: 0.1, BackoffMax: min(every, 5*time.Second)}
 		o.Failed = func(err error, _ int) { n.o.Problem(name, err) }
-		n.loops = append(n.loops, loop.Start(ctx, o, do))
+		l := loop.Start(ctx, o, do)
+		n.loops = append(n.loops, l)
+		return l
 	}
-	start("mark", n.o.Clock.SavePeriod, n.saveMark)
+	n.marking.Store(start("mark", n.o.Clock.SavePeriod, n.saveMark))
 	for _, w := range n.walkers {
 		start("walk", n.o.Cadence, func(ctx context.Context) error { return n.walkOn(ctx, w) })
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -50,6 +51,7 @@ type Node struct {
 	shards   []*walk.Shard
 	walkers  []*walk.Walker
 	loops    []*loop.Loop
+	marking  atomic.Pointer[loop.Loop] // saves the clock's mark
 	stopping context.CancelFunc
 }
 
@@ -61,6 +63,7 @@ func Start(ctx context.Context, set store.Set, o Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
+	o.Clock.Jumped = n.markSoon
 	n.clock = clock.New(o.Source, o.Clock, mark)
 	if err := n.saveMark(ctx); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
@@ -129,6 +132,13 @@ func (n *Node) Stop(ctx context.Context) error {
 }
 
 func (n *Node) mayMint() error { return n.clock.Read().Err }
+
+// markSoon is what the clock calls when it has followed a correction.
+func (n *Node) markSoon() {
+	if l := n.marking.Load(); l != nil {
+		l.Wake()
+	}
+}
 
 // saveMark leaves the clock's mark, except while a step of it is in doubt.
 func (n *Node) saveMark(ctx context.Context) error {
