@@ -40,10 +40,11 @@ func LifetimeOf(d time.Duration) (Lifetime, error) {
 		return 0, Errorf(Invalid, "lifetime %s is not positive", d).WithHint("say how long it serves, such as 24h, or never")
 	}
 	for u := range uint16(4) {
-		count := (d + unit(u) - 1) / unit(u)
-		if count <= countMax {
-			return canonical(time.Duration(count) * unit(u)), nil
+		if d > countMax*unit(u) {
+			continue // also keeps the sum below from running over
 		}
+		count := (d + unit(u) - 1) / unit(u)
+		return canonical(count * unit(u)), nil
 	}
 	return 0, Errorf(Invalid, "lifetime %s is over the longest, %s", d, MaxLifetime).WithHint("choose a shorter one, or never")
 }

@@ -126,8 +126,9 @@ func (c Change) onlyHolds() bool { return c.Hold != KeepHold && c.From == c.To }
 // transition is allowed (I11); the caller has checked that c Matches. A change
 // that is refused is a Conflict and changes nothing.
 func Advance(item Item, c Change) (Item, error) {
+	before := item
 	if err := c.allowed(item); err != nil {
-		return item, err
+		return before, err
 	}
 	if !c.onlyHolds() { // a hold leaves the record of what ended the item
 		item.State, item.Run, item.Cause = c.To, c.Run, c.Cause
@@ -147,7 +148,7 @@ func Advance(item Item, c Change) (Item, error) {
 		item.Keys = *c.Keys
 	}
 	if err := item.readable(); err != nil {
-		return item, err
+		return before, err
 	}
 	return item, nil
 }
@@ -165,8 +166,10 @@ func (c Change) allowed(item Item) error {
 		return refuse("a transition needs a nonce")
 	case !holdOnly && !item.State.MayBecome(c.To):
 		return refuse("not an edge of the life of an item")
-	case c.To == ExpiredHot && !item.EndedAt(c.At):
+	case !holdOnly && c.To == ExpiredHot && !item.EndedAt(c.At):
 		return refuse("its deadline has not passed") // I5
+	case c.To == Deleted && (c.Cause == ByExpiry || c.Cause == ByRetention) && !item.EndedAt(c.At):
+		return refuse("its deadline has not passed, and nobody deleted it") // L14
 	case item.Held && c.To == Deleted && c.Cause != ByUser:
 		return refuse("it is held: nothing scheduled ends it") // I21
 	case restore && c.ServesUntil <= c.At:

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,6 +57,7 @@ func benchTrials() []benchTrial {
 type bench struct {
 	form   benchForm
 	seed   uint64
+	quiet  time.Duration // without writes, and what came before is over
 	report *benchReport
 	stages *benchStages
 }
@@ -86,7 +88,8 @@ func newBench() *cobra.Command {
 			if o.quick && o.long {
 				return usage(errors.New("--quick and --long exclude each other"))
 			}
-			b := &bench{form: fullForm, seed: o.seed, report: newBenchReport(c.OutOrStdout(), o.json), stages: newBenchStages(c.ErrOrStderr(), o.json)}
+			b := &bench{form: fullForm, seed: o.seed, quiet: 300 * time.Millisecond}
+			b.report, b.stages = newBenchReport(c.OutOrStdout(), o.json), newBenchStages(c.ErrOrStderr(), o.json)
 			switch {
 			case o.quick:
 				b.form = quickForm

@@ -75,20 +75,16 @@ func (b *bench) addIO(trial string, n benchIO) {
 // rest waits until nothing has been written for a while: flushes and compactions
 // of what came before are no part of what comes next.
 func (e *benchEngine) rest(ctx context.Context, b *bench) error {
-	const quiet, patience = 500 * time.Millisecond, time.Minute
-	stage := b.stages.begin("wait for compactions", 1)
-	defer stage.end()
 	before, still := e.io(), time.Duration(0)
-	for start := time.Now(); still < quiet && time.Since(start) < patience; {
-		if err := sleep(ctx, quiet/5); err != nil {
+	for start := time.Now(); still < b.quiet && time.Since(start) < time.Minute; {
+		if err := sleep(ctx, b.quiet/5); err != nil {
 			return err
 		}
-		still += quiet / 5
+		still += b.quiet / 5
 		if now := e.io(); now.since(before).bytes > 64<<10 { // marks of the clock go on
 			before, still = now, 0
 		}
 	}
-	stage.add(1)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -24,7 +25,7 @@ type growthTrial struct {
 func growthTrialOf(f benchForm) growthTrial {
 	switch f {
 	case quickForm:
-		return growthTrial{few: 50_000, many: 500_000, minutes: 3, due: 50_000, restarts: 2, load: 3 * time.Second}
+		return growthTrial{few: 50_000, many: 500_000, minutes: 5, due: 40_000, restarts: 2, load: 3 * time.Second}
 	case longForm:
 		return growthTrial{few: 1_000_000, many: 50_000_000, minutes: 5, due: 200_000, restarts: 3, load: 30 * time.Second}
 	default:
@@ -44,8 +45,12 @@ func (t growthTrial) run(ctx context.Context, b *bench, folder string) error {
 	ratios := make([]float64, t.minutes)
 	stage := b.stages.begin("sweep minutes in turns", 2*t.minutes)
 	for n := range t.minutes {
-		for _, g := range []*grown{few, many} {
-			if err := g.sweep(ctx, n); err != nil {
+		turn := []*grown{few, many}
+		if n%2 == 1 {
+			slices.Reverse(turn)
+		}
+		for _, g := range turn {
+			if err := g.sweep(ctx, b, n); err != nil {
 				return err
 			}
 			stage.add(1)
@@ -140,8 +145,11 @@ func (g *grown) load(ctx context.Context, b *bench) error {
 }
 
 // sweep sweeps the n-th minute.
-func (g *grown) sweep(ctx context.Context, n int) error {
+func (g *grown) sweep(ctx context.Context, b *bench, n int) error {
 	return g.open(ctx, func(e *benchEngine) error {
+		if err := e.rest(ctx, b); err != nil { // what opening replayed is flushed
+			return err
+		}
 		minute := g.minute(n)
 		s, err := newBenchSweeper(e, minute.Start()-1)
 		if err != nil {

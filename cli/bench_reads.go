@@ -26,6 +26,7 @@ type readsTrial struct {
 	ended     int // stories whose authors look at them
 	perSecond float64
 	settle    time.Duration // of the walks
+	cadence   time.Duration // of the walks; the product's own if 0
 }
 
 func readsTrialOf(f benchForm) readsTrial {
@@ -34,7 +35,7 @@ func readsTrialOf(f benchForm) readsTrial {
 	if f == quickForm {
 		// A settling time that fits the round: the second look is in it, too.
 		t.round, t.warm, t.settle = 1500*time.Millisecond, time.Second, time.Second
-		t.live, t.ended = 200_000, 10_000
+		t.live, t.ended = 150_000, 10_000
 	}
 	return t
 }
@@ -59,6 +60,9 @@ func (t readsTrial) run(ctx context.Context, b *bench, folder string) (err error
 	var trouble problems
 	if err := e.start(ctx, base.Add(-time.Minute), func(o *node.Options) {
 		o.Walk.Settle, o.Problem = t.settle, trouble.tell
+		if t.cadence != 0 {
+			o.Cadence = t.cadence
+		}
 	}); err != nil {
 		return err
 	}
@@ -85,7 +89,7 @@ func (t readsTrial) rounds(ctx context.Context, b *bench, e *benchEngine, reader
 	var r readsRounds
 	for pair := range t.pairs {
 		a := arrivals{perSecond: t.perSecond, askers: readers.askers, seed: b.seed + uint64(pair)}
-		idle, err := t.round1(ctx, b, e, a, readers, fmt.Sprintf("pair %d, at rest", pair+1))
+		idle, err := t.measure(ctx, b, e, a, readers, fmt.Sprintf("pair %d, at rest", pair+1), t.warm/4)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +99,7 @@ func (t readsTrial) rounds(ctx context.Context, b *bench, e *benchEngine, reader
 		}
 		e.hands.set(from) // the window begins to fall due
 		before, io := sweptBy(e), e.io()
-		swept, err := t.round1(ctx, b, e, a, readers, fmt.Sprintf("pair %d, swept", pair+1))
+		swept, err := t.measure(ctx, b, e, a, readers, fmt.Sprintf("pair %d, swept", pair+1), t.warm)
 		if err != nil {
 			return nil, err
 		}
@@ -110,10 +114,10 @@ func (t readsTrial) rounds(ctx context.Context, b *bench, e *benchEngine, reader
 	return &r, nil
 }
 
-func (t readsTrial) round1(ctx context.Context, b *bench, e *benchEngine, a arrivals, readers *readersOf, what string) (h *hdrhistogram.Histogram, err error) {
+func (t readsTrial) measure(ctx context.Context, b *bench, e *benchEngine, a arrivals, readers *readersOf, what string, warm time.Duration) (h *hdrhistogram.Histogram, err error) {
 	runtime.GC() // what came before is no part of it
-	err = b.stages.timed(ctx, what, t.window(), func(ctx context.Context) error {
-		h, err = a.run(ctx, t.warm, t.round, func(asker, _ int) error { return readers.ask(ctx, e, asker) })
+	err = b.stages.timed(ctx, what, warm+t.round, func(ctx context.Context) error {
+		h, err = a.run(ctx, warm, t.round, func(asker, _ int) error { return readers.ask(ctx, e, asker) })
 		return err
 	})
 	return h, err

@@ -31,9 +31,21 @@ type stripe struct {
 func newRowCache(rows int) *rowCache {
 	c := &rowCache{}
 	if rows > 0 {
-		c.entries = otter.Must(&otter.Options[mayfly.ID, *entry]{MaximumSize: rows})
+		c.entries = otter.Must(&otter.Options[mayfly.ID, *entry]{MaximumWeight: uint64(rows), Weigher: weight})
 	}
 	return c
+}
+
+// rowBytes is what a row with an ordinary body takes.
+const rowBytes = 1 << 10
+
+// weight keeps the memory of the cache bounded whatever the bodies are (I17).
+func weight(_ mayfly.ID, e *entry) uint32 {
+	bytes := len(e.body.Text) + len(e.body.Data)
+	for _, m := range e.body.Media {
+		bytes += 100 + len(m.Type)
+	}
+	return uint32(1 + bytes/rowBytes)
 }
 
 func (c *rowCache) stripe(id mayfly.ID) *stripe { return &c.stripes[id[15]] }

@@ -14,8 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Relations says how owner stands to viewer. It is asked only for items whose
-// audience is not decided without it.
+// Relations says how owner stands to viewer. It is asked only where that decides.
 type Relations func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error)
 
 // Options are the gate's settings.
@@ -23,7 +22,8 @@ type Options struct {
 	// Relations answers who follows, who is a close friend, who is blocked. Nil:
 	// nobody is anything, so that only the audience everyone is served.
 	Relations Relations
-	// CacheRows is how many rows with their bodies are cached; default 65,536, negative for none.
+	// CacheRows is how many rows with their bodies are cached; default 65,536,
+	// negative for none. A body counts once more for every KiB that it has.
 	CacheRows int
 }
 
@@ -97,12 +97,11 @@ func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now
 	if !found {
 		return Opened{}, refusal(refused(id, now))
 	}
-	relation, err := g.relation(ctx, entry.item, viewer)
+	verdict, err := g.judge(ctx, entry.item, viewer, now)
 	if err != nil {
 		return Opened{}, fmt.Errorf("open %s: relations: %w", id, err)
 	}
-	verdict := Judge(entry.item, viewer, relation, now)
-	if verdict != Serve && verdict != Archived {
+	if !verdict.shows() {
 		return Opened{}, refusal(verdict)
 	}
 	assertServable(entry.item, viewer, verdict, now)
@@ -124,11 +123,18 @@ func refusal(v Verdict) error {
 	return mayfly.NotFound
 }
 
-func (g *Gate) relation(ctx context.Context, item mayfly.Item, viewer mayfly.Viewer) (mayfly.Relation, error) {
-	if viewer.User().IsZero() || viewer.Moderator() || viewer.Wrote(item) {
-		return 0, nil
+// judge asks how the owner stands to the viewer only where that decides: not of
+// what is refused to the closest friend, nor for whom no relation is needed.
+func (g *Gate) judge(ctx context.Context, item mayfly.Item, viewer mayfly.Viewer, now mayfly.Instant) (Verdict, error) {
+	best := Judge(item, viewer, mayfly.Follower|mayfly.CloseFriend, now)
+	if !best.shows() || viewer.User().IsZero() || viewer.Moderator() || viewer.Wrote(item) {
+		return Judge(item, viewer, 0, now), nil
 	}
-	return g.relations(ctx, item.Owner, viewer.User())
+	relation, err := g.relations(ctx, item.Owner, viewer.User())
+	if err != nil {
+		return 0, err
+	}
+	return Judge(item, viewer, relation, now), nil
 }
 
 // assertServable states I4 where it would be broken.

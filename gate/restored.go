@@ -20,9 +20,9 @@ type restoredSet struct {
 	rows store.Rows
 	held atomic.Pointer[restoredIDs]
 
-	loading sync.Mutex // one load at a time
-	mu      sync.Mutex // held changes together with changed
-	changed uint64     // counts signals
+	loading chan struct{} // one load at a time; a channel, so that ctx can end the wait
+	mu      sync.Mutex    // held changes together with changed
+	changed uint64        // counts signals
 }
 
 type restoredIDs struct {
@@ -30,7 +30,9 @@ type restoredIDs struct {
 	epoch uint64
 }
 
-func newRestoredSet(rows store.Rows) *restoredSet { return &restoredSet{rows: rows} }
+func newRestoredSet(rows store.Rows) *restoredSet {
+	return &restoredSet{rows: rows, loading: make(chan struct{}, 1)}
+}
 
 // RestoredKey is where the restored set says that id is in it.
 func RestoredKey(id mayfly.ID) store.Key {
@@ -86,8 +88,12 @@ func (r *restoredSet) lookUp(ctx context.Context, id mayfly.ID) (bool, error) {
 
 // load reads the whole set. It is kept only if no signal came while it was read.
 func (r *restoredSet) load(ctx context.Context, epoch uint64) (*restoredIDs, error) {
-	r.loading.Lock()
-	defer r.loading.Unlock()
+	select {
+	case r.loading <- struct{}{}:
+		defer func() { <-r.loading }()
+	case <-ctx.Done():
+		return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("wait for the restored set: %w", ctx.Err()), "")
+	}
 	if set := r.held.Load(); set != nil && set.epoch == epoch {
 		return set, nil
 	}

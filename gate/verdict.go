@@ -29,6 +29,8 @@ func (v Verdict) String() string {
 	}
 }
 
+func (v Verdict) shows() bool { return v == Serve || v == Archived }
+
 // Judge is the one visibility function (C2): what viewer, to whom the owner
 // stands in relation, gets of item at now. Expiry is arithmetic on the id and
 // serves_until only: a sweep that is early, late or stopped changes no verdict

@@ -10,7 +10,7 @@ import (
 // maxKey bounds an idempotency key, in bytes.
 const maxKey = 255
 
-func (d Draft) validate() error {
+func (d Draft) validate(o Options, now mayfly.Instant) error {
 	bad := func(what, hint string) error { return mayfly.Errorf(mayfly.Invalid, "draft: %s", what).WithHint(hint) }
 	switch {
 	case d.Sort < mayfly.Story || d.Sort > mayfly.Post:
@@ -29,6 +29,10 @@ func (d Draft) validate() error {
 		return bad("the upload is somebody else's", "publish it as the user who uploaded it")
 	case d.Upload != nil && d.Upload.failed:
 		return bad("an upload of it failed", "upload its media again")
+	case len(d.Text)+len(d.Data) > o.MaxBody:
+		return mayfly.Errorf(mayfly.TooLarge, "draft: over %d bytes of text and data", o.MaxBody).WithHint("send what is big as a medium")
+	case len(d.Upload.media()) > 0 && d.Upload.ID.ExpiredAt(now): // its objects may be collected from now on (L12)
+		return mayfly.Errorf(mayfly.Gone, "draft: upload %s is too old", d.Upload.ID).WithHint("upload its media again")
 	}
 	return nil
 }

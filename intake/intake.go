@@ -14,9 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/remind"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -25,6 +27,10 @@ import (
 type Options struct {
 	// MayMint answers why nothing may be minted now; nil error: it may. Nil: always.
 	MayMint func() error
+	// Now reads the node's clock once more before a birth is acknowledged: a timer
+	// does not count a suspension or a correction of the clock, and the walks may
+	// have passed the deadline meanwhile. Nil: the timer alone decides.
+	Now func() mayfly.Instant
 	// Random is where random bits come from; default crypto/rand.
 	Random io.Reader
 	// Timeout is how long after minting a birth may still commit; default 10 s.
@@ -40,6 +46,9 @@ type Options struct {
 	MaxMedium int64
 	// MaxMedia is how many media an item may have; default 10.
 	MaxMedia int
+	// MaxBody is how many bytes of text and data an item may have; default
+	// 256 KiB. They are in the ledger and in caches: what is big is a medium.
+	MaxBody int
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -70,7 +79,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxMedia == 0 {
 		o.MaxMedia = 10
 	}
-	if o.Timeout < 0 || o.KeepKeys < 0 || o.RemindAfter < 0 || o.MaxMedium < 0 || o.MaxMedia < 0 || o.MaxMedia > 255 {
+	if o.MaxBody == 0 {
+		o.MaxBody = 256 << 10
+	}
+	if o.Timeout < 0 || o.KeepKeys < 0 || o.RemindAfter < 0 || o.MaxMedium < 0 || o.MaxMedia < 0 || o.MaxMedia > 255 || o.MaxBody < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "intake: a setting is out of range: %+v", o)
 	}
 	return o, nil
@@ -111,31 +123,50 @@ type Published struct {
 	Remind bool // its event is not in the log yet; a reminder will see to it
 }
 
-// Publish gives birth to the draft at now. The id is minted here. A retry with
-// the same key and the same content resumes or repeats the same birth; with
-// other content it is a Conflict. Errors: Invalid, Conflict, Gone (the key's
-// birth was abandoned and its deadline has passed), Full, Unavailable.
+// Publish gives birth to the draft at now, which the caller has just read from
+// the node's clock: the id is minted here. A retry with the same key and the same
+// content resumes or repeats the same birth; with other content it is a Conflict.
+// Errors: Invalid, Conflict, Gone (the key's birth was abandoned and its deadline
+// has passed, or the upload is too old), Full, Unavailable.
 func (in *Intake) Publish(ctx context.Context, d Draft, now mayfly.Instant) (Published, error) {
-	if err := d.validate(); err != nil {
+	r := request{Draft: d, now: now, elapsed: loop.Stopwatch()}
+	if err := r.validate(in.o, now); err != nil {
 		return Published{}, err
 	}
 	if err := in.o.MayMint(); err != nil {
 		return Published{}, fmt.Errorf("publish: %w", err)
 	}
-	claim, err := in.mint(d, now)
+	ctx, cancel := context.WithTimeout(ctx, in.o.Timeout)
+	defer cancel()
+	p, err := in.publish(ctx, r)
 	if err != nil {
-		return Published{}, fmt.Errorf("publish: mint: %w", err)
+		return Published{}, fmt.Errorf("publish: %w", abandoned(err))
+	}
+	return p, nil
+}
+
+// request is a draft with the instant at which it came.
+type request struct {
+	Draft
+	now     mayfly.Instant
+	elapsed func() time.Duration // since now
+}
+
+func (in *Intake) publish(ctx context.Context, r request) (Published, error) {
+	c, err := in.mint(r)
+	if err != nil {
+		return Published{}, fmt.Errorf("mint: %w", err)
 	}
 	first := true
-	if d.Key != "" {
-		if claim, first, err = in.claimKey(ctx, d, claim, now); err != nil {
-			return Published{}, fmt.Errorf("publish: idempotency key: %w", err)
+	if r.Key != "" {
+		if c, first, err = in.claimKey(ctx, r, c); err != nil {
+			return Published{}, fmt.Errorf("idempotency key: %w", err)
 		}
 	}
 	if !first {
-		return in.again(ctx, d, claim, now)
+		return in.again(ctx, r, c)
 	}
-	return in.commit(ctx, d, claim, now)
+	return in.commit(ctx, r, c)
 }
 
 // claim is what makes a birth this birth: a resumed one is the same in every byte.
@@ -146,66 +177,87 @@ type claim struct {
 	request [32]byte // hash of what was asked for
 }
 
-func (in *Intake) mint(d Draft, now mayfly.Instant) (claim, error) {
+func (in *Intake) mint(r request) (claim, error) {
 	var random [16]byte
 	if _, err := io.ReadFull(in.o.Random, random[:]); err != nil {
 		return claim{}, fmt.Errorf("random bits: %w", err)
 	}
-	trace := d.Owner.Trace()
-	if d.Owner.IsZero() {
-		trace = mayfly.Trace(binary.BigEndian.Uint16(random[:2])) & mayfly.TraceMax
-	}
-	id, err := mayfly.NewID(now, d.Lifetime, trace, binary.BigEndian.Uint64(random[:8]))
+	id, err := newID(r.now, r.Lifetime, r.Owner, binary.BigEndian.Uint64(random[:8]))
 	if err != nil {
 		return claim{}, err
 	}
-	c := claim{id: id, nonce: mayfly.Nonce(binary.BigEndian.Uint64(random[8:]) | 1), request: d.hash()}
-	if d.Upload != nil {
-		c.upload = d.Upload.ID
+	c := claim{id: id, nonce: mayfly.Nonce(binary.BigEndian.Uint64(random[8:]) | 1), request: r.hash()}
+	if r.Upload != nil {
+		c.upload = r.Upload.ID
 	}
 	return c, nil
 }
 
+// newID puts an id together. Where nobody owns it the trace is random: the
+// topmost bits, which the id's own random part leaves over.
+func newID(now mayfly.Instant, lifetime mayfly.Lifetime, owner mayfly.UserID, random uint64) (mayfly.ID, error) {
+	trace := mayfly.Trace(random >> 54)
+	if !owner.IsZero() {
+		trace = owner.Trace()
+	}
+	return mayfly.NewID(now, lifetime, trace, random)
+}
+
 // again answers a retry: the birth is there, or it is resumed while its
-// deadline is ahead (L4).
-func (in *Intake) again(ctx context.Context, d Draft, c claim, now mayfly.Instant) (Published, error) {
+// deadline is ahead (L4) and its media are sure to be there.
+func (in *Intake) again(ctx context.Context, r request, c claim) (Published, error) {
 	found, err := in.set.Ledger.Get(ctx, c.id)
 	if err != nil {
-		return Published{}, fmt.Errorf("publish again %s: %w", c.id, err)
+		return Published{}, fmt.Errorf("again %s: %w", c.id, err)
 	}
-	if err := d.Upload.dropUnless(ctx, c.upload); err != nil {
-		return Published{}, fmt.Errorf("publish again %s: drop the second upload: %w", c.id, err)
+	if err := r.Upload.dropUnless(ctx, c.upload); err != nil {
+		return Published{}, fmt.Errorf("again %s: drop the second upload: %w", c.id, err)
 	}
 	if found[0].Found {
-		return in.announceAgain(ctx, found[0].Item, now)
+		return in.announceAgain(ctx, found[0].Item, r.now)
 	}
-	if c.id.ExpiredAt(now) {
-		return Published{}, mayfly.Errorf(mayfly.Gone, "the birth of %s was abandoned and its deadline has passed", c.id).
+	if c.id.ExpiredAt(r.now) || len(r.Upload.media()) > 0 && c.upload.ExpiredAt(r.now) {
+		return Published{}, mayfly.Errorf(mayfly.Gone, "the birth of %s was abandoned, and it is too late to resume it", c.id).
 			WithHint("publish it with a new idempotency key")
 	}
-	p, err := in.commit(ctx, d, c, now)
+	p, err := in.commit(ctx, r, c)
 	p.Again = true
 	return p, err
 }
 
-// announceAgain repeats the event of a birth whose first answer may never have
-// been given: the log is at least once, and consumers know the event by its key.
+// announceAgain acknowledges a birth whose first answer may never have been
+// given. Its event is repeated whatever has become of the item since: the log is
+// at least once, consumers know an event by its key and order by generation. The
+// row may have landed so late that the sweep had passed its deadline: a reminder
+// stands in for the sweep before the birth is acknowledged.
 func (in *Intake) announceAgain(ctx context.Context, item mayfly.Item, now mayfly.Instant) (Published, error) {
-	if item.Generation == mayfly.Born && !item.EndedAt(now) {
-		if err := in.set.Log.Append(ctx, mayfly.EventOf(item, mayfly.WasCreated)); err != nil {
-			return Published{}, fmt.Errorf("publish again %s: %w", item.ID, err)
-		}
+	var b store.Batch
+	if item.State == mayfly.Active && item.EndedAt(now) {
+		remind.Write(&b, remind.Reminder{
+			Due: now.Add(in.o.RemindAfter), ID: item.ID, Step: remind.Expire, Reason: "the birth was acknowledged after its deadline",
+		})
+		b.Then()
 	}
-	return Published{Item: item, Again: true}, nil
+	born := item
+	born.Generation, born.Changed = mayfly.Born, item.ID.Birth()
+	b.Append(mayfly.EventOf(born, mayfly.WasCreated))
+	reminded, err := in.write(ctx, &b, item, now)
+	if err != nil {
+		return Published{}, fmt.Errorf("again %s: %w", item.ID, err)
+	}
+	return Published{Item: item, Again: true, Remind: reminded}, nil
 }
 
-func (in *Intake) commit(ctx context.Context, d Draft, c claim, now mayfly.Instant) (Published, error) {
-	item, body := d.birth(c)
+func (in *Intake) commit(ctx context.Context, r request, c claim) (Published, error) {
+	if err := r.Upload.claim(c); err != nil {
+		return Published{}, err
+	}
+	item, body := r.birth(c)
 	window := in.o.Timeout
 	if c.id.Expires() {
-		window = min(window, c.id.Deadline().Sub(now))
+		window = min(window, c.id.Deadline().Sub(r.now))
 	}
-	ctx, cancel := context.WithTimeout(ctx, window)
+	ctx, cancel := context.WithTimeout(ctx, window-r.elapsed())
 	defer cancel()
 
 	var b store.Batch
@@ -220,42 +272,40 @@ func (in *Intake) commit(ctx context.Context, d Draft, c claim, now mayfly.Insta
 	b.Then()
 	b.Append(mayfly.EventOf(item, mayfly.WasCreated))
 
-	err := in.set.Writer.Commit(ctx, &b)
-	var stage *store.StageError
-	if errors.As(err, &stage) && stage.Stage == len(b.Stages())-1 {
-		return in.remindToAnnounce(ctx, item, now)
-	}
-	if err == nil && ctx.Err() != nil {
-		err = mayfly.Errorf(mayfly.Unavailable, "the birth took longer than %s", window)
+	reminded, err := in.write(ctx, &b, item, r.now)
+	if err == nil && (ctx.Err() != nil || in.o.Now != nil && c.id.ExpiredAt(in.o.Now())) {
+		err = mayfly.Errorf(mayfly.Unavailable, "it took longer than %s", window)
 	}
 	if err != nil {
-		return Published{}, fmt.Errorf("publish %s: %w", item.ID, abandoned(err))
+		return Published{}, fmt.Errorf("%s: %w", item.ID, err)
 	}
-	return Published{Item: item}, nil
+	return Published{Item: item, Remind: reminded}, nil
 }
 
-// remindToAnnounce is what an append that failed leaves: the row is durable, so
-// a durable reminder stands in for the event before the birth is acknowledged.
-func (in *Intake) remindToAnnounce(ctx context.Context, item mayfly.Item, now mayfly.Instant) (Published, error) {
-	var b store.Batch
-	remind.Write(&b, remind.Reminder{
+// write commits b, whose last stage is the event of the item's birth. If only
+// that failed a durable reminder stands in for the event.
+func (in *Intake) write(ctx context.Context, b *store.Batch, item mayfly.Item, now mayfly.Instant) (reminded bool, err error) {
+	err = in.set.Writer.Commit(ctx, b)
+	var stage *store.StageError
+	if !errors.As(err, &stage) || stage.Stage != len(b.Stages())-1 {
+		return false, err
+	}
+	var instead store.Batch
+	remind.Write(&instead, remind.Reminder{
 		Due: now.Add(in.o.RemindAfter), ID: item.ID, Step: remind.Announce, Reason: "the event of the birth was not appended",
 	})
-	if err := in.set.Writer.Commit(ctx, &b); err != nil {
-		return Published{}, fmt.Errorf("publish %s: remind to announce: %w", item.ID, abandoned(err))
+	if err := in.set.Writer.Commit(ctx, &instead); err != nil {
+		return false, fmt.Errorf("remind to announce: %w", err)
 	}
-	if err := ctx.Err(); err != nil {
-		return Published{}, fmt.Errorf("publish %s: remind to announce: %w", item.ID, abandoned(err))
-	}
-	return Published{Item: item, Remind: true}, nil
+	return true, nil
 }
 
-// abandoned gives every failed commit a kind that a caller can act on.
+// abandoned gives every failed birth a kind that a caller can act on. What is
+// not known to have happened is Unavailable to the one who asked.
 func abandoned(err error) error {
-	for _, kind := range []mayfly.Kind{mayfly.Full, mayfly.Invalid, mayfly.Unavailable} {
-		if errors.Is(err, kind) {
-			return err
-		}
+	is := func(kind mayfly.Kind) bool { return errors.Is(err, kind) }
+	if slices.ContainsFunc(mayfly.Kinds(), is) && !is(mayfly.Unknown) {
+		return err
 	}
 	return mayfly.Wrap(mayfly.Unavailable, err, "try again with the same idempotency key: it resumes this birth")
 }

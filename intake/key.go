@@ -18,12 +18,12 @@ const (
 
 // claimKey makes mine the birth of the draft's key, or answers with the birth
 // that the key already stands for; first says which.
-func (in *Intake) claimKey(ctx context.Context, d Draft, mine claim, now mayfly.Instant) (c claim, first bool, err error) {
-	key := store.Key{Partition: string(d.Owner[:]), Sort: d.Key}
+func (in *Intake) claimKey(ctx context.Context, r request, mine claim) (c claim, first bool, err error) {
+	key := store.Key{Partition: string(r.Owner[:]), Sort: r.Key}
 	value := mine.append(nil)
 	var old []byte
 	for range 3 { // absent, then perhaps one that is past its time, then perhaps a rival's
-		swapped, current, err := in.set.Rows.Swap(ctx, store.Idempotency, key, old, value, now.Add(in.o.KeepKeys))
+		swapped, current, err := in.set.Rows.Swap(ctx, store.Idempotency, key, old, value, r.now.Add(in.o.KeepKeys))
 		if errors.Is(err, mayfly.Unknown) {
 			swapped, current, err = in.readBack(ctx, key, value)
 		}
@@ -41,17 +41,17 @@ func (in *Intake) claimKey(ctx context.Context, d Draft, mine claim, now mayfly.
 		if err != nil {
 			return claim{}, false, err
 		}
-		if theirs.id.Birth().Add(in.o.KeepKeys) <= now {
+		if theirs.id.Birth().Add(in.o.KeepKeys) <= r.now {
 			old = current
 			continue
 		}
 		if theirs.request != mine.request {
-			return claim{}, false, mayfly.Errorf(mayfly.Conflict, "key %q was used for something else", d.Key).
+			return claim{}, false, mayfly.Errorf(mayfly.Conflict, "key %q was used for something else", r.Key).
 				WithHint("a retry sends the same content; something new takes a new key")
 		}
 		return theirs, false, nil
 	}
-	return claim{}, false, mayfly.Errorf(mayfly.Unavailable, "key %q is changing too fast", d.Key)
+	return claim{}, false, mayfly.Errorf(mayfly.Unavailable, "key %q is changing too fast", r.Key)
 }
 
 // readBack tells a swap whose answer was lost from one that did not happen: the

@@ -21,6 +21,7 @@ type Upload struct {
 	owner  mayfly.UserID
 	stored []mayfly.Medium
 	failed bool
+	birth  mayfly.ID // that its objects were handed to; zero while nobody owns them
 }
 
 // Begin starts an upload by owner.
@@ -32,11 +33,7 @@ func (in *Intake) Begin(owner mayfly.UserID, now mayfly.Instant) (*Upload, error
 	if _, err := io.ReadFull(in.o.Random, random[:]); err != nil {
 		return nil, fmt.Errorf("begin upload: random bits: %w", err)
 	}
-	trace := owner.Trace()
-	if owner.IsZero() {
-		trace = mayfly.Trace(binary.BigEndian.Uint16(random[:2])) & mayfly.TraceMax
-	}
-	id, err := mayfly.NewID(now, in.o.UploadLife, trace, binary.BigEndian.Uint64(random[:]))
+	id, err := newID(now, in.o.UploadLife, owner, binary.BigEndian.Uint64(random[:]))
 	if err != nil {
 		return nil, fmt.Errorf("begin upload: %w", err)
 	}
@@ -48,7 +45,11 @@ func (in *Intake) Begin(owner mayfly.UserID, now mayfly.Instant) (*Upload, error
 // Invalid, Full, Unavailable.
 func (u *Upload) Add(ctx context.Context, r io.Reader) (mayfly.Medium, error) {
 	n := len(u.stored)
+	if u.failed || !u.birth.IsZero() {
+		return mayfly.Medium{}, mayfly.Errorf(mayfly.Invalid, "upload %s has failed or is published", u.ID).WithHint("begin another")
+	}
 	if n >= u.in.o.MaxMedia {
+		u.failed = true
 		return mayfly.Medium{}, mayfly.Errorf(mayfly.Invalid, "over %d media", u.in.o.MaxMedia).WithHint("publish the others on their own")
 	}
 	content := &sniffed{r: r, left: u.in.o.MaxMedium}
@@ -71,6 +72,20 @@ func (u *Upload) media() []mayfly.Medium {
 		return nil
 	}
 	return u.stored
+}
+
+// claim hands the objects to a birth. They have one owner (L11): even if that
+// birth failed, its row may still land.
+func (u *Upload) claim(c claim) error {
+	if u == nil || u.ID != c.upload {
+		return nil
+	}
+	if !u.birth.IsZero() && u.birth != c.id {
+		return mayfly.Errorf(mayfly.Conflict, "upload %s was published as %s, or may have been", u.ID, u.birth).
+			WithHint("upload the media again, or retry with an idempotency key")
+	}
+	u.birth = c.id
+	return nil
 }
 
 // dropUnless deletes the upload's objects unless it is the one that its birth

@@ -26,3 +26,9 @@ func Measure(do func()) time.Duration {
 	do()
 	return time.Since(start)
 }
+
+// Stopwatch starts a watch; each call of what it returns says how long ago that was.
+func Stopwatch() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}

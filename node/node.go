@@ -69,6 +69,7 @@ func Start(ctx context.Context, set store.Set, o Options) (*Node, error) {
 		return nil, fmt.Errorf("start: %w", err)
 	}
 	o.Intake.MayMint = n.mayMint
+	o.Intake.Now = func() mayfly.Instant { return n.clock.Read().Now }
 	if n.intake, err = intake.New(set, o.Intake); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}

@@ -73,7 +73,8 @@ const (
 	PartitionIsUser Erasure = iota + 1 // the partition begins with the user's 16 bytes
 	PartitionIsItem                    // the partition begins with an item's 16 bytes: goes with the item
 	NoUser                             // holds nothing about any user
-	Passing                            // names items only, and is gone within days by its own schedule
+	NamesItems                         // names items by id only: nothing of a user is in it
+	Kept                               // outlives the account: the record of what was done, or of the erasure itself
 )
 
 // Table is a declared table. Its number is part of the stored format: numbers
@@ -98,6 +99,12 @@ const (
 	Watermarks Table = 7
 	// Marks are the clocks' persisted marks.
 	Marks Table = 8
+	// Audit is the append-only, hash-chained record of what support and operators did.
+	Audit Table = 9
+	// DeadLetters are the steps that were given up after their last try.
+	DeadLetters Table = 10
+	// Erased are the accounts that were erased: the tombstones that come first.
+	Erased Table = 11
 )
 
 // Declaration is what a table is declared to be.
@@ -110,7 +117,7 @@ type Declaration struct {
 
 // Tables lists every declared table.
 func Tables() []Table {
-	return []Table{Owners, Idempotency, Uploads, Restored, Reminders, Leases, Watermarks, Marks}
+	return []Table{Owners, Idempotency, Uploads, Restored, Reminders, Leases, Watermarks, Marks, Audit, DeadLetters, Erased}
 }
 
 // Declared is the declaration of t; the zero Declaration for a table that does
@@ -124,15 +131,21 @@ func (t Table) Declared() Declaration {
 	case Uploads:
 		return Declaration{"uploads", "upload → the item that owns its objects", Plain, PartitionIsItem}
 	case Restored:
-		return Declaration{"restored", "shard → restored ids with serves_until", Plain, Passing}
+		return Declaration{"restored", "shard → restored ids with serves_until", Plain, NamesItems}
 	case Reminders:
-		return Declaration{"reminders", "due minute, shard → steps to do for items", Plain, Passing}
+		return Declaration{"reminders", "due minute, shard → steps to do for items", Plain, NamesItems}
 	case Leases:
 		return Declaration{"leases", "shard → holder, until", Swapped, NoUser}
 	case Watermarks:
 		return Declaration{"watermarks", "walk → shard → durable watermark and run", Swapped, NoUser}
 	case Marks:
 		return Declaration{"marks", "node → persisted mark of its clock", Swapped, NoUser}
+	case Audit:
+		return Declaration{"audit", "chain, number → what was done by whom and why", Swapped, Kept}
+	case DeadLetters:
+		return Declaration{"dead_letters", "shard → item, step: reason, attempts, history", Swapped, NamesItems}
+	case Erased:
+		return Declaration{"erased", "user → when the account was erased, and how far it has come", Swapped, Kept}
 	default:
 		return Declaration{}
 	}

@@ -22,13 +22,14 @@ const Name = "sweep"
 
 // Sweep expires items.
 type Sweep struct {
-	ledger store.Ledger
-	log    store.Log
+	ledger  store.Ledger
+	log     store.Log
+	signals store.Signals
 }
 
 // New is the sweep over set, as a walk.
 func New(set store.Set) walk.Walk {
-	s := &Sweep{ledger: set.Ledger, log: set.Log}
+	s := &Sweep{ledger: set.Ledger, log: set.Log, signals: set.Signals}
 	return walk.Walk{Name: Name, Act: s.act, Park: park}
 }
 
@@ -46,12 +47,19 @@ const rounds = 3
 func (s *Sweep) act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	events := make([]mayfly.Event, 0, len(b.Items))
 	changes := make([]mayfly.Change, 0, len(b.Items))
+	var purged []mayfly.ID
+	tell := func(item mayfly.Item) {
+		events = append(events, mayfly.EventOf(item, mayfly.WasExpired))
+		if item.State == mayfly.Deleted {
+			purged = append(purged, item.ID)
+		}
+	}
 	for _, item := range b.Items {
 		switch {
 		case due(item, b.Now):
 			changes = append(changes, expiry(item, b))
 		case expired(item) && (b.Repeat || item.Run != b.Run):
-			events = append(events, mayfly.EventOf(item, mayfly.WasExpired))
+			tell(item)
 		}
 	}
 	var failures []walk.Failure
@@ -64,13 +72,13 @@ func (s *Sweep) act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 			return nil, err
 		}
 		var next []mayfly.Change
-		for i, outcome := range outcomes {
+		for _, outcome := range outcomes {
 			switch current := outcome.Current; {
 			case outcome.Verdict == store.Missing:
 			case outcome.Verdict == store.Refused:
-				failures = append(failures, walk.Failure{Item: mayfly.Item{ID: changes[i].ID}, Err: outcome.Err})
+				failures = append(failures, walk.Failure{Item: current, Err: outcome.Err})
 			case expired(current): // by this change, or by another walker that may not have told the log
-				events = append(events, mayfly.EventOf(current, mayfly.WasExpired))
+				tell(current)
 			case due(current, b.Now) && round < rounds:
 				next = append(next, expiry(current, b))
 			case due(current, b.Now):
@@ -82,30 +90,45 @@ func (s *Sweep) act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	if len(events) == 0 {
 		return failures, nil
 	}
+	s.invalidate(ctx, purged)
 	if err := s.log.Append(ctx, events...); err != nil {
 		return nil, fmt.Errorf("sweep: append %d events: %w", len(events), err)
 	}
 	return failures, nil
 }
 
-// settle reads back the rows whose change is in doubt: it happened if the row
-// shows its nonce, and otherwise the row is as stale as any other (L1).
+// invalidate takes purged rows out of the caches: deleted is deleted for author
+// and moderators too (I7), whose reads the id alone does not end. A row that is
+// only expired may stay cached: Judge does not ask. Whoever cannot be told loses
+// the lease of its cache by itself, and nobody waits for an answer here.
+func (s *Sweep) invalidate(ctx context.Context, purged []mayfly.ID) {
+	for _, id := range purged {
+		_ = s.signals.Publish(ctx, store.Signal{Topic: store.RowChanged, ID: id})
+	}
+}
+
+// settle reads back the rows whose change is in doubt. Whose change the row
+// shows need not be told: what expired has its event appended whoever moved it,
+// and what is still due is composed again.
 func (s *Sweep) settle(ctx context.Context, changes []mayfly.Change, outcomes []store.Outcome) error {
+	var at []int
+	var ids []mayfly.ID
 	for i, outcome := range outcomes {
-		if outcome.Verdict != store.InDoubt {
-			continue
+		if outcome.Verdict == store.InDoubt {
+			at, ids = append(at, i), append(ids, changes[i].ID)
 		}
-		found, err := s.ledger.Get(ctx, changes[i].ID)
-		if err != nil {
-			return fmt.Errorf("sweep: read %s back: %w", changes[i].ID, err)
-		}
-		switch item := found[0].Item; {
-		case !found[0].Found:
-			outcomes[i] = store.Outcome{Verdict: store.Missing}
-		case item.Nonce == changes[i].Nonce:
-			outcomes[i] = store.Outcome{Verdict: store.Applied, Current: item}
-		default:
-			outcomes[i] = store.Outcome{Verdict: store.Stale, Current: item}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	found, err := s.ledger.Get(ctx, ids...)
+	if err != nil {
+		return fmt.Errorf("sweep: read %d rows back: %w", len(ids), err)
+	}
+	for n, i := range at {
+		outcomes[i] = store.Outcome{Verdict: store.Missing}
+		if found[n].Found {
+			outcomes[i] = store.Outcome{Verdict: store.Stale, Current: found[n].Item}
 		}
 	}
 	return nil

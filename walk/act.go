@@ -13,40 +13,53 @@ import (
 // act hands a page to the Act in batches. A batch that fails is tried again in
 // halves, down to the one item that fails alone: that one is parked and the walk
 // goes on. When parking fails too it is the store that is away, and the pass ends.
-func (w *Walker) act(ctx context.Context, page []mayfly.Item, l look) error {
-	repeat := l.repeat
+//
+// Between two batches the pass may have done enough, and is cut; full says that
+// more rows may follow the page.
+func (w *Walker) act(ctx context.Context, page []mayfly.Item, full bool, l look) (cut bool, err error) {
+	tried := 0 // of the items ahead: a try that failed may have moved them
 	for len(page) > 0 {
 		n := min(w.batchSize, len(page))
-		failures, took, err := w.try(ctx, Batch{Items: page[:n], Now: l.now, Run: w.run, Repeat: repeat})
+		failures, took, err := w.try(ctx, Batch{Items: page[:n], Now: l.now, Run: w.run, Repeat: l.repeat || tried > 0})
 		switch {
 		case err == nil:
 			w.batchSize = min(w.o.Batch, w.batchSize+w.batchSize/8+1)
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return false, ctx.Err()
 		case n > 1:
-			w.batchSize, repeat = n/2, true
+			w.batchSize, tried = n/2, max(tried, n)
+			if w.spent.enough() { // it was slow to fail: go on by a fresh now, under a lease that is alive
+				return false, err
+			}
 			continue
 		default:
 			failures = []Failure{{Item: page[0], Err: err}}
 		}
 		if err := w.park(ctx, failures, l.now); err != nil {
-			return err
+			return false, err
 		}
-		page, repeat = page[n:], l.repeat
+		last := page[n-1].ID.Deadline()
+		w.pass(last-1, l) // the batch may end between two items of one millisecond
+		page, tried = page[n:], max(0, tried-n)
 		w.unsaved += n
 		w.spent.items += n
 		if l.first {
 			w.report.did(n, len(failures))
 		}
 		if err := w.rest(ctx, took, page, l); err != nil {
-			return err
+			return false, err
+		}
+		if w.spent.enough() && (full || len(page) > 0) && last-1 > l.from {
+			return true, nil
 		}
 	}
-	return nil
+	return false, nil
 }
 
+// try waits for a slot and acts. Both count as time spent.
 func (w *Walker) try(ctx context.Context, b Batch) (failures []Failure, took time.Duration, err error) {
-	release, err := w.o.Slots.take(ctx)
+	var release func()
+	w.spent.time += loop.Measure(func() { release, err = w.o.Slots.take(ctx) })
 	if err != nil {
 		return nil, 0, err
 	}
@@ -54,6 +67,7 @@ func (w *Walker) try(ctx context.Context, b Batch) (failures []Failure, took tim
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	took = loop.Measure(func() { failures, err = w.walk.Act(ctx, b) })
+	w.spent.time += took
 	return failures, took, err
 }
 
@@ -77,7 +91,6 @@ func (w *Walker) park(ctx context.Context, failures []Failure, now mayfly.Instan
 
 // rest is the pause after a batch: reads should not feel a walk (L4).
 func (w *Walker) rest(ctx context.Context, took time.Duration, left []mayfly.Item, l look) error {
-	w.spent.time += took
 	if w.o.Unpaced {
 		return ctx.Err()
 	}

@@ -17,7 +17,7 @@ type Progress struct {
 	Lag       time.Duration  // from the cursor to what is due now
 	Done      uint64         // items acted on by this process
 	Parked    uint64         // items left to a reminder by this process
-	ETA       time.Duration  // until a backlog is worked off; 0 without one, negative when it grows
+	ETA       time.Duration  // until a backlog is worked off; 0 without one, negative when it grows or nothing can be said yet
 }
 
 // report is what Progress is made from; it is shared with whoever asks.
@@ -36,14 +36,27 @@ func (r *report) hold(held bool) {
 	r.p.Held = held
 }
 
-func (r *report) begin(now, target, cursor mayfly.Instant) {
+// aim says what is due, whether or not the pass comes to walk.
+func (r *report) aim(target mayfly.Instant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.started != 0 && now > r.started && r.p.Cursor > r.from {
-		speed := float64(r.p.Cursor-r.from) / float64(now-r.started)
-		r.speed = smooth(r.speed, speed)
+	r.target = target
+}
+
+// forget is the beginning of a tenure: the speed of the last one says nothing.
+func (r *report) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started, r.speed = 0, 0
+}
+
+func (r *report) begin(now, cursor mayfly.Instant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.started != 0 && now > r.started {
+		r.speed = smooth(r.speed, float64(r.p.Cursor-r.from)/float64(now-r.started))
 	}
-	r.started, r.target, r.from = now, target, cursor
+	r.started, r.from = now, cursor
 }
 
 func smooth(old, now float64) float64 {

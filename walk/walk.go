@@ -152,35 +152,62 @@ func (s spent) enough() bool {
 // leaves the watermark behind whatever is not done; the next pass takes it up
 // from there.
 func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err error) {
+	target := now.Add(-w.walk.Offset)
+	w.report.aim(target)
 	held, err := w.hold(ctx, now)
 	if err != nil || !held {
 		return false, err
 	}
-	target := now.Add(-w.walk.Offset)
-	settled := target.Add(-w.o.Settle)
 	w.spent = spent{}
-	w.report.begin(now, target, w.cursor)
+	w.report.begin(now, w.cursor)
 	defer func() { w.report.end(w.cursor, w.done) }()
 
-	if w.cursor < settled { // a backlog: nothing can still be born into it, so one look is enough
-		l := look{from: w.cursor, to: settled, now: now, onTime: target, repeat: true, first: true, final: w.done == w.cursor}
-		if err := w.look(ctx, l); err != nil {
-			return false, w.failed("catch up", err)
+	err = w.walkTo(ctx, target, now)
+	if err != nil && ctx.Err() != nil {
+		return false, err
+	}
+	if saved := w.save(ctx); err == nil { // also behind an error: what is done is done
+		err = saved
+	}
+	return err == nil && w.spent.enough(), err
+}
+
+// walkTo looks at what is due up to target. Behind settled nothing can still be
+// born: what it passes there, having looked since, is done for good.
+func (w *Walker) walkTo(ctx context.Context, target, now mayfly.Instant) error {
+	settled := target.Add(-w.o.Settle)
+	if w.cursor < settled {
+		// A backlog. What was looked at once gets its second look first, so that
+		// the watermark moves on with the work; for the rest one look is enough.
+		if err := w.lookAgain(ctx, w.cursor, settled, now); err != nil {
+			return err
+		}
+		if err := w.lookFirst(ctx, settled, target, now, w.done == w.cursor); err != nil {
+			return err
 		}
 	}
-	if w.cursor < target && !w.spent.enough() {
-		if err := w.look(ctx, look{from: w.cursor, to: target, now: now, onTime: target, repeat: true, first: true}); err != nil {
-			return false, w.failed("look", err)
-		}
+	if err := w.lookFirst(ctx, target, target, now, false); err != nil {
+		return err
 	}
-	if w.done < settled && !w.spent.enough() { // the second look, behind which nothing can slip
-		l := look{from: w.done, to: settled, now: now, onTime: settled, repeat: w.done < w.again, final: true}
-		if err := w.look(ctx, l); err != nil {
-			w.again = settled
-			return false, w.failed("look again", err)
-		}
+	return w.lookAgain(ctx, settled, settled, now)
+}
+
+// lookFirst is the first look of this tenure, from the cursor on. An earlier
+// tenure may have been here.
+func (w *Walker) lookFirst(ctx context.Context, to, onTime, now mayfly.Instant, final bool) error {
+	if err := w.look(ctx, look{from: w.cursor, to: to, now: now, onTime: onTime, repeat: true, first: true, final: final}); err != nil {
+		return w.failed("look", err)
 	}
-	return w.spent.enough(), w.save(ctx)
+	return nil
+}
+
+// lookAgain is the second look, behind which nothing can slip (L4).
+func (w *Walker) lookAgain(ctx context.Context, to, onTime, now mayfly.Instant) error {
+	if err := w.look(ctx, look{from: w.done, to: to, now: now, onTime: onTime, repeat: w.done < w.again, final: true}); err != nil {
+		w.again = max(w.again, to)
+		return w.failed("look again", err)
+	}
+	return nil
 }
 
 func (w *Walker) failed(what string, err error) error {
@@ -208,6 +235,7 @@ func (w *Walker) hold(ctx context.Context, now mayfly.Instant) (bool, error) {
 	}
 	w.tenure, w.mark, w.run = tenure, mark, newRun()
 	w.done, w.cursor, w.again, w.unsaved = mark.at, mark.at, 0, 0
+	w.report.forget()
 	return true, nil
 }
 
@@ -222,32 +250,25 @@ type look struct {
 }
 
 func (w *Walker) look(ctx context.Context, l look) error {
-	for minute := (l.from + 1).Minute(); minute <= l.to.Minute(); minute++ {
+	for minute := (l.from + 1).Minute(); l.from < l.to && minute <= l.to.Minute() && !w.spent.enough(); minute++ {
 		to := min(l.to, (minute+1).Start()-1)
 		s := store.Stretch{Minute: minute, Shard: w.shard.number, To: to}
 		s.After = store.Position{Deadline: l.from, ID: lastID()}
-		for {
+		for full := true; full; {
 			page, err := w.page(ctx, s)
 			if err != nil {
 				return err
 			}
-			if err := w.act(ctx, page, l); err != nil {
+			full = len(page) == w.o.Page
+			if cut, err := w.act(ctx, page, full, l); err != nil || cut {
 				return err
 			}
-			if len(page) < w.o.Page {
-				break
-			}
-			s.After = store.PositionOf(page[len(page)-1])
-			w.pass(s.After.Deadline-1, l) // the page may end between two items of one millisecond
-			if w.spent.enough() && s.After.Deadline-1 > l.from {
-				return nil
+			if full {
+				s.After = store.PositionOf(page[len(page)-1])
 			}
 		}
 		w.pass(to, l)
 		w.spent.minutes++
-		if w.spent.enough() {
-			return nil
-		}
 	}
 	return nil
 }

@@ -36,39 +36,45 @@ func (s *Store) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
 			return fmt.Errorf("delete: %w", err)
 		}
 	}
-	s.reclaimBehind()
 	return nil
 }
 
 func (s *Store) delete(keys []mayfly.BlobKey) error {
-	s.locks.lock(keys...)
-	doomed, err := s.forget(keys)
-	s.locks.unlock(keys...)
+	dropped, err := s.forget(keys)
 	if err != nil {
 		return err
 	}
-	return s.bury(doomed...)
+	var files, touched []fileNumber
+	for _, old := range dropped {
+		s.gaveUp(old)
+		if old.shared() {
+			touched = append(touched, old.file)
+		} else if old.file != 0 {
+			files = append(files, old.file)
+		}
+	}
+	slices.Sort(touched)
+	for _, n := range slices.Compact(touched) {
+		s.tidy(n)
+	}
+	s.reclaimBehind()
+	return errors.Join(s.bury(files...), s.fuse.Err())
 }
 
-// forget takes the objects off the index, durably, and answers with the files
-// that they leave behind.
-func (s *Store) forget(keys []mayfly.BlobKey) ([]fileNumber, error) {
-	var doomed []fileNumber
+// forget takes the objects off the index, durably, and answers with what they
+// were.
+func (s *Store) forget(keys []mayfly.BlobKey) (dropped []record, err error) {
+	s.locks.lock(keys...)
+	defer s.locks.unlock(keys...)
 	b := s.db.NewBatch()
 	for _, key := range keys {
 		old, there, err := s.lookup(key)
 		if err == nil && there {
-			err = errors.Join(b.Delete(tableKey(tableRecord, key), nil), s.drop(b, key, old, true))
+			dropped = append(dropped, old)
+			err = errors.Join(b.Delete(recordKey(key), nil), drops(b, old))
 		}
 		if err != nil {
 			return nil, errors.Join(err, b.Close())
-		}
-		switch {
-		case !there:
-		case old.file != 0:
-			doomed = append(doomed, old.file)
-		default:
-			s.waste.add(key, old.size)
 		}
 	}
 	if b.Empty() {
@@ -76,5 +82,5 @@ func (s *Store) forget(keys []mayfly.BlobKey) ([]fileNumber, error) {
 		// has blown.
 		return nil, errors.Join(b.Close(), s.fuse.Err())
 	}
-	return doomed, s.commit(b, pebble.Sync)
+	return dropped, s.commit(b, pebble.Sync)
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A file goes by its number through three states, each durable before the next:
-// doomed (the number is in tableDoomed; the file may be there or not, whole or
-// not), owned (a record names it, in the same write that takes it off
-// tableDoomed), doomed again (its record is gone). So what a crash leaves behind
-// is found without looking at the other files.
+// A file, of one object or a volume, goes through three states, each durable
+// before the next: doomed (its number is in tableDoomed; the file may be there or
+// not, whole or not), owned (a record names it, from the same write on that takes
+// it off tableDoomed), doomed again (no record names it any more). So what a
+// crash leaves behind is found without looking at the other files.
 
 // folders is over how many folders the files are spread.
 const folders = 64
@@ -70,6 +70,16 @@ func (s *Store) synced(err error) error {
 	}
 	s.fuse.Blow(fmt.Errorf("sync a file: %w", err))
 	return s.fuse.Err()
+}
+
+// newFile gives a number out, durably doomed.
+func (s *Store) newFile() (fileNumber, error) {
+	n := fileNumber(s.lastFile.Add(1))
+	b := s.db.NewBatch()
+	if err := b.Set(fileKey(tableDoomed, n), nil, nil); err != nil {
+		return 0, failed("write the index", err)
+	}
+	return n, s.commit(b, pebble.Sync)
 }
 
 // writeFile makes a durable file of what from gives.
@@ -131,7 +141,7 @@ func (s *Store) bury(doomed ...fileNumber) error {
 			continue
 		}
 		touched[s.folderOf(n)] = struct{}{}
-		if err := forget.Delete(doomedKey(n), nil); err != nil {
+		if err := forget.Delete(fileKey(tableDoomed, n), nil); err != nil {
 			return errors.Join(failed("forget a file", err), forget.Close())
 		}
 	}
@@ -146,20 +156,14 @@ func (s *Store) bury(doomed ...fileNumber) error {
 
 // collect removes what a crash left behind.
 func (s *Store) collect() error {
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableDoomed}, UpperBound: []byte{tableDoomed + 1}})
-	if err != nil {
-		return failed("collect garbage", err)
-	}
 	var doomed []fileNumber
-	for ok := iter.First(); ok; ok = iter.Next() {
-		n, err := decodeDoomed(iter.Key())
-		if err != nil {
-			return errors.Join(err, iter.Close())
-		}
+	err := s.scan([]byte{tableDoomed}, func(key, _ []byte) (bool, error) {
+		n, err := decodeFileKey(key)
 		doomed = append(doomed, n)
-	}
-	if err := iter.Close(); err != nil {
-		return failed("collect garbage", err)
+		return true, err
+	})
+	if err != nil {
+		return err
 	}
 	return s.bury(doomed...)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,7 @@ import (
 const testInline = 4 * kibibyte
 
 func testOptions(fs vfs.FS) Options {
-	return Options{FS: fs, Dir: "tier", InlineBytes: testInline, MemtableBytes: minMemtable, CacheBytes: mebibyte}
+	return Options{FS: fs, Dir: "tier", InlineBytes: testInline, VolumeBytes: 6 * testInline, MemtableBytes: minMemtable, CacheBytes: mebibyte}
 }
 
 func mustOpen(t testing.TB, opts Options) *Store {
@@ -107,36 +108,44 @@ func contents(ctx context.Context, s *Store) (state, error) {
 	return found, nil
 }
 
-// garbage is what is on the disk or in the database without an object.
-func garbage(s *Store) ([]string, error) {
-	owned := map[string]bool{}
-	var found []string
-	iter, err := s.db.NewIter(nil)
-	if err != nil {
-		return nil, err
-	}
-	for ok := iter.Last(); ok; ok = iter.Prev() { // records first
-		switch key := iter.Key(); key[0] {
+// garbage is what is on the disk or in the database without an object, and what
+// is counted wrong.
+func garbage(s *Store) (found []string, err error) {
+	owned, places := map[string]bool{}, map[string]mayfly.BlobKey{}
+	live, dead := map[fileNumber]int64{}, map[fileNumber]int64{}
+	visit := func(key, value []byte) (bool, error) {
+		switch key[0] {
 		case tableRecord:
-			rec, err := decodeRecord(iter.Value())
+			rec, err := decodeRecord(value)
 			if err != nil {
-				return nil, err
+				return false, err
 			}
-			if rec.file != 0 {
-				owned[s.fileOf(rec.file)] = true
-			} else {
-				owned[string(key[1:])] = true
+			owned[s.fileOf(rec.file)] = true
+			if rec.shared() {
+				places[string(placeKey(rec.place))] = mayfly.BlobKey(key[1:])
+				live[rec.file] += rec.size
 			}
 		case tableDoomed:
 			found = append(found, fmt.Sprintf("doomed %x", key[1:]))
-		case tableContent:
-			if !owned[string(key[1:])] {
-				found = append(found, fmt.Sprintf("bytes of %s", key[1:]))
+		case tableVolume:
+			if places[string(key)] != mayfly.BlobKey(value) {
+				found = append(found, fmt.Sprintf("place %x of %s", key[1:], value))
 			}
+			delete(places, string(key))
+		case tableWaste:
+			n, err := decodeFileKey(key)
+			dead[n] = int64(binary.BigEndian.Uint64(value))
+			return true, err
+		}
+		return true, nil
+	}
+	for _, table := range []byte{tableRecord, tableDoomed, tableVolume, tableWaste} {
+		if err := s.scan([]byte{table}, visit); err != nil {
+			return nil, err
 		}
 	}
-	if err := iter.Close(); err != nil {
-		return nil, err
+	for at, key := range places {
+		found = append(found, fmt.Sprintf("%s is not noted at %x", key, at))
 	}
 	for n := range fileNumber(folders) {
 		names, err := s.fs.List(s.folderOf(n))
@@ -144,9 +153,15 @@ func garbage(s *Store) ([]string, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			if path := s.fs.PathJoin(s.folderOf(n), name); !owned[path] {
+			if path := s.fs.PathJoin(s.folderOf(n), name); !owned[path] && path != s.fileOf(s.volumes.current) {
 				found = append(found, path)
 			}
+		}
+	}
+	for n := range dead {
+		info, err := s.fs.Stat(s.fileOf(n))
+		if err != nil || live[n]+dead[n] > info.Size()-volumeHead || dead[n] != s.waste.volumes[n].dead {
+			found = append(found, fmt.Sprintf("volume %x: %d live, %d dead, %v", n, live[n], dead[n], err))
 		}
 	}
 	return found, nil
@@ -158,3 +173,5 @@ func wantClean(t testing.TB, s *Store) {
 		t.Errorf("garbage: %v, %v", found, err)
 	}
 }
+
+func isNotFound(err error) bool { return errors.Is(err, mayfly.NotFound) }

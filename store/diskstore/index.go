@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -11,20 +12,19 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// The database has four tables, told apart by the first byte of the key:
+// The database has five tables, told apart by the first byte of the key:
 //
-//	h                the head: format of the folder, and how often it was opened
-//	k + object key   the record of the object: the index
-//	c + object key   the record once more and, behind it, the bytes of a small object
-//	d + file number  doomed: the file, if it is there, belongs to no object
-//
-// The record stands before the bytes too, so that one read sees an object whole
-// while another is put in its place.
+//	h                        the head: format of the folder, and how often it was opened
+//	k + object key           the record of the object: the index
+//	v + volume + offset      the key of the object that lies there
+//	w + volume               waste: how many bytes in it belong to no object any more
+//	d + file                 doomed: the file, if it is there, belongs to no object
 const (
-	tableHead    = 'h'
-	tableRecord  = 'k'
-	tableContent = 'c'
-	tableDoomed  = 'd'
+	tableHead   = 'h'
+	tableRecord = 'k'
+	tableVolume = 'v'
+	tableWaste  = 'w'
+	tableDoomed = 'd'
 )
 
 // fileNumber names a file; 0 is none. The number of openings is in its upper
@@ -33,34 +33,45 @@ type fileNumber uint64
 
 const openingShift = 40
 
+// place is where the bytes of an object are. A place is never used twice.
+type place struct {
+	file   fileNumber // 0: nowhere, the object is empty
+	offset int64      // 0: in a file of its own; else in a volume, from there on
+}
+
+// shared says whether the place is in a volume.
+func (p place) shared() bool { return p.offset != 0 }
+
 // record says what an object is and where its bytes are.
 type record struct {
 	size   int64
 	sha256 [32]byte
-	file   fileNumber // 0: the bytes are in tableContent
+	place
 }
 
-const recordSize = 1 + 8 + 8 + 32
+const (
+	recordSize   = 1 + 8 + 8 + 8 + 32
+	recordFormat = 1 // the first byte of a record
+)
 
-// recordFormat is the first byte of a record.
-const recordFormat = 1
-
-func (r record) append(b []byte) []byte {
-	b = append(b, recordFormat)
+func (r record) encode() []byte {
+	b := make([]byte, 1, recordSize)
+	b[0] = recordFormat
 	b = binary.BigEndian.AppendUint64(b, uint64(r.size))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.file))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.offset))
 	return append(b, r.sha256[:]...)
 }
 
 func decodeRecord(b []byte) (record, error) {
-	if len(b) < recordSize || b[0] != recordFormat {
+	if len(b) != recordSize || b[0] != recordFormat {
 		return record{}, mayfly.Errorf(mayfly.Corrupt, "a record of %d bytes in an unknown format", len(b))
 	}
-	r := record{
-		size: int64(binary.BigEndian.Uint64(b[1:])),
-		file: fileNumber(binary.BigEndian.Uint64(b[9:])),
-	}
-	copy(r.sha256[:], b[17:])
+	var r record
+	r.size = int64(binary.BigEndian.Uint64(b[1:]))
+	r.file = fileNumber(binary.BigEndian.Uint64(b[9:]))
+	r.offset = int64(binary.BigEndian.Uint64(b[17:]))
+	copy(r.sha256[:], b[25:])
 	return r, nil
 }
 
@@ -68,17 +79,30 @@ func (r record) object(key mayfly.BlobKey) store.Object {
 	return store.Object{Key: key, Size: r.size, SHA256: r.sha256}
 }
 
-func tableKey(table byte, key mayfly.BlobKey) []byte {
-	return append(append(make([]byte, 0, 1+len(key)), table), key...)
+func recordKey(key mayfly.BlobKey) []byte {
+	return append(append(make([]byte, 0, 1+len(key)), tableRecord), key...)
 }
 
-func doomedKey(n fileNumber) []byte {
-	return binary.BigEndian.AppendUint64([]byte{tableDoomed}, uint64(n))
+// fileKey is the key of a file in tableDoomed, tableWaste or, as the beginning
+// of the keys of its objects, in tableVolume.
+func fileKey(table byte, n fileNumber) []byte {
+	return binary.BigEndian.AppendUint64([]byte{table}, uint64(n))
+}
+
+func placeKey(p place) []byte {
+	return binary.BigEndian.AppendUint64(fileKey(tableVolume, p.file), uint64(p.offset))
+}
+
+func decodeFileKey(key []byte) (fileNumber, error) {
+	if len(key) != 9 {
+		return 0, mayfly.Errorf(mayfly.Corrupt, "a file's name in %d bytes", len(key))
+	}
+	return fileNumber(binary.BigEndian.Uint64(key[1:])), nil
 }
 
 // lookup reads the record of key.
 func (s *Store) lookup(key mayfly.BlobKey) (record, bool, error) {
-	value, closer, err := s.db.Get(tableKey(tableRecord, key))
+	value, closer, err := s.db.Get(recordKey(key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return record{}, false, nil
 	}
@@ -92,26 +116,84 @@ func (s *Store) lookup(key mayfly.BlobKey) (record, bool, error) {
 	return r, err == nil, errors.Join(err, closer.Close())
 }
 
-// content reads a small object with its record, both of one write.
-func (s *Store) content(key mayfly.BlobKey) (record, []byte, bool, error) {
-	value, closer, err := s.db.Get(tableKey(tableContent, key))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return record{}, nil, false, nil
+// scan visits the keys of a table that begin with prefix, until visit is done.
+func (s *Store) scan(prefix []byte, visit func(key, value []byte) (more bool, err error)) error {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; ; i-- { // a table's first byte is never 0xff
+		if end[i]++; end[i] != 0 {
+			break
+		}
 	}
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: end})
 	if err != nil {
-		return record{}, nil, false, failed("read an object", err)
+		return failed("read the index", err)
 	}
-	r, err := decodeRecord(value)
-	if err != nil {
-		return record{}, nil, false, errors.Join(err, closer.Close())
+	more := true
+	for ok := iter.First(); ok && more && err == nil; ok = iter.Next() {
+		more, err = visit(iter.Key(), iter.Value())
 	}
-	body := append(make([]byte, 0, len(value)-recordSize), value[recordSize:]...)
-	return r, body, true, closer.Close()
+	if closed := iter.Close(); err == nil && closed != nil {
+		err = failed("read the index", closed)
+	}
+	return err
 }
 
-func decodeDoomed(key []byte) (fileNumber, error) {
-	if len(key) != 9 {
-		return 0, mayfly.Errorf(mayfly.Corrupt, "a doomed file in %d bytes", len(key))
+// owns makes b take the file of a new record off the doomed and, in a volume,
+// note whose the place is.
+func owns(b *pebble.Batch, key mayfly.BlobKey, p place) error {
+	if p.file == 0 {
+		return nil
 	}
-	return fileNumber(binary.BigEndian.Uint64(key[1:])), nil
+	err := b.Delete(fileKey(tableDoomed, p.file), nil)
+	if p.shared() {
+		err = errors.Join(err, b.Set(placeKey(p), []byte(key), nil))
+	}
+	return err
+}
+
+// drops makes b give the place of an old record up: a file is doomed, a part of
+// a volume is waste.
+func drops(b *pebble.Batch, old record) error {
+	switch {
+	case old.file == 0:
+		return nil
+	case old.shared():
+		return errors.Join(b.Delete(placeKey(old.place), nil), wastes(b, old))
+	default:
+		return b.Set(fileKey(tableDoomed, old.file), nil, nil)
+	}
+}
+
+func wastes(b *pebble.Batch, old record) error {
+	return b.Merge(fileKey(tableWaste, old.file), binary.BigEndian.AppendUint64(nil, uint64(old.size)), nil)
+}
+
+// sums is how tableWaste adds up.
+func sums() *pebble.Merger {
+	return &pebble.Merger{
+		Name: "mayfly.sum",
+		Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+			s := new(sum)
+			return s, s.MergeNewer(value)
+		},
+	}
+}
+
+type sum uint64
+
+// MergeNewer implements pebble.ValueMerger.
+func (s *sum) MergeNewer(value []byte) error {
+	if len(value) != 8 {
+		return mayfly.Errorf(mayfly.Corrupt, "a count of %d bytes", len(value))
+	}
+	*s += sum(binary.BigEndian.Uint64(value))
+	return nil
+}
+
+// MergeOlder implements pebble.ValueMerger.
+func (s *sum) MergeOlder(value []byte) error { return s.MergeNewer(value) }
+
+// Finish implements pebble.ValueMerger.
+func (s *sum) Finish(bool) ([]byte, io.Closer, error) {
+	return binary.BigEndian.AppendUint64(nil, uint64(*s)), nil, nil
 }

@@ -1,13 +1,11 @@
 package diskstore
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -26,8 +24,9 @@ type Store struct {
 
 	lastFile atomic.Uint64 // the last fileNumber given
 	graves   graves        // files that are still to be removed
-	waste    waste         // what Reclaim would bring back
-	heads    sync.Pool     // *[]byte: room for the beginning of an object
+	volumes  volumes
+	waste    waste
+	heads    sync.Pool // *[]byte: room for the beginning of an object
 
 	life    sync.RWMutex // read-held by every call; Close takes it
 	closing chan struct{}
@@ -49,6 +48,9 @@ func Open(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
 	}
 	s := &Store{opts: opts, fs: opts.FS, fuse: opts.Fuse, locks: newKeyLocks(), closing: make(chan struct{})}
+	s.volumes.in, s.volumes.done = make(chan *entry), make(chan struct{})
+	s.volumes.pending = map[fileNumber]int{}
+	s.waste.init(s.allowedWaste())
 	s.heads.New = func() any {
 		head := make([]byte, opts.InlineBytes+1)
 		return &head
@@ -82,9 +84,13 @@ func (s *Store) open() error {
 		s.lastFile.Store(opening << openingShift)
 		err = s.collect()
 	}
+	if err == nil {
+		err = s.loadWaste()
+	}
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
+	go s.appendAll()
 	return nil
 }
 
@@ -147,58 +153,4 @@ func (s *Store) mustBeEmpty() error {
 			WithHint("it is not mayfly's: choose another folder")
 	}
 	return nil
-}
-
-// enter begins a call; every call that entered leaves.
-func (s *Store) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return mayfly.Wrap(mayfly.Unavailable, err, "")
-	}
-	s.life.RLock()
-	err := s.fuse.Err()
-	select {
-	case <-s.closing:
-		err = mayfly.Errorf(mayfly.Unavailable, "the tier is closed")
-	default:
-	}
-	if err != nil {
-		s.life.RUnlock()
-	}
-	return err
-}
-
-func (s *Store) leave() { s.life.RUnlock() }
-
-// closePatience is how long Close waits for Pebble when the fuse has blown:
-// then some of its goroutines never end, and there is nothing left to save.
-const closePatience = time.Second
-
-// Close waits for the calls under way and closes the database. Readers that are
-// open may finish. With a blown fuse it does not wait long, leaves the rest to
-// the end of the process, and answers with the fuse's reason.
-func (s *Store) Close() error {
-	var err error
-	s.closed.Do(func() { err = s.close() })
-	return err
-}
-
-func (s *Store) close() error {
-	close(s.closing)
-	done := make(chan error, 1)
-	go func() {
-		s.life.Lock()
-		defer s.life.Unlock()
-		s.behind.Wait()
-		done <- s.db.Close()
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-s.fuse.Blown():
-	}
-	select {
-	case <-done:
-	case <-time.After(closePatience):
-	}
-	return s.fuse.Err()
 }

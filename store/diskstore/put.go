@@ -36,95 +36,93 @@ func (s *Store) put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (recor
 		return record{}, err
 	}
 	room := s.heads.Get().(*[]byte)
-	defer s.heads.Put(room)
 	head, err := fill(*room, r)
-	if errors.Is(err, io.EOF) && len(head) <= s.opts.InlineBytes {
-		rec := record{size: int64(len(head)), sha256: sha256.Sum256(head)}
-		return rec, s.adopt(ctx, key, rec, head)
+	var rec record
+	switch {
+	case err == io.EOF && len(head) <= s.opts.InlineBytes:
+		rec, err = s.putShared(ctx, key, head)
+	case err == io.EOF:
+		rec, err = s.putFile(ctx, key, bytes.NewReader(head))
+	case err == nil:
+		rec, err = s.putFile(ctx, key, io.MultiReader(bytes.NewReader(head), r))
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return record{}, err
+	if s.fuse.Err() == nil { // else somebody may still be writing from it
+		s.heads.Put(room)
 	}
-	return s.putFile(ctx, key, io.MultiReader(bytes.NewReader(head), r))
+	return rec, err
+}
+
+// putShared puts a small object into a volume.
+func (s *Store) putShared(ctx context.Context, key mayfly.BlobKey, content []byte) (rec record, err error) {
+	rec.size, rec.sha256 = int64(len(content)), sha256.Sum256(content)
+	if len(content) == 0 {
+		return rec, s.adopt(ctx, key, rec)
+	}
+	if rec.place, err = s.append(content); err != nil {
+		return rec, err
+	}
+	defer s.letGo(rec.place)
+	if err = s.adopt(ctx, key, rec); err != nil && s.fuse.Err() == nil { // else it may have been adopted
+		err = errors.Join(err, s.abandon(rec))
+	}
+	return rec, err
 }
 
 // putFile streams an object into a file of its own.
-func (s *Store) putFile(ctx context.Context, key mayfly.BlobKey, r io.Reader) (record, error) {
-	rec := record{file: fileNumber(s.lastFile.Add(1))}
-	doom := s.db.NewBatch()
-	if err := doom.Set(doomedKey(rec.file), nil, nil); err != nil {
-		return record{}, failed("write the index", err)
-	}
-	if err := s.commit(doom, pebble.Sync); err != nil {
-		return record{}, err
+func (s *Store) putFile(ctx context.Context, key mayfly.BlobKey, r io.Reader) (rec record, err error) {
+	if rec.file, err = s.newFile(); err != nil {
+		return rec, err
 	}
 	hash := sha256.New()
-	err := s.writeFile(rec.file, func(frames io.Writer) (err error) {
+	err = s.writeFile(rec.file, func(frames io.Writer) (err error) {
 		rec.size, err = io.Copy(io.MultiWriter(hash, frames), r)
 		return err
 	})
-	if err != nil {
-		return record{}, errors.Join(err, s.bury(rec.file))
-	}
 	hash.Sum(rec.sha256[:0])
-	return rec, s.adopt(ctx, key, rec, nil)
+	if err == nil {
+		err = s.adopt(ctx, key, rec)
+	}
+	if err != nil && s.fuse.Err() == nil { // else it may have been adopted
+		err = errors.Join(err, s.bury(rec.file))
+	}
+	return rec, err
 }
 
 // adopt puts the object that rec tells of in the place of whatever key has: one
-// write, durable on return.
-func (s *Store) adopt(ctx context.Context, key mayfly.BlobKey, rec record, content []byte) error {
-	s.locks.lock(key)
-	old, there, err := s.lookup(key)
-	if err == nil && ctx.Err() != nil {
-		err = mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
+// write, durable on return. It may have happened if the fuse has blown.
+func (s *Store) adopt(ctx context.Context, key mayfly.BlobKey, rec record) error {
+	old, there, err := s.replace(ctx, key, rec)
+	if err != nil || !there {
+		return err
 	}
-	if err != nil {
-		s.locks.unlock(key)
-		if rec.file != 0 {
-			err = errors.Join(err, s.bury(rec.file))
+	s.gaveUp(old)
+	if old.shared() {
+		s.tidy(old.file)
+		s.reclaimBehind()
+	} else if old.file != 0 {
+		if err := s.bury(old.file); err != nil {
+			s.opts.Logger.Warn("a replaced file is still there", "key", key, "err", err)
 		}
-		return err
-	}
-	b := s.db.NewBatchWithSize(len(content) + 4*(recordSize+len(key)))
-	err = b.Set(tableKey(tableRecord, key), rec.append(nil), nil)
-	if rec.file == 0 {
-		err = errors.Join(err, s.setContent(b, key, rec, content))
-	} else {
-		err = errors.Join(err, b.Delete(doomedKey(rec.file), nil))
-	}
-	if there {
-		err = errors.Join(err, s.drop(b, key, old, rec.file != 0))
-	}
-	if err == nil {
-		// From here on the outcome is the disk's: nothing is undone.
-		err = s.commit(b, pebble.Sync)
-	}
-	s.locks.unlock(key)
-	if err != nil || !there || old.file == 0 {
-		return err
-	}
-	if err := s.bury(old.file); err != nil {
-		s.opts.Logger.Warn("a replaced file is still there", "key", key, "err", err)
 	}
 	return s.fuse.Err()
 }
 
-// setContent writes record and bytes as one value, without a copy in between.
-func (s *Store) setContent(b *pebble.Batch, key mayfly.BlobKey, rec record, content []byte) error {
-	op := b.SetDeferred(1+len(key), recordSize+len(content))
-	copy(op.Key, tableKey(tableContent, key))
-	copy(op.Value[len(rec.append(op.Value[:0])):], content)
-	return op.Finish()
-}
-
-// drop takes the bytes of an object away: a value at once, a file by dooming it.
-func (s *Store) drop(b *pebble.Batch, key mayfly.BlobKey, old record, value bool) error {
-	switch {
-	case old.file != 0:
-		return b.Set(doomedKey(old.file), nil, nil)
-	case value:
-		return b.DeleteSized(tableKey(tableContent, key), uint32(recordSize+old.size), nil)
-	default:
-		return nil // the new value replaces it
+func (s *Store) replace(ctx context.Context, key mayfly.BlobKey, rec record) (old record, there bool, err error) {
+	s.locks.lock(key)
+	defer s.locks.unlock(key)
+	if err := ctx.Err(); err != nil {
+		return old, false, mayfly.Wrap(mayfly.Unavailable, err, "")
 	}
+	if old, there, err = s.lookup(key); err != nil {
+		return old, false, err
+	}
+	b := s.db.NewBatch()
+	err = errors.Join(b.Set(recordKey(key), rec.encode(), nil), owns(b, key, rec.place))
+	if there {
+		err = errors.Join(err, drops(b, old))
+	}
+	if err != nil {
+		return old, false, errors.Join(failed("write the index", err), b.Close())
+	}
+	return old, there, s.commit(b, pebble.Sync)
 }

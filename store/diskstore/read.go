@@ -8,9 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"time"
 
-	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -45,8 +44,8 @@ func (s *Store) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (
 		return nil, store.Object{}, err
 	}
 	defer s.leave()
-	// An object may be replaced between a look at the index and one at its
-	// bytes: then look again.
+	// Between a look at the index and one at the bytes an object may be replaced
+	// or moved: then look again.
 	for range maxLooks {
 		rec, there, err := s.lookup(key)
 		if err != nil {
@@ -55,7 +54,7 @@ func (s *Store) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (
 		if !there {
 			return nil, store.Object{}, errNotFound(key)
 		}
-		r, rec, err := s.openRecord(key, rec, span)
+		r, err := s.openRecord(key, rec, span)
 		if r != nil || err != nil {
 			return r, rec.object(key), err
 		}
@@ -67,41 +66,83 @@ func (s *Store) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (
 // before its bytes are given up.
 const maxLooks = 8
 
-// openRecord opens the bytes that rec tells of, or those of another small object
-// that has taken their place. It answers with nothing if there are none.
-func (s *Store) openRecord(key mayfly.BlobKey, rec record, span store.Span) (io.ReadCloser, record, error) {
-	var body []byte
-	var there bool
-	var err error
-	if rec.file == 0 {
-		if rec, body, there, err = s.content(key); err != nil || !there {
-			return nil, rec, err
-		}
-	}
+// openRecord opens the bytes that rec tells of. It answers with nothing if they
+// are not there any more.
+func (s *Store) openRecord(key mayfly.BlobKey, rec record, span store.Span) (io.ReadCloser, error) {
 	end, err := endOf(span, rec.size)
 	if err != nil {
-		return nil, rec, err
+		return nil, err
 	}
-	if rec.file == 0 {
-		if int64(len(body)) != rec.size || sha256.Sum256(body) != rec.sha256 {
-			return nil, rec, mayfly.Errorf(mayfly.Corrupt, "the bytes of %s are not what was written", key)
+	var r io.ReadCloser
+	switch {
+	case rec.file == 0:
+		return io.NopCloser(bytes.NewReader(nil)), nil
+	case rec.shared():
+		content, err := s.readShared(rec)
+		if content != nil && err == nil {
+			r = io.NopCloser(bytes.NewReader(content[span.Offset:end]))
 		}
-		return io.NopCloser(bytes.NewReader(body[span.Offset:end])), rec, nil
+		return r, wrap(key, err)
+	default:
+		f, err := s.openFile(rec)
+		if f != nil && err == nil {
+			r = &frameReader{in: f, rec: rec, offset: span.Offset, end: end}
+		}
+		return r, wrap(key, err)
 	}
+}
+
+func wrap(key mayfly.BlobKey, err error) error {
+	if err != nil {
+		err = fmt.Errorf("open %s: %w", key, err)
+	}
+	return err
+}
+
+// readShared reads an object from its volume. It answers with nothing if the
+// volume is gone.
+func (s *Store) readShared(rec record) (content []byte, err error) {
 	f, err := s.fs.Open(s.fileOf(rec.file))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, rec, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, rec, failed("open "+string(key), err)
+		return nil, failed("open a volume", err)
 	}
-	if info, err := f.Stat(); err != nil || info.Size() != framedSize(rec.size) {
-		if err == nil {
-			err = mayfly.Errorf(mayfly.Corrupt, "the file of %s has %d bytes, not %d", key, info.Size(), framedSize(rec.size))
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if rec.size <= 0 || rec.size > maxInline {
+		return nil, mayfly.Errorf(mayfly.Corrupt, "%d bytes in volume %x", rec.size, rec.file)
+	}
+	content = make([]byte, rec.size)
+	if n, err := f.ReadAt(content, rec.offset); n < len(content) {
+		if errors.Is(err, io.EOF) {
+			return nil, mayfly.Errorf(mayfly.Corrupt, "volume %x ends at %d", rec.file, rec.offset+int64(n))
 		}
-		return nil, rec, errors.Join(failed("open "+string(key), err), f.Close())
+		return nil, failed("read a volume", err)
 	}
-	return &frameReader{in: f, rec: rec, offset: span.Offset, end: end}, rec, nil
+	if sha256.Sum256(content) != rec.sha256 {
+		return nil, mayfly.Errorf(mayfly.Corrupt, "volume %x at %d: the hash does not match", rec.file, rec.offset)
+	}
+	return content, nil
+}
+
+// openFile opens the file of an object. It answers with nothing if it is gone.
+func (s *Store) openFile(rec record) (vfs.File, error) {
+	f, err := s.fs.Open(s.fileOf(rec.file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, failed("open a file", err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() != framedSize(rec.size) {
+		err = mayfly.Errorf(mayfly.Corrupt, "file %x has %d bytes, not %d", rec.file, info.Size(), framedSize(rec.size))
+	}
+	if err != nil {
+		return nil, errors.Join(failed("open a file", err), f.Close())
+	}
+	return f, nil
 }
 
 // endOf is where span ends in an object of size bytes.
@@ -113,58 +154,4 @@ func endOf(span store.Span, size int64) (int64, error) {
 		return size, nil
 	}
 	return span.Offset + span.Length, nil
-}
-
-// CopyTo implements store.Blobs. Every byte passes its checksum on the way.
-func (s *Store) CopyTo(ctx context.Context, to store.Blobs, from, as mayfly.BlobKey) (store.Object, error) {
-	r, _, err := s.Open(ctx, from, store.Span{})
-	if err != nil {
-		return store.Object{}, fmt.Errorf("copy %s: %w", from, err)
-	}
-	copied, err := to.Put(ctx, as, r)
-	if err = errors.Join(err, r.Close()); err != nil {
-		return store.Object{}, fmt.Errorf("copy %s: %w", from, err)
-	}
-	return copied, nil
-}
-
-// List implements store.Blobs. from and to may be any text.
-func (s *Store) List(ctx context.Context, from, to mayfly.BlobKey, limit int) (listed []store.Listed, err error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	bounds := &pebble.IterOptions{LowerBound: tableKey(tableRecord, from), UpperBound: []byte{tableRecord + 1}}
-	if to != "" {
-		bounds.UpperBound = tableKey(tableRecord, to)
-	}
-	if limit <= 0 || bytes.Compare(bounds.LowerBound, bounds.UpperBound) >= 0 {
-		return nil, nil
-	}
-	iter, err := s.db.NewIter(bounds)
-	if err != nil {
-		return nil, failed("list", err)
-	}
-	defer func() {
-		if closed := iter.Close(); err == nil && closed != nil {
-			err = failed("list", closed)
-		}
-	}()
-	for ok := iter.First(); ok && len(listed) < limit; ok = iter.Next() {
-		if err := ctx.Err(); err != nil {
-			return nil, mayfly.Wrap(mayfly.Unavailable, err, "")
-		}
-		rec, err := decodeRecord(iter.Value())
-		if err != nil {
-			return nil, err
-		}
-		listed = append(listed, store.Listed{Key: mayfly.BlobKey(iter.Key()[1:]), Size: rec.size})
-	}
-	return listed, nil
-}
-
-// Presign implements store.Blobs: a folder has no address that a browser could
-// reach.
-func (s *Store) Presign(context.Context, store.Access, mayfly.BlobKey, time.Duration) (string, error) {
-	return "", mayfly.Errorf(mayfly.Unsupported, "a tier on a folder has no addresses of its own")
 }

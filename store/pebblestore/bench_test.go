@@ -2,7 +2,9 @@ package pebblestore
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -146,4 +148,50 @@ func BenchmarkBirths(b *testing.B) {
 	}
 	wg.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "births/s")
+}
+
+// BenchmarkGrowth loads b.N live stories of a day, reopens, and sweeps one
+// minute among them: what it costs must not depend on b.N.
+func BenchmarkGrowth(b *testing.B) {
+	const due, day = 100_000, 1440
+	dir := b.TempDir()
+	s := openWith(b, Options{FS: vfs.Default, Dir: dir})
+	minute := mayfly.Minute(30_000_000)
+	for m := range mayfly.Minute(day) {
+		load(b, s, b.N/day, minute+1+m)
+	}
+	load(b, s, due, minute)
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	s = openWith(b, Options{FS: vfs.Default, Dir: dir})
+	opened := b.Elapsed()
+	var wg sync.WaitGroup
+	for shard := range mayfly.Shard(mayfly.Shards) {
+		wg.Go(func() {
+			if _, err := sweep(b.Context(), s, minute, shard, 500); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	b.ReportMetric(due/(b.Elapsed()-opened).Seconds(), "stories/s")
+	b.ReportMetric(opened.Seconds(), "open-s")
+	b.ReportMetric(float64(s.Figures().DiskBytes)/float64(b.N+due), "B/item")
+	b.ReportMetric(float64(s.Figures().ReadAmp), "readamp")
+	b.ReportMetric(residentMiB(b), "MiB-resident")
+}
+
+func residentMiB(b *testing.B) float64 {
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	var size, resident int
+	if _, err := fmt.Sscan(string(data), &size, &resident); err != nil {
+		b.Fatal(err)
+	}
+	return float64(resident*os.Getpagesize()) / mebibyte
 }

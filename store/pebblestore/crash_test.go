@@ -57,7 +57,8 @@ type powerLoss struct {
 // TestWhatWasAcknowledgedSurvivesPowerLoss lets workers write, takes the disk
 // as a power loss would leave it before every k-th write, and opens each.
 func TestWhatWasAcknowledgedSurvivesPowerLoss(t *testing.T) {
-	r := seeded(t)
+	source := seeded(t)
+	r := rand.New(rand.NewPCG(source.Uint64(), 0)) // under mu
 	mem := vfs.NewCrashableMem()
 	d := newDiary()
 	var mu sync.Mutex
@@ -69,8 +70,8 @@ func TestWhatWasAcknowledgedSurvivesPowerLoss(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if ops++; ops >= next && len(losses) < 120 {
-			next = ops + 1 + r.IntN(40)
+		if ops++; ops >= next && len(losses) < 150 {
+			next = ops + 1 + r.IntN(8)
 			acknowledged := d.copy() // before the disk is taken: all of it must be there
 			losses = append(losses, powerLoss{diary: acknowledged, fs: mem.CrashClone(vfs.CrashCloneCfg{
 				UnsyncedDataPercent: []int{0, 50, 100}[r.IntN(3)], RNG: rand.New(rand.NewPCG(r.Uint64(), 0)),
@@ -81,7 +82,7 @@ func TestWhatWasAcknowledgedSurvivesPowerLoss(t *testing.T) {
 	s := openWith(t, Options{FS: fs, Dir: "db", MemtableBytes: 64 << 10})
 	var wg sync.WaitGroup
 	for w := range 6 {
-		worker := rand.New(rand.NewPCG(r.Uint64(), 0))
+		worker := rand.New(rand.NewPCG(source.Uint64(), 0))
 		wg.Go(func() {
 			for n := range 120 {
 				live(t, s, d, w, uint64(n), birth(t, worker, testBirth+mayfly.Instant(n), "1h"))

@@ -67,8 +67,8 @@ func (o Options) complete() (Options, error) {
 func (s *Store) pebbleOptions() *pebble.Options {
 	o := &pebble.Options{
 		FS:                          s.fs,
-		FormatMajorVersion:          pebble.FormatTableFormatV6, // fixed: a newer one is a step of its own
-		CacheSize:                   s.opts.CacheBytes,
+		FormatMajorVersion:          pebble.FormatTableFormatV6,                         // fixed: a newer one is a step of its own
+		CacheSize:                   s.opts.CacheBytes + memtables*s.opts.MemtableBytes, // Pebble takes the memtables out of it
 		MemTableSize:                uint64(s.opts.MemtableBytes),
 		MemTableStopWritesThreshold: memtables,
 		L0CompactionThreshold:       2,

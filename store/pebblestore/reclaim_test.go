@@ -63,7 +63,7 @@ func TestReclaimAsksTheRowItself(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
 	plain, swapped := store.Key{Partition: "p", Sort: "s"}, store.Key{Partition: "q"}
 	for _, at := range []mayfly.Instant{10, 20, 0} {
-		commit(t, s, func(b *store.Batch) { b.Put(store.Owners, plain, fmt.Append(nil, at), at) })
+		commit(t, s, func(b *store.Batch) { b.Put(store.Owners, plain, fmt.Append(nil, int64(at)), at) })
 	}
 	if _, _, err := s.Rows().Swap(t.Context(), store.Leases, swapped, nil, []byte("a"), 10); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,83 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// The directory is one partition with a row per chain, written before the
+// chain's first record and moved behind each: it says which chains there are and
+// how far each has come. It may be behind its chain, never ahead of it; one that
+// is ahead tells of a chain that was cut.
+const (
+	directory     = "chains"
+	listingFormat = 1
+	listingDomain = "mayfly audit chain\x00"
+	listingSize   = 1 + 8 + 8 + 8 + 32 + 32
+	page          = 256
+)
+
+// listing is a chain as the directory knows it.
+type listing struct {
+	Head
+	opened mayfly.Instant
+	moved  mayfly.Instant // at of the last record; opened while there is none
+}
+
+func listingKey(chain string) store.Key { return store.Key{Partition: directory, Sort: chain} }
+
+func partition(chain string) string { return "chain/" + chain }
+
+func sortOf(n Number) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
+
+func recordKey(r Ref) store.Key {
+	return store.Key{Partition: partition(r.Chain), Sort: sortOf(r.Number)}
+}
+
+// seal is the listing's bytes: format, opened, moved, count, hash of the last
+// record, and SHA-256 over all that and the chain's name.
+func (l listing) seal() []byte {
+	b := appendNumber([]byte{listingFormat}, uint64(l.opened))
+	b = appendNumber(b, uint64(l.moved))
+	b = appendNumber(b, l.Count)
+	b = append(b, l.Hash[:]...)
+	own := sum(listingDomain, []byte(l.Chain), b)
+	return append(b, own[:]...)
+}
+
+func readListing(chain string, value []byte) (listing, error) {
+	if len(value) != listingSize || value[0] != listingFormat {
+		return listing{}, mayfly.Errorf(mayfly.Corrupt, "audit: the directory's row of %.80q has an unknown format", chain)
+	}
+	in := reader{rest: value[1:]}
+	l := listing{opened: mayfly.Instant(in.number()), moved: mayfly.Instant(in.number())}
+	l.Head = Head{Chain: chain, Count: in.number(), Hash: in.hash()}
+	if !validChain(chain) || !bytes.Equal(l.seal(), value) {
+		return listing{}, mayfly.Errorf(mayfly.Corrupt, "audit: the directory's row of %.80q does not have its hash", chain)
+	}
+	return l, nil
+}
+
+// eachListing hands every row of the directory to visit, in the order of names.
+func eachListing(ctx context.Context, rows store.Rows, visit func(chain string, value []byte) error) error {
+	for from := ""; ; {
+		found, err := rows.Range(ctx, store.Audit, store.Range{Partition: directory, From: from, Limit: page})
+		if err != nil {
+			return fmt.Errorf("audit: read the directory: %w", err)
+		}
+		for _, row := range found {
+			if err := visit(row.Sort, row.Value); err != nil {
+				return err
+			}
+			from = row.Sort + "\x00"
+		}
+		if len(found) < page {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// promised are the names and units that scripts rely on.
+func promised() map[string]string {
+	return map[string]string{
+		"gate.expired_ns":       "ns",
+		"gate.expired_allocs":   "1",
+		"gate.live_ns":          "ns",
+		"births.metadata_per_s": "1/s",
+		"births.media_per_s":    "1/s",
+		"sweep.stories_per_s":   "1/s",
+		"reads.p99_ratio":       "1",
+		"growth.sweep_ratio":    "1",
+		"growth.restart_s":      "s",
+		"growth.bytes_per_item": "B",
+	}
+}
+
+func TestBenchFiguresKeepTheirNamesAndUnits(t *testing.T) {
+	units := make(map[string]string)
+	for _, f := range benchFigures() {
+		if units[f.name] != "" {
+			t.Errorf("%s stands twice in the table", f.name)
+		}
+		if units[f.name] = f.unit; f.unit == "" || f.what == "" {
+			t.Errorf("%s has no unit or says not what it is", f.name)
+		}
+	}
+	for name, unit := range promised() {
+		if units[name] != unit {
+			t.Errorf("%s is in %q, promised in %q", name, units[name], unit)
+		}
+	}
+	for _, trial := range benchTrials() {
+		if units[trial.name+".fsyncs"] == "" || units[trial.name+".bytes_written"] == "" {
+			t.Errorf("%s does not say how much it wrote", trial.name)
+		}
+	}
+}
+
+// Every trial runs here, small, on a real folder: what it measures means
+// nothing, and that it answers with all of its figures means that it works.
+func TestEveryBenchAnswersWithItsFigures(t *testing.T) {
+	const ms = time.Millisecond
+	for name, run := range map[string]func(context.Context, *bench, string) error{
+		"gate":   gateTrial{live: 3_000, cached: 100, ended: 100, lasts: 20 * ms}.run,
+		"births": birthsTrial{writers: 8, warm: 20 * ms, lasts: 200 * ms}.run,
+		"sweep":  sweepTrial{stories: 12_000}.run,
+		"reads":  readsTrial{pairs: 2, round: 300 * ms, warm: 100 * ms, dueEach: 2_000, live: 2_000, ended: 200, perSecond: 500, settle: 200 * ms, cadence: 10 * ms}.run,
+		"growth": growthTrial{few: 500, many: 3_000, minutes: 2, due: 1_000, restarts: 1, load: 300 * ms}.run,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out, progress bytes.Buffer
+			b := &bench{seed: 7, quiet: 10 * ms, report: newBenchReport(&out, true), stages: newBenchStages(&progress, true)}
+			if err := run(t.Context(), b, t.TempDir()); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.report.end(); err != nil {
+				t.Fatal(err)
+			}
+			if progress.Len() > 0 {
+				t.Errorf("beside JSON there is %q", progress.String())
+			}
+			found := readFigures(t, out.String())
+			for _, f := range benchFigures() {
+				if strings.HasPrefix(f.name, name+".") && found[f.name] != f.unit {
+					t.Errorf("%s is in %q, not in %q", f.name, found[f.name], f.unit)
+				}
+			}
+		})
+	}
+}
+
+// readFigures reads lines of JSON: three fields each and nothing else.
+func readFigures(t *testing.T, text string) map[string]string {
+	t.Helper()
+	found := make(map[string]string)
+	for line := range strings.Lines(text) {
+		var f struct {
+			Name  *string  `json:"name"`
+			Value *float64 `json:"value"`
+			Unit  *string  `json:"unit"`
+		}
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&f); err != nil || f.Name == nil || f.Value == nil || f.Unit == nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if math.IsNaN(*f.Value) || math.IsInf(*f.Value, 0) || *f.Value < 0 {
+			t.Errorf("%s is %v", *f.Name, *f.Value)
+		}
+		if *f.Value == 0 && !slices.Contains([]string{"gate.expired_allocs", "gate.live_allocs", "reads.lag_s"}, *f.Name) {
+			t.Errorf("%s is nothing", *f.Name)
+		}
+		found[*f.Name] = *f.Unit
+	}
+	return found
+}
+
+func TestBenchLeavesNoFolderBehind(t *testing.T) {
+	dir := t.TempDir()
+	b := &bench{report: newBenchReport(&bytes.Buffer{}, false), stages: newBenchStages(&bytes.Buffer{}, true)}
+	failing := benchTrial{name: "failing", run: func(_ context.Context, _ *bench, folder string) error {
+		return os.WriteFile(folder+"/x", nil, 0o600)
+	}}
+	if err := b.runIn(t.Context(), failing, dir); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Fatal(left, err)
+	}
+}
+
+func TestBenchRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, args := range [][]string{{"bench"}, {"bench", "nothing"}, {"bench", "gate", "sweep"}, {"bench", "gate", "--quick", "--long"}} {
+		var out, errs bytes.Buffer
+		if code := Run(args, &out, &errs); code != exitUsage || out.Len() > 0 || errs.Len() == 0 {
+			t.Errorf("%q: exit %d, %q, %q", args, code, out.String(), errs.String())
+		}
+	}
+}
+
+func TestBenchTableMarksWhatIsMissed(t *testing.T) {
+	var out bytes.Buffer
+	r := newBenchReport(&out, false)
+	r.add("sweep.stories_per_s", 1234567.8)
+	r.add("reads.p99_ratio", 1.31)
+	r.add("gate.expired_allocs", 0)
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1,234,568", "✓ ≥ 150,000", "1.31", "✗ ≤ 1.20", "✓ ≤ 0"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestBenchSaysItsStagesInLinesWhereThereIsNoTerminal(t *testing.T) {
+	var out bytes.Buffer
+	s := newBenchStages(&out, false)
+	s.trial("sweep")
+	stage := s.begin("load stories", 1_200_000)
+	stage.add(1_200_000)
+	stage.end()
+	if got := out.String(); !strings.HasPrefix(got, "sweep: load stories: 1,200,000 in ") || strings.Count(got, "\n") != 1 {
+		t.Fatalf("%q", got)
+	}
+}

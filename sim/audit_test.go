@@ -1,0 +1,294 @@
+package sim
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/remind"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// The seven words.
+const (
+	LOST        = "LOST"
+	RESURRECTED = "RESURRECTED"
+	EARLY       = "EARLY"
+	LATE        = "LATE"
+	LEAK        = "LEAK"
+	DOUBLE      = "DOUBLE"
+	ORPHAN      = "ORPHAN"
+)
+
+func words() []string { return []string{LOST, RESURRECTED, EARLY, LATE, LEAK, DOUBLE, ORPHAN} }
+
+// tally counts what an audit has found, with the first of each as an example.
+type tally struct {
+	count   map[string]int
+	example map[string]string
+	checked int // rows held against the book
+}
+
+func newTally() *tally { return &tally{count: map[string]int{}, example: map[string]string{}} }
+
+func (t *tally) add(word, format string, args ...any) {
+	if t.count[word]++; t.count[word] == 1 {
+		t.example[word] = fmt.Sprintf(format, args...)
+	}
+}
+
+func (t *tally) merge(other *tally, where string) {
+	t.checked += other.checked
+	for word, n := range other.count {
+		if t.count[word] == 0 {
+			t.example[word] = where + ": " + other.example[word]
+		}
+		t.count[word] += n
+	}
+}
+
+// zero fails the test unless all seven are zero, and prints them.
+func (t *tally) zero(tb testing.TB, proof string) {
+	tb.Helper()
+	var line []string
+	for _, word := range words() {
+		line = append(line, fmt.Sprintf("%d %s", t.count[word], word))
+		if t.count[word] > 0 {
+			tb.Errorf("%d %s; the first: %s", t.count[word], word, t.example[word])
+		}
+	}
+	storetest.Proof(tb, proof, "verdict", strings.Join(line, ", "))
+}
+
+// audit holds a house against its book. settled says that every walk has passed
+// all deadlines before now for good.
+type audit struct {
+	*tally
+	book    *book
+	inv     *inventory
+	now     mayfly.Instant
+	settled bool
+}
+
+// inspect audits the house at now.
+func inspect(ctx context.Context, h *house, b *book, now mayfly.Instant, settled bool) (*tally, *inventory, error) {
+	inv, err := takeInventory(ctx, h.raw, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &audit{tally: newTally(), book: b, inv: inv, now: now, settled: settled}
+	a.rows()
+	a.acknowledged()
+	a.told()
+	a.media()
+	return a.tally, inv, a.served(ctx, h)
+}
+
+// rows looks at every row for itself.
+func (a *audit) rows() {
+	granting := map[int][]mayfly.ID{}
+	owner := map[mayfly.ID]mayfly.ID{} // by upload
+	for id, item := range a.inv.rows {
+		a.checked++
+		body, ok := a.inv.bodies[id]
+		w, known := a.book.ofText(body.Text)
+		if !ok && item.State == mayfly.Deleted {
+			continue
+		}
+		if !known {
+			a.add(ORPHAN, "%s: a row that nobody wished for: %.60q", id, body.Text)
+			continue
+		}
+		granting[w.number] = append(granting[w.number], id)
+		if !slices.Contains(a.book.tries[w.number], id.Birth()) {
+			a.add(ORPHAN, "%s: born at %s, when nobody tried", id, id.Birth())
+		}
+		if end := deadlineOf(w, id); item.Cause == mayfly.ByExpiry && (w.lifetime == 0 || item.Changed < end) {
+			a.add(EARLY, "%s: expired at %s, before its deadline %s", id, item.Changed, end)
+		}
+		if !w.owner.IsZero() && !a.inv.owned[store.Key{Partition: string(w.owner[:]), Sort: string(id[:])}] {
+			a.add(ORPHAN, "%s: not in the index of its owner", id)
+		}
+		if len(w.media) > 0 {
+			if other, taken := owner[item.Upload]; taken {
+				a.add(DOUBLE, "upload %s belongs to %s and %s", item.Upload, other, id)
+			}
+			owner[item.Upload] = id
+			if a.inv.uploads[item.Upload] != id {
+				a.add(ORPHAN, "%s: its upload does not know it", id)
+			}
+		}
+		a.payload(w, item)
+	}
+	for n, ids := range granting {
+		if w := a.book.wishes[n]; w.key != "" && len(ids) > 1 || len(ids) > len(a.book.tries[n]) {
+			a.add(DOUBLE, "wish %d with key %q was granted %d times: %v", n, w.key, len(ids), ids)
+		}
+	}
+}
+
+// deadlineOf is the deadline in plain numbers: the birth that the id tells, which
+// was checked against the tries, and the lifetime that was wished for.
+func deadlineOf(w *wish, id mayfly.ID) mayfly.Instant {
+	return id.Birth() + mayfly.Instant(w.lifetime)
+}
+
+// payload asks for the bytes of a row's media: content comes first (L12, I2).
+func (a *audit) payload(w *wish, item mayfly.Item) {
+	if item.State == mayfly.Deleted {
+		return
+	}
+	for n, medium := range w.media {
+		sum, there := a.inv.blobs[item.MediaKey(item.Keys.Hot, n)]
+		if !there || sum != sha256.Sum256(medium) {
+			a.add(LOST, "%s: medium %d is not what was uploaded (there: %t)", item.ID, n, there)
+		}
+	}
+}
+
+// acknowledged holds the rows against what was acknowledged.
+func (a *audit) acknowledged() {
+	rows, events := map[mayfly.ID]mayfly.Item{}, map[mayfly.EventKey]bool{}
+	for _, e := range a.inv.events {
+		events[e.Key()] = true
+	}
+	for _, k := range a.book.acks {
+		switch {
+		case k.row != nil:
+			if k.row.Generation > rows[k.row.ID].Generation {
+				rows[k.row.ID] = *k.row
+			}
+		case k.event != nil:
+			if !events[k.event.Key()] {
+				a.add(LOST, "%s: the event %s was acknowledged and is gone", k.event.ID, k.event.Type())
+			}
+		default:
+			a.born(a.book.wishes[k.wish], k.id, events)
+		}
+	}
+	for id, was := range rows {
+		is, found := a.inv.rows[id]
+		switch {
+		case !found:
+			a.add(LOST, "%s: the row stood at %s and is gone", id, was.State)
+		case is.Generation < was.Generation && was.State != mayfly.Active:
+			a.add(RESURRECTED, "%s: was %s, generation %d, and is %s again", id, was.State, was.Generation, is.State)
+		case is.Generation < was.Generation, is.Generation == was.Generation && is != was:
+			a.add(LOST, "%s: was acknowledged as %+v and is %+v", id, was, is)
+		}
+	}
+}
+
+// born holds one acknowledged birth to its promises.
+func (a *audit) born(w *wish, id mayfly.ID, events map[mayfly.EventKey]bool) {
+	item, found := a.inv.rows[id]
+	body, readable := a.inv.bodies[id]
+	if !found || !readable && item.State != mayfly.Deleted {
+		a.add(LOST, "%s: wish %d was acknowledged and its row is there: %t, its body: %t", id, w.number, found, readable)
+		return
+	}
+	if readable && body.Text != w.text {
+		a.add(LOST, "%s: wish %d was acknowledged and its body is %.60q", id, w.number, body.Text)
+	}
+	created := mayfly.EventKey{ID: id, Generation: mayfly.Born, Sort: mayfly.Story, Verb: mayfly.WasCreated}
+	if !events[created] && !a.reminded(id, remind.Announce) {
+		a.add(LOST, "%s: neither a created event nor a reminder to announce", id)
+	}
+	if !a.settled || w.lifetime == 0 || a.now < deadlineOf(w, id)+mayfly.Instant(settle.Milliseconds()) || item.Held {
+		return
+	}
+	want := mayfly.ExpiredHot
+	if w.fate == mayfly.Purge {
+		want = mayfly.Deleted
+	}
+	expired := mayfly.EventKey{ID: id, Generation: item.Generation, Sort: mayfly.Story, Verb: mayfly.WasExpired}
+	switch reminded := a.reminded(id, remind.Expire); {
+	case item.State != want && !reminded:
+		a.add(LOST, "%s: its deadline has passed for good and it is %s (birth %s, wish %d)", id, item.State, id.Birth(), w.number)
+	case item.Cause == mayfly.ByExpiry && !events[expired] && !reminded:
+		a.add(LOST, "%s: expired, and neither an event nor a reminder says so", id)
+	}
+}
+
+func (a *audit) reminded(id mayfly.ID, step remind.Step) bool {
+	return slices.ContainsFunc(a.inv.reminders, func(r remind.Reminder) bool { return r.ID == id && r.Step == step })
+}
+
+// told holds the events against the rows.
+func (a *audit) told() {
+	same := map[mayfly.EventKey]mayfly.Event{}
+	ends := map[mayfly.ID]mayfly.Generation{}
+	for _, e := range a.inv.events {
+		item, found := a.inv.rows[e.ID]
+		switch other, again := same[e.Key()]; {
+		case again && other != e:
+			a.add(DOUBLE, "%s: two different events %s of generation %d: %+v and %+v", e.ID, e.Type(), e.Generation, other, e)
+		case !found:
+			a.add(ORPHAN, "%s: %s of an item that is not there", e.ID, e.Type())
+		case item.Generation < e.Generation:
+			a.add(RESURRECTED, "%s: %s of generation %d, and the row has %d", e.ID, e.Type(), e.Generation, item.Generation)
+		}
+		same[e.Key()] = e
+		if e.Verb != mayfly.WasExpired {
+			continue
+		}
+		if g, twice := ends[e.ID]; twice && g != e.Generation {
+			a.add(DOUBLE, "%s: expired as generation %d and as %d", e.ID, g, e.Generation)
+		}
+		ends[e.ID] = e.Generation
+		if e.At < e.ID.Birth()+mayfly.Instant(e.ID.Lifetime().Duration().Milliseconds()) {
+			a.add(EARLY, "%s: told to have expired at %s", e.ID, e.At)
+		}
+	}
+}
+
+// media looks for objects that belong to no upload: a collector that goes by
+// upload time could never find them.
+func (a *audit) media() {
+	known := map[mayfly.BlobKey]bool{}
+	for upload, n := range a.book.uploads {
+		for m := range a.book.wishes[n].media {
+			known[mayfly.UploadKey(upload, m)] = true
+		}
+	}
+	for key := range a.inv.blobs {
+		if !known[key] {
+			a.add(ORPHAN, "object %s belongs to no upload", key)
+		}
+	}
+}
+
+// served asks the gate for every row, for the author and for a stranger.
+func (a *audit) served(ctx context.Context, h *house) error {
+	for id := range a.inv.rows {
+		w, known := a.book.ofText(a.inv.bodies[id].Text)
+		if !known {
+			continue
+		}
+		ended := w.lifetime != 0 && a.now >= deadlineOf(w, id)
+		_, err := h.gate.Open(ctx, id, mayfly.Viewer{}, a.now)
+		switch {
+		case err == nil && ended:
+			a.add(LATE, "%s: a stranger was served at %s", id, a.now)
+		case err == nil && w.audience != mayfly.Everyone:
+			a.add(LEAK, "%s: a stranger was served what is for %s", id, w.audience)
+		case errors.Is(err, mayfly.NotFound) && !ended && w.audience == mayfly.Everyone:
+			a.add(EARLY, "%s: a stranger was refused at %s", id, a.now)
+		case err != nil && !errors.Is(err, mayfly.NotFound) && !errors.Is(err, mayfly.Gone):
+			return err
+		}
+		if a.inv.rows[id].State == mayfly.Deleted || w.owner.IsZero() {
+			continue
+		}
+		if _, err := h.gate.Open(ctx, id, mayfly.ViewerOf(w.owner), a.now); err != nil {
+			a.add(LOST, "%s: its author is refused at %s: %v", id, a.now, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// wish is one thing that somebody wants published. What is expected of it is
+// computed from these numbers, never by the code under test.
+type wish struct {
+	number   int
+	owner    mayfly.UserID
+	key      string // idempotency key; empty without
+	lifetime int64  // milliseconds
+	fate     mayfly.Fate
+	audience mayfly.Audience
+	text     string // begins with the number: a row tells which wish it grants
+	media    [][]byte
+}
+
+// ack is one acknowledgement, in the order in which they were given.
+type ack struct {
+	wish  int           // a birth was acknowledged for this wish …
+	id    mayfly.ID     // … with this id
+	row   *mayfly.Item  // or: a row was acknowledged to stand like this
+	event *mayfly.Event // or: an event was acknowledged to be in the log
+}
+
+// book is the expected state: what was wished, tried and acknowledged. What was
+// tried and not acknowledged may have happened or not. Safe for concurrent use.
+type book struct {
+	shards  int // in which ids may fall
+	mu      sync.Mutex
+	wishes  []*wish
+	tries   map[int][]mayfly.Instant // by wish: when
+	uploads map[mayfly.ID]int        // by upload: for which wish
+	acks    []ack
+}
+
+func newBook() *book {
+	return &book{shards: mayfly.Shards, tries: map[int][]mayfly.Instant{}, uploads: map[mayfly.ID]int{}}
+}
+
+// page is how much has been acknowledged so far.
+func (b *book) page() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.acks)
+}
+
+// upTo is the book as it was at that page. Tries made since are in it: they
+// might have happened, as far as anybody could tell.
+func (b *book) upTo(page int) *book {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := newBook()
+	c.shards = b.shards
+	c.wishes, c.acks = slices.Clone(b.wishes), slices.Clone(b.acks[:page])
+	for n, tries := range b.tries {
+		c.tries[n] = slices.Clone(tries)
+	}
+	for id, n := range b.uploads {
+		c.uploads[id] = n
+	}
+	return c
+}
+
+func (b *book) write(a ack) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.acks = append(b.acks, a)
+}
+
+// granted is the id under which the wish was acknowledged.
+func (b *book) granted(w *wish) (mayfly.ID, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.acks {
+		if a.wish == w.number && !a.id.IsZero() {
+			return a.id, true
+		}
+	}
+	return mayfly.ID{}, false
+}
+
+// wishFor adds a wish with these traits and gives it its number and text.
+func (b *book) wishFor(w wish, padding int) *wish {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w.number = len(b.wishes)
+	w.text = fmt.Sprintf("wish %d %s", w.number, bytes.Repeat([]byte("."), padding))
+	b.wishes = append(b.wishes, &w)
+	return &w
+}
+
+// ofText finds the wish that a row's text names.
+func (b *book) ofText(text string) (*wish, bool) {
+	var n int
+	if _, err := fmt.Sscanf(text, "wish %d", &n); err != nil || n < 0 || n >= len(b.wishes) || b.wishes[n].text != text {
+		return nil, false
+	}
+	return b.wishes[n], true
+}
+
+// errWrong is an answer that no rule allows; the audit counts it as a DOUBLE.
+var errWrong = errors.New("an answer that no rule allows")
+
+// publish tries to have the wish granted at now, and writes down what was
+// acknowledged.
+func (b *book) publish(ctx context.Context, in *intake.Intake, w *wish, now mayfly.Instant) (intake.Published, error) {
+	lifetime, err := lifetimeOf(w.lifetime)
+	if err != nil {
+		return intake.Published{}, err
+	}
+	draft := intake.Draft{
+		Owner: w.owner, Sort: mayfly.Story, Fate: w.fate, Audience: w.audience, Lifetime: lifetime, Text: w.text, Key: w.key,
+	}
+	if len(w.media) > 0 {
+		if draft.Upload, err = b.upload(ctx, in, w, now); err != nil {
+			return intake.Published{}, err
+		}
+	}
+	b.mu.Lock()
+	b.tries[w.number] = append(b.tries[w.number], now)
+	b.mu.Unlock()
+	p, err := in.Publish(ctx, draft, now)
+	if err != nil {
+		return p, err
+	}
+	if before, ok := b.granted(w); ok && before != p.Item.ID {
+		return p, fmt.Errorf("%w: wish %d was granted as %s and then as %s", errWrong, w.number, before, p.Item.ID)
+	}
+	b.write(ack{wish: w.number, id: p.Item.ID})
+	return p, nil
+}
+
+func (b *book) upload(ctx context.Context, in *intake.Intake, w *wish, now mayfly.Instant) (*intake.Upload, error) {
+	u, err := in.Begin(w.owner, now)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.uploads[u.ID] = w.number
+	b.mu.Unlock()
+	for _, medium := range w.media {
+		if _, err := u.Add(ctx, bytes.NewReader(medium)); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+func randomUser(r *rand.Rand) (u mayfly.UserID) {
+	for i := range u {
+		u[i] = byte(r.Uint32())
+	}
+	return u
+}
+
+func randomBytes(r *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// witnessed is set with a witness in front of it who writes into the book what
+// the store has acknowledged to the engine.
+func (b *book) witnessed(set store.Set) store.Set {
+	set.Writer = witnessWriter{set.Writer, b}
+	set.Ledger = witnessLedger{set.Ledger, b}
+	set.Log = witnessLog{set.Log, b}
+	return set
+}
+
+type witnessWriter struct {
+	store.Writer
+	book *book
+}
+
+func (w witnessWriter) Commit(ctx context.Context, batch *store.Batch) error {
+	err := w.Writer.Commit(ctx, batch)
+	if err == nil {
+		for _, stage := range batch.Stages() {
+			for _, e := range stage.Events {
+				w.book.write(ack{wish: -1, event: &e})
+			}
+		}
+	}
+	return err
+}
+
+type witnessLedger struct {
+	store.Ledger
+	book *book
+}
+
+func (l witnessLedger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
+	outcomes, err := l.Ledger.Transition(ctx, changes)
+	if err == nil {
+		for _, o := range outcomes {
+			if o.Verdict == store.Applied {
+				l.book.write(ack{wish: -1, row: &o.Current})
+			}
+		}
+	}
+	return outcomes, err
+}
+
+type witnessLog struct {
+	store.Log
+	book *book
+}
+
+func (l witnessLog) Append(ctx context.Context, events ...mayfly.Event) error {
+	err := l.Log.Append(ctx, events...)
+	if err == nil {
+		for _, e := range events {
+			l.book.write(ack{wish: -1, event: &e})
+		}
+	}
+	return err
+}

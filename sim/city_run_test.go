@@ -1,0 +1,70 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+func TestCityLivesThroughEverythingAtOnceWithSevenZeros(t *testing.T) {
+	cities, ticks := 8, 250
+	if long() {
+		cities, ticks = 400, 1500
+	}
+	n, total, done, rows := seed(t), newTally(), map[string]int{}, 0
+	acks := 0
+	for i := range cities {
+		c := newCity(t, n+uint64(i))
+		where := fmt.Sprintf("MAYFLY_SEED=%d, city %d", n, i)
+		for tick := range ticks {
+			if err := c.tick(t.Context()); err != nil {
+				t.Fatalf("%s, tick %d: %v", where, tick, err)
+			}
+		}
+		c.calm(t)
+		total.merge(c.found, where)
+		for deed, count := range c.done {
+			done[deed] += count
+		}
+		acks, rows = acks+len(c.book.acks), rows+c.found.checked
+		if err := c.house.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Proof(t, "simulation", "deeds", fmt.Sprint(done))
+	storetest.Proof(t, "simulation", "acknowledgements", acks)
+	storetest.Proof(t, "simulation", "rows audited", rows)
+	total.zero(t, "simulation")
+	if acks < 100*cities || done["power loss"] == 0 || done["late landing"] == 0 || done["rival's pass"] == 0 {
+		t.Errorf("%d acknowledgements in %v are too few", acks, done)
+	}
+}
+
+// calm ends all faults, sets the clock right, lets everything land, and passes
+// until the watermarks are behind every short deadline.
+func (c *city) calm(t *testing.T) {
+	t.Helper()
+	c.clock.Confirm()
+	if _, err := c.landing.LandAll(t.Context(), c.rng); err != nil {
+		t.Fatal(err)
+	}
+	c.house.set = c.book.witnessed(c.house.raw)
+	c.house.plan.holder = "calm"
+	if err := c.house.gate.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.house.furnish(t.Context(), c.clock.Read().Steady); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []time.Duration{80 * time.Second, settle, 2 * settle} {
+		c.Advance(d)
+		if err := c.house.pass(t.Context(), c.clock.Read().Steady); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.audit(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// shares of unsynced data that survive a power loss, in percent.
+func shares() []int { return []int{0, 25, 50, 75, 100} }
+
+// crash is the disk as a power loss at one moment leaves it.
+type crash struct {
+	fs    *vfs.MemFS
+	share int
+	op    string
+	page  int // of the book: what had been acknowledged
+	now   mayfly.Instant
+}
+
+// camera takes a crash of the disk before every k-th operation that changes it.
+type camera struct {
+	mu      sync.Mutex
+	disk    *vfs.MemFS
+	rng     *rand.Rand
+	book    *book
+	now     func() mayfly.Instant
+	every   int
+	ops     int
+	crashes []crash
+}
+
+// MaybeError implements errorfs.Injector. It never injects an error.
+func (c *camera) MaybeError(op errorfs.Op) error {
+	switch op.Kind {
+	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpRemove, errorfs.OpRename, errorfs.OpReuseForWrite, errorfs.OpMkdirAll,
+		errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+	default:
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ops++; c.now == nil || c.ops%c.every != 0 {
+		return nil
+	}
+	share := shares()[len(c.crashes)%len(shares())]
+	page, now := c.book.page(), c.now() // before the clone: what was acknowledged by now is on the disk by now
+	clone := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: share, RNG: c.rng})
+	c.crashes = append(c.crashes, crash{fs: clone, share: share, op: fmt.Sprint(op.Kind, " ", op.Path), page: page, now: now})
+	return nil
+}
+
+// String implements errorfs.Injector.
+func (c *camera) String() string { return "camera" }
+
+func TestNothingAcknowledgedIsLostDoubledOrResurrectedByPowerLoss(t *testing.T) {
+	steps, every := 60, 2
+	if long() {
+		steps, every = 400, 1
+	}
+	n := seed(t)
+	crashes, b := photograph(t, n, steps, every)
+	states, total := map[[32]byte]bool{}, newTally()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range 2 {
+		wg.Go(func() {
+			for i := range next {
+				found, digest, err := recoverFrom(t.Context(), crashes[i], b, n+uint64(i))
+				mu.Lock()
+				where := fmt.Sprintf("crash %d of %d, %d %% unsynced, before %s", i, len(crashes), crashes[i].share, crashes[i].op)
+				if err != nil {
+					t.Errorf("%s: %v", where, err)
+				} else {
+					total.merge(found, where)
+					states[digest] = true
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range crashes {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	storetest.Proof(t, "power loss", "crash points", len(crashes))
+	storetest.Proof(t, "power loss", "distinct states recovered", len(states))
+	storetest.Proof(t, "power loss", "acknowledgements held against", len(b.acks))
+	storetest.Proof(t, "power loss", "rows audited", total.checked)
+	total.zero(t, "power loss")
+	if len(states) < 200 {
+		t.Errorf("%d distinct states are too few to prove anything", len(states))
+	}
+}
+
+// photograph lives through a scenario and takes crashes of its disk.
+func photograph(t *testing.T, n uint64, steps, every int) ([]crash, *book) {
+	t.Helper()
+	rng, b := seeded(n), newBook()
+	disk := vfs.NewCrashableMem()
+	cam := &camera{disk: disk, rng: seeded(n + 1), book: b, every: every}
+	h := mustOpen(t, plan{fs: errorfs.Wrap(disk, cam), random: randomBits(n), wrap: b.witnessed}, genesis)
+	s := newScenario(h, b, rng, genesis)
+	cam.mu.Lock()
+	cam.now = s.at
+	cam.mu.Unlock()
+	for range steps {
+		if err := s.step(t.Context()); err != nil && !errors.Is(err, mayfly.Gone) {
+			t.Fatal(err)
+		}
+	}
+	s.advance(80 * time.Second)
+	if err := errors.Join(h.pass(t.Context(), s.at()), h.pass(t.Context(), s.at()+20_000)); err != nil {
+		t.Fatal(err)
+	}
+	cam.mu.Lock()
+	defer cam.mu.Unlock()
+	cam.now = nil
+	return cam.crashes, b
+}
+
+// recoverFrom opens the disk of a crash, audits it, lives on and audits again.
+func recoverFrom(ctx context.Context, c crash, whole *book, n uint64) (*tally, [32]byte, error) {
+	b := whole.upTo(c.page)
+	now := c.now.Add(time.Second)
+	h, err := openHouse(ctx, plan{fs: c.fs, random: randomBits(n), wrap: b.witnessed, holder: "after"}, now)
+	if err != nil {
+		return nil, [32]byte{}, err
+	}
+	found, inv, err := inspect(ctx, h, b, now, false)
+	if err != nil {
+		return nil, [32]byte{}, errors.Join(fmt.Errorf("first audit: %w", err), h.close())
+	}
+	digest := inv.digest()
+	s := newScenario(h, b, seeded(n), now)
+	if err := s.finish(ctx); errors.Is(err, errWrong) {
+		found.add(DOUBLE, "%v", err)
+	} else if err != nil {
+		return nil, digest, errors.Join(fmt.Errorf("live on: %w", err), h.close())
+	}
+	after, _, err := inspect(ctx, h, b, s.at(), true)
+	if err != nil {
+		return nil, digest, errors.Join(fmt.Errorf("second audit: %w", err), h.close())
+	}
+	found.merge(after, "after living on")
+	return found, digest, h.close()
+}

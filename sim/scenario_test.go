@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// scenario is a stretch of life: births with and without media and key, retries,
+// passes. It takes all errors that a store may give; the book knows what was
+// acknowledged.
+type scenario struct {
+	house  *house
+	book   *book
+	rng    *rand.Rand
+	now    atomic.Int64
+	owners []mayfly.UserID
+}
+
+func newScenario(h *house, b *book, rng *rand.Rand, now mayfly.Instant) *scenario {
+	s := &scenario{house: h, book: b, rng: rng}
+	s.now.Store(int64(now))
+	for range 3 {
+		s.owners = append(s.owners, randomUser(rng))
+	}
+	return s
+}
+
+func (s *scenario) at() mayfly.Instant { return mayfly.Instant(s.now.Load()) }
+
+func (s *scenario) advance(d time.Duration) { s.now.Add(d.Milliseconds()) }
+
+// newWish is a wish at random.
+func (s *scenario) newWish() *wish {
+	lifetimes := []int64{1_000, 2_000, 5_000, 30_000, 60_000, 24 * 3600_000, 0}
+	w := wish{
+		owner: s.owners[s.rng.IntN(len(s.owners))], lifetime: lifetimes[s.rng.IntN(len(lifetimes))],
+		fate: mayfly.Archive + mayfly.Fate(s.rng.IntN(2)), audience: mayfly.Everyone + mayfly.Audience(s.rng.IntN(3)),
+	}
+	if s.rng.IntN(2) == 0 {
+		w.key = fmt.Sprintf("key-%d", s.rng.Uint64())
+	}
+	for range s.rng.IntN(3) {
+		size := 10 + s.rng.IntN(300)
+		if s.rng.IntN(3) == 0 {
+			size = 1_100 + s.rng.IntN(2_000) // a file of its own
+		}
+		w.media = append(w.media, randomBytes(s.rng, size))
+	}
+	return s.book.wishFor(w, 200+s.rng.IntN(1500))
+}
+
+// step does one thing, and lets some time pass.
+func (s *scenario) step(ctx context.Context) error {
+	var err error
+	switch n := s.rng.IntN(10); {
+	case n < 6:
+		_, err = s.book.publish(ctx, s.house.intake, s.newWish(), s.at())
+	case n < 8:
+		err = s.retry(ctx)
+	default:
+		err = s.house.pass(ctx, s.at())
+	}
+	s.advance(time.Duration(s.rng.IntN(1500)) * time.Millisecond)
+	return err
+}
+
+// retry tries a wish with a key again.
+func (s *scenario) retry(ctx context.Context) error {
+	if len(s.book.wishes) == 0 {
+		return nil
+	}
+	w := s.book.wishes[s.rng.IntN(len(s.book.wishes))]
+	if w.key == "" || len(s.book.tries[w.number]) == 0 {
+		return nil
+	}
+	_, err := s.book.publish(ctx, s.house.intake, w, s.at())
+	if errors.Is(err, mayfly.Gone) {
+		return s.goneWrongly(w)
+	}
+	return err
+}
+
+// goneWrongly says whether a birth that was acknowledged is now said to have
+// been abandoned.
+func (s *scenario) goneWrongly(w *wish) error {
+	if id, ok := s.book.granted(w); ok {
+		return fmt.Errorf("%w: %s was acknowledged and is said to be abandoned", errWrong, id)
+	}
+	return nil
+}
+
+// finish retries every wish with a key, and passes until all deadlines of the
+// short lifetimes are behind every watermark.
+func (s *scenario) finish(ctx context.Context) error {
+	for _, w := range s.book.wishes {
+		if w.key == "" || len(s.book.tries[w.number]) == 0 {
+			continue
+		}
+		if _, err := s.book.publish(ctx, s.house.intake, w, s.at()); errors.Is(err, mayfly.Gone) {
+			if err := s.goneWrongly(w); err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+	}
+	s.advance(61*time.Second + settle)
+	for range 2 {
+		if err := s.house.pass(ctx, s.at()); err != nil {
+			return err
+		}
+		s.advance(settle + 6*time.Second)
+	}
+	return s.house.pass(ctx, s.at())
+}

@@ -1,0 +1,128 @@
+package diskstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// movers is how many objects are moved at once: they share syncs.
+const movers = 8
+
+// reclaim empties volumes that are mostly waste, until no more than allowed is
+// left in all.
+func (s *Store) reclaim(ctx context.Context, allowed int64) error {
+	volumes, total := s.waste.list()
+	for _, n := range volumes {
+		v, _ := s.wasted(n)
+		if total <= allowed || !v.mostly() {
+			continue
+		}
+		if err := s.empty(ctx, n); err != nil {
+			if ctx.Err() == nil {
+				s.waste.update(n, func(w *wasted) { w.stuck = true })
+			}
+			return err
+		}
+		_, total = s.waste.list()
+	}
+	return nil
+}
+
+// reclaimBehind reclaims in the background when there is too much waste in all,
+// unless somebody does so already. Only a call that has entered may ask for it.
+func (s *Store) reclaimBehind() {
+	if !s.waste.tooMuch(s.opts.VolumeBytes) {
+		return
+	}
+	select {
+	case s.waste.emptying <- struct{}{}:
+	default:
+		return
+	}
+	s.behind.Go(func() {
+		defer func() { <-s.waste.emptying }()
+		ctx, cancel := s.untilClosing()
+		defer cancel()
+		if err := s.reclaim(ctx, s.allowedWaste()/2); err != nil && ctx.Err() == nil {
+			s.opts.Logger.Error("the space of deleted media was not reclaimed", "err", err)
+		}
+		s.waste.settle(s.allowedWaste(), s.opts.VolumeBytes)
+	})
+}
+
+func (s *Store) allowedWaste() int64 { return allowedVolumes * s.opts.VolumeBytes }
+
+// resident is an object that lives in a volume.
+type resident struct {
+	key mayfly.BlobKey
+	at  place
+}
+
+// empty moves everything that lives in volume n elsewhere, and removes it.
+// A reader that has the volume open may finish.
+func (s *Store) empty(ctx context.Context, n fileNumber) error {
+	var residents []resident
+	err := s.scan(fileKey(tableVolume, n), func(key, value []byte) (bool, error) {
+		if len(key) != 17 {
+			return false, mayfly.Errorf(mayfly.Corrupt, "a place in %d bytes", len(key))
+		}
+		at := place{file: n, offset: int64(binary.BigEndian.Uint64(key[9:]))}
+		residents = append(residents, resident{mayfly.BlobKey(value), at})
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	problems := make([]error, movers)
+	var all sync.WaitGroup
+	for w := range movers {
+		all.Go(func() {
+			for i := w; i < len(residents) && ctx.Err() == nil; i += movers {
+				problems[w] = errors.Join(problems[w], s.move(residents[i]))
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(append(problems, ctx.Err())...); err != nil {
+		return fmt.Errorf("empty volume %x: %w", n, err)
+	}
+	return s.reap(n)
+}
+
+// move moves an object to another volume, if it still lives where it did.
+func (s *Store) move(r resident) error {
+	rec, there, err := s.lookup(r.key)
+	if err != nil || !there || rec.place != r.at {
+		return err
+	}
+	content, err := s.readShared(rec)
+	if err != nil || content == nil {
+		return err
+	}
+	moved := rec
+	if moved.place, err = s.append(content); err != nil {
+		return err
+	}
+	defer s.letGo(moved.place)
+	s.locks.lock(r.key)
+	defer s.locks.unlock(r.key)
+	if now, there, err := s.lookup(r.key); err != nil || !there || now != rec {
+		return errors.Join(err, s.abandon(moved))
+	}
+	b := s.db.NewBatch()
+	if err := errors.Join(b.Set(recordKey(r.key), moved.encode(), nil), owns(b, r.key, moved.place), drops(b, rec)); err != nil {
+		return failed("write the index", err)
+	}
+	if err := s.commit(b, pebble.Sync); err != nil {
+		return err
+	}
+	s.gaveUp(rec)
+	return nil
+}

@@ -1,0 +1,181 @@
+package diskstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// volumes appends small objects to a shared file. One goroutine writes whatever
+// has come while it synced the last time, and syncs once for all of it. A volume
+// is appended to by the process that made it, until it is full or a write fails;
+// bytes that no record names are waste.
+type volumes struct {
+	in   chan *entry
+	done chan struct{} // closed when the goroutine has ended
+
+	mu      sync.Mutex
+	current fileNumber         // the volume that is appended to
+	pending map[fileNumber]int // appended, and not yet adopted or given up
+}
+
+// entry is a small object on its way into a volume.
+type entry struct {
+	content []byte
+	place   place
+	err     error
+	done    chan struct{}
+}
+
+// volume is the file that is appended to.
+type volume struct {
+	number fileNumber
+	file   vfs.File
+	end    int64
+}
+
+// volumeHead is what a volume begins with: its number, so that no object is at
+// offset 0.
+const volumeHead = 8
+
+// groupBytes is about how much is written at once.
+const groupBytes = mebibyte
+
+// append puts content into a volume, durably. The volume stays until letGo.
+func (s *Store) append(content []byte) (place, error) {
+	e := &entry{content: content, done: make(chan struct{})}
+	select {
+	case s.volumes.in <- e:
+	case <-s.fuse.Blown():
+		return place{}, s.fuse.Err()
+	}
+	select {
+	case <-e.done:
+		return e.place, e.err
+	case <-s.fuse.Blown():
+		return place{}, s.fuse.Err()
+	}
+}
+
+// letGo says that what was appended at p has a record by now, or never will.
+func (s *Store) letGo(p place) {
+	v := &s.volumes
+	v.mu.Lock()
+	if v.pending[p.file]--; v.pending[p.file] == 0 {
+		delete(v.pending, p.file)
+	}
+	v.mu.Unlock()
+	s.tidy(p.file)
+}
+
+// sealed says that nothing is added to volume n any more.
+func (v *volumes) sealed(n fileNumber) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.current != n && v.pending[n] == 0
+}
+
+// appendAll appends until the store is closed.
+func (s *Store) appendAll() {
+	defer close(s.volumes.done)
+	var v *volume
+	var group []*entry
+	buf := make([]byte, 0, groupBytes+s.opts.InlineBytes)
+	for e := range s.volumes.in {
+		group, buf = append(group[:0], e), append(buf[:0], e.content...)
+	gather:
+		for len(buf) < groupBytes {
+			select {
+			case e, open := <-s.volumes.in:
+				if !open {
+					break gather
+				}
+				group, buf = append(group, e), append(buf, e.content...)
+			default:
+				break gather
+			}
+		}
+		v = s.appendGroup(v, group, buf)
+	}
+	if v != nil {
+		s.seal(v)
+	}
+}
+
+// appendGroup appends a group to v, or to a new volume, and answers with the
+// volume that comes next: none if this one cannot be relied on.
+func (s *Store) appendGroup(v *volume, group []*entry, buf []byte) *volume {
+	var err error
+	if v != nil && v.end+int64(len(buf)) > s.opts.VolumeBytes {
+		s.seal(v)
+		v = nil
+	}
+	if v == nil {
+		v, err = s.newVolume()
+	}
+	if err == nil {
+		if _, err = v.file.Write(buf); err != nil {
+			err = failed("write a volume", err)
+		} else {
+			err = s.synced(v.file.SyncData())
+		}
+		if err != nil {
+			s.seal(v)
+		}
+	}
+	for _, e := range group {
+		if e.err = err; err == nil {
+			e.place = place{file: v.number, offset: v.end}
+			v.end += int64(len(e.content))
+		}
+	}
+	if err != nil {
+		v = nil
+	} else {
+		s.volumes.mu.Lock()
+		s.volumes.pending[v.number] += len(group)
+		s.volumes.mu.Unlock()
+	}
+	for _, e := range group {
+		close(e.done)
+	}
+	return v
+}
+
+// newVolume makes an empty volume, doomed until its first object has a record.
+func (s *Store) newVolume() (*volume, error) {
+	n, err := s.newFile()
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.fs.Create(s.fileOf(n), mediaWrites)
+	if err != nil {
+		s.graves.leave(n)
+		return nil, failed("create a volume", err)
+	}
+	if _, err = f.Write(binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
+		err = failed("write a volume", err)
+	} else {
+		err = s.syncFolder(s.folderOf(n))
+	}
+	if err != nil {
+		s.graves.leave(n)
+		return nil, errors.Join(err, f.Close())
+	}
+	s.volumes.mu.Lock()
+	defer s.volumes.mu.Unlock()
+	s.volumes.current = n
+	return &volume{number: n, file: f, end: volumeHead}, nil
+}
+
+func (s *Store) seal(v *volume) {
+	if err := v.file.Close(); err != nil {
+		s.opts.Logger.Warn("a volume was not closed", "err", err)
+	}
+	s.volumes.mu.Lock()
+	s.volumes.current = 0
+	s.volumes.mu.Unlock()
+	s.tidy(v.number)
+}

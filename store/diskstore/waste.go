@@ -1,0 +1,195 @@
+package diskstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Objects die in about the order in which they were put, so most volumes are
+// wholly dead at some time, and go. Moving the living out of the others pays
+// only where few live on (highlights among stories), and not while the rest is
+// dying anyway: so when there is much waste in all, and most of a volume is waste.
+// The disk holds at most three times what lives, and that allowance.
+const (
+	allowedVolumes = 4 // of waste, in all
+	mostly         = 2.0 / 3
+)
+
+// waste is tableWaste in memory.
+type waste struct {
+	mu       sync.Mutex
+	volumes  map[fileNumber]wasted
+	total    int64
+	tolerate int64         // from how much in all on volumes are emptied
+	emptying chan struct{} // holds a token while volumes are being emptied
+}
+
+// wasted is what is known of a volume with waste in it.
+type wasted struct {
+	dead, size int64 // size is 0 until it is asked for
+	stuck      bool  // could not be emptied; tried again after the next opening
+}
+
+func (w wasted) wholly() bool { return w.dead >= w.size }
+func (w wasted) mostly() bool { return float64(w.dead) >= mostly*float64(w.size) && !w.stuck }
+
+func (w *waste) init(allowed int64) {
+	w.volumes, w.tolerate = map[fileNumber]wasted{}, allowed
+	w.emptying = make(chan struct{}, 1)
+}
+
+func (w *waste) update(n fileNumber, change func(*wasted)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := w.volumes[n]
+	change(&v)
+	w.total += v.dead - w.volumes[n].dead
+	w.volumes[n] = v
+}
+
+func (w *waste) forget(n fileNumber) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.total -= w.volumes[n].dead
+	delete(w.volumes, n)
+}
+
+func (w *waste) list() (volumes []fileNumber, total int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.volumes)), w.total
+}
+
+// tooMuch says whether it is time to empty volumes, and puts the next time off
+// until there is more of it.
+func (w *waste) tooMuch(more int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.total <= w.tolerate {
+		return false
+	}
+	w.tolerate = w.total + more
+	return true
+}
+
+// settle says how much is tolerated after volumes were emptied.
+func (w *waste) settle(allowed, more int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tolerate = max(allowed, w.total+more)
+}
+
+// wasted says what is known of volume n; false if nothing of it is waste, or if
+// it still grows.
+func (s *Store) wasted(n fileNumber) (wasted, bool) {
+	s.waste.mu.Lock()
+	v, known := s.waste.volumes[n]
+	s.waste.mu.Unlock()
+	if !known || !s.volumes.sealed(n) {
+		return wasted{}, false
+	}
+	if v.size == 0 {
+		if info, err := s.fs.Stat(s.fileOf(n)); err == nil {
+			v.size = max(1, info.Size()-volumeHead)
+			s.waste.update(n, func(w *wasted) { w.size = v.size })
+		}
+	}
+	return v, true
+}
+
+// loadWaste reads tableWaste, and removes volumes that a crash left empty.
+func (s *Store) loadWaste() error {
+	err := s.scan([]byte{tableWaste}, func(key, value []byte) (bool, error) {
+		n, err := decodeFileKey(key)
+		if err == nil && len(value) != 8 {
+			err = mayfly.Errorf(mayfly.Corrupt, "a count of %d bytes", len(value))
+		}
+		if err == nil {
+			s.waste.update(n, func(w *wasted) { w.dead = int64(binary.BigEndian.Uint64(value)) })
+		}
+		return true, err
+	})
+	if err != nil {
+		return err
+	}
+	volumes, _ := s.waste.list()
+	for _, n := range volumes {
+		if err := s.reap(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gaveUp counts what the committed drop of old has left behind.
+func (s *Store) gaveUp(old record) {
+	if old.shared() {
+		s.waste.update(old.file, func(w *wasted) { w.dead += old.size })
+	}
+}
+
+// abandon counts what was appended and gets no record.
+func (s *Store) abandon(rec record) error {
+	b := s.db.NewBatch()
+	if err := wastes(b, rec); err != nil {
+		return errors.Join(failed("write the index", err), b.Close())
+	}
+	s.gaveUp(rec)
+	return s.commit(b, pebble.NoSync) // an opening finds what is empty anyway
+}
+
+// tidy removes volume n if all of it is waste.
+func (s *Store) tidy(n fileNumber) {
+	if v, known := s.wasted(n); known && v.wholly() {
+		if err := s.reap(n); err != nil {
+			s.opts.Logger.Warn("an empty volume is still there", "err", err)
+		}
+	}
+}
+
+// reap removes volume n if it is sealed and nothing lives in it.
+func (s *Store) reap(n fileNumber) error {
+	if !s.volumes.sealed(n) { // first: a sealed volume gets no new objects
+		return nil
+	}
+	empty := true
+	if err := s.scan(fileKey(tableVolume, n), func([]byte, []byte) (bool, error) {
+		empty = false
+		return false, nil
+	}); err != nil || !empty {
+		return err
+	}
+	b := s.db.NewBatch()
+	if err := errors.Join(b.Set(fileKey(tableDoomed, n), nil, nil), b.Delete(fileKey(tableWaste, n), nil)); err != nil {
+		return failed("write the index", err)
+	}
+	if err := s.commit(b, pebble.Sync); err != nil {
+		return err
+	}
+	s.waste.forget(n)
+	return s.bury(n)
+}
+
+// Reclaim empties and removes every volume that is mostly waste. Deletes have it
+// done in the background when there is much waste in all.
+func (s *Store) Reclaim(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	select {
+	case s.waste.emptying <- struct{}{}:
+		defer func() { <-s.waste.emptying }()
+		return s.reclaim(ctx, 0)
+	case <-ctx.Done():
+		return mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
+	}
+}
