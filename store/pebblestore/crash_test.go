@@ -64,7 +64,7 @@ func TestWhatWasAcknowledgedSurvivesPowerLoss(t *testing.T) {
 	var mu sync.Mutex
 	var losses []powerLoss
 	ops, next := 0, 1
-	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	fs := injected(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if !writes(op) {
 			return nil
 		}

@@ -28,7 +28,20 @@ func failWhen(under vfs.FS, err error, match func(op errorfs.Op) bool) failing {
 		}
 		return nil
 	})}
-	return failing{toggle, errorfs.Wrap(under, toggle)}
+	return failing{toggle, injected(under, toggle)}
+}
+
+// injected is errorfs that also fails files that are used again: errorfs hands
+// those out as they are, and Pebble uses its logs again.
+func injected(under vfs.FS, inj errorfs.Injector) vfs.FS { return reusing{errorfs.Wrap(under, inj)} }
+
+type reusing struct{ *errorfs.FS }
+
+func (r reusing) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := r.Rename(oldname, newname); err != nil {
+		return nil, err
+	}
+	return r.OpenReadWrite(newname, category)
 }
 
 func writes(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
@@ -50,7 +63,7 @@ func theEnds() map[string]struct {
 			return strings.HasSuffix(op.Path, ".log") && op.Kind == errorfs.OpFileWrite
 		}},
 		"the creation of the next write-ahead log": {syscall.ENOSPC, func(op errorfs.Op) bool {
-			return strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite)
+			return strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpRename)
 		}},
 		"the fsync of the manifest": {syscall.EIO, func(op errorfs.Op) bool {
 			return strings.Contains(op.Path, "MANIFEST-") && op.Kind == errorfs.OpFileSync
