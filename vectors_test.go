@@ -207,8 +207,16 @@ func lifetimeVectors(t testing.TB) []lifetimeVector {
 func userVectors() []userVector {
 	var out []userVector
 	for _, in := range [][2]string{
-		{"https://issuer.example", "ana"}, {"https://issuer.example", ""}, {"", "ana"}, {"", ""},
-		{"a", "bc"}, {"ab", "c"}, {"abc", ""}, {"", "abc"}, {"https://issuer.example", "5b1e0c3a-7d42-4f19-8c55-0a9be2d6f731"}, {"iss", "ä\x00"},
+		{"https://issuer.example", "ana"},
+		{"https://issuer.example", ""},
+		{"", "ana"},
+		{"", ""},
+		{"a", "bc"},
+		{"ab", "c"},
+		{"abc", ""},
+		{"", "abc"},
+		{"https://issuer.example", "5b1e0c3a-7d42-4f19-8c55-0a9be2d6f731"},
+		{"iss", "ä\x00"},
 	} {
 		u := mayfly.UserOf(in[0], in[1])
 		out = append(out, userVector{Issuer: in[0], Subject: in[1], User: u.String(), Trace: uint16(u.Trace())})

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,11 +29,32 @@ func breakages() []breakage {
 	var all []breakage
 	for _, some := range [][]breakage{
 		brokenWriters(), brokenBirths(), brokenTransitions(), brokenWalks(), brokenRanges(), brokenSwaps(),
-		brokenLogs(), brokenReaders(), brokenTiers(), brokenLimits(), brokenSignals(),
+		brokenLogs(), brokenReaders(), brokenTiers(), brokenLimits(), brokenSignals(), brokenAtRandom(),
 	} {
 		all = append(all, some...)
 	}
 	return all
+}
+
+const atRandom = "random operations agree with the model"
+
+// brokenAtRandom holds some of the broken stores to the model instead of to a suite.
+func brokenAtRandom() []breakage {
+	random := func(t *testing.T, driver string, open Open) {
+		t.Run(atRandom, func(t *testing.T) { Random(t, driver, open, Options{Checks: 200, Seed: 1}) })
+	}
+	var some []breakage
+	for _, b := range slices.Concat(brokenBirths(), brokenTransitions(), brokenWalks(), brokenRanges(), brokenSwaps(), brokenLogs()) {
+		if slices.Contains([]string{
+			"insert overwrites", "insert resurrects the deleted", "a transition looks at the state only", "a call reads its rows once at the beginning",
+			"a walk hands out one early", "a walk leaves its position's deadline out", "items that never expire come newest first",
+			"a range includes its end", "a drop takes the partitions whose name begins with its own", "an empty value is absence",
+			"a swap takes an empty value for absence", "a swap to absence leaves an empty row", "remove takes what it can of a refused call", "remove leaves the body",
+		}, b.name) {
+			some = append(some, breakage{b.name + ", at random", random, atRandom, b.spoil})
+		}
+	}
+	return some
 }
 
 // openWhole is a store that keeps every contract.
@@ -79,7 +101,7 @@ func TestEveryBrokenStoreIsCaughtByItsCase(t *testing.T) {
 	all := append(breakages(), breakage{name: skipping, bitten: skipping})
 	faults := make([]string, len(all))
 	var wg sync.WaitGroup
-	atOnce := make(chan struct{}, 12) // most of them only wait
+	atOnce := make(chan struct{}, 8) // most of them only wait
 	for i, b := range all {
 		wg.Go(func() {
 			atOnce <- struct{}{}
@@ -105,8 +127,8 @@ func TestEveryBrokenStoreIsCaughtByItsCase(t *testing.T) {
 // runBroken says why the case did not catch the broken store; "" if it did.
 func runBroken(t *testing.T, b breakage) string {
 	only := "^" + t.Name() + "$/^" + regexp.QuoteMeta(b.bitten) + "$"
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", only, "-test.v", "-test.timeout", "3s")
-	child.Env = append(os.Environ(), broken+"="+b.name, reportFolder+"=")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", only, "-test.v", "-test.timeout", "1m", "-rapid.shrinktime", "100ms")
+	child.Env = append(os.Environ(), broken+"="+b.name, reportFolder+"=", "MAYFLY_PATIENCE=2s")
 	out, err := child.CombinedOutput()
 	fails := "--- FAIL: " + t.Name() + "/" + strings.ReplaceAll(b.bitten, " ", "_")
 	switch {

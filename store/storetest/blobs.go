@@ -131,7 +131,7 @@ func oddPieces(c *trial) {
 }
 
 func rangesRead(c *trial) {
-	for _, n := range []int{10, 100_000, 2 << 20} {
+	for _, n := range []int{10, 10_000, 200_000} {
 		key, data := freshBlob(), content(n)
 		c.putBlob(key, data)
 		size := int64(n)
@@ -175,7 +175,7 @@ func blobNotFound(c *trial) {
 
 func replaceWhole(c *trial) {
 	key := freshBlob()
-	for _, n := range []int{1000, 2 << 20, 0, 8 << 10, 1 << 20, 5} {
+	for _, n := range []int{1000, 200_000, 0, 8 << 10, 300_000, 5} {
 		data := content(n)
 		c.putBlob(key, data)
 		c.wantBlob(c.set.Hot, key, data)
@@ -183,7 +183,7 @@ func replaceWhole(c *trial) {
 }
 
 func replaceRace(c *trial) {
-	for _, n := range []int{500, 1 << 20} {
+	for _, n := range []int{500, 150_000} {
 		key := freshBlob()
 		versions := make([][]byte, 4)
 		for i := range versions {
@@ -218,7 +218,7 @@ func (f *failing) Read([]byte) (int, error) { return 0, f.err }
 
 func failingReader(c *trial) {
 	torn := errors.New("the uploader went away")
-	for _, n := range []int{1, 5000, 100_000, 3 << 20} {
+	for _, n := range []int{1, 5000, 100_000, 300_000} {
 		key, old := freshBlob(), content(n+10)
 		_, err := c.set.Hot.Put(c.ctx, key, failsAfter(n, torn))
 		if !errors.Is(err, torn) {
@@ -252,7 +252,7 @@ func failingAtOnce(c *trial) {
 
 func putWithEndedContext(c *trial) {
 	ctx, cancel := context.WithCancel(c.ctx)
-	key, old, next := freshBlob(), content(100), content(2<<20)
+	key, old, next := freshBlob(), content(100), content(300_000)
 	c.putBlob(key, old)
 	cancel()
 	_, err := c.set.Hot.Put(ctx, key, bytes.NewReader(next))

@@ -11,7 +11,7 @@ import (
 )
 
 func readerOutlivesDelete(c *trial) {
-	for _, n := range []int{100, 8 << 10, 3 << 20} {
+	for _, n := range []int{100, 8 << 10, 300_000} {
 		key, data := freshBlob(), content(n)
 		c.putBlob(key, data)
 		r, _, err := c.set.Hot.Open(c.ctx, key, store.Span{})
@@ -30,7 +30,7 @@ func readerOutlivesDelete(c *trial) {
 }
 
 func readerOutlivesReplace(c *trial) {
-	for _, n := range []int{100, 2 << 20} {
+	for _, n := range []int{100, 300_000} {
 		key, old := freshBlob(), content(n)
 		c.putBlob(key, old)
 		r, _, err := c.set.Hot.Open(c.ctx, key, store.Span{})
@@ -48,7 +48,7 @@ func readerOutlivesReplace(c *trial) {
 }
 
 func deleteBlob(c *trial) {
-	for _, n := range []int{0, 100, 2 << 20} {
+	for _, n := range []int{0, 100, 150_000} {
 		key, other := freshBlob(), freshBlob()
 		c.putBlob(key, content(n))
 		data := content(n)
@@ -94,7 +94,7 @@ func deleteThousand(c *trial) {
 
 func putAfterDelete(c *trial) {
 	key := freshBlob()
-	for _, n := range []int{10, 2 << 20, 20} {
+	for _, n := range []int{10, 200_000, 20} {
 		data := content(n)
 		c.putBlob(key, data)
 		c.wantBlob(c.set.Hot, key, data)
@@ -118,7 +118,7 @@ func listBounds(c *trial) {
 	for n := range 12 { // 0-0, 0-1, 0-10, 0-11, 0-2 … in byte order; small and big ones among each other
 		size := n
 		if n%4 == 3 {
-			size = 1<<20 + n
+			size = 100_000 + n
 		}
 		key := mayfly.UploadKey(upload, n)
 		c.putBlob(key, content(size))
@@ -154,8 +154,8 @@ func listFresh(c *trial) {
 	c.wantList(key, key+"z", 10)
 	c.putBlob(key, content(10))
 	c.wantList(key, key+"z", 10, store.Listed{Key: key, Size: 10})
-	c.putBlob(key, content(2<<20))
-	c.wantList(key, key+"z", 10, store.Listed{Key: key, Size: 2 << 20})
+	c.putBlob(key, content(200_000))
+	c.wantList(key, key+"z", 10, store.Listed{Key: key, Size: 200_000})
 	c.must(c.set.Hot.Delete(c.ctx, key))
 	c.wantList(key, key+"z", 10)
 }
@@ -171,7 +171,7 @@ func (c *trial) copyBlob(from, to store.Blobs, key, as mayfly.BlobKey, want []by
 }
 
 func copySameTier(c *trial) {
-	for _, n := range []int{0, 100, 3 << 20} {
+	for _, n := range []int{0, 100, 200_000} {
 		key, as, data := freshBlob(), freshBlob(), content(n)
 		c.putBlob(key, data)
 		c.copyBlob(c.set.Hot, c.set.Hot, key, as, data)
@@ -205,7 +205,7 @@ func copyNothing(c *trial) {
 }
 
 func copyOver(c *trial) {
-	key, as, data := freshBlob(), freshBlob(), content(2<<20)
+	key, as, data := freshBlob(), freshBlob(), content(200_000)
 	c.putBlob(key, data)
 	c.putBlob(as, content(100))
 	c.copyBlob(c.set.Hot, c.set.Hot, key, as, data)

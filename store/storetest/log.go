@@ -195,7 +195,7 @@ func nextWakes(c *trial) {
 	}()
 	c.append(e)
 	if err := c.await(done); err != nil {
-		c.Errorf("Next did not wake: %v", err)
+		c.Fatalf("Next did not wake: %v", err)
 	}
 }
 
@@ -215,7 +215,7 @@ func nextWakesForBatch(c *trial) {
 		b.Append(e)
 	})
 	if err := c.await(done); err != nil {
-		c.Errorf("Next did not wake: %v", err)
+		c.Fatalf("Next did not wake: %v", err)
 	}
 }
 
@@ -230,7 +230,7 @@ func nextEndsWithContext(c *trial) {
 	}()
 	cancel()
 	if err := c.await(done); !errors.Is(err, context.Canceled) {
-		c.Errorf("a cancelled Next answers %v", err)
+		c.Fatalf("a cancelled Next answers %v", err)
 	}
 	events := life(2) // and loses nothing
 	c.append(events...)

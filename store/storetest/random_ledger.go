@@ -21,7 +21,7 @@ func (h *history) number(label string, from, to int) int {
 
 // newBirth is an item of the history: in its pigeonhole or the next, or eternal.
 func (h *history) newBirth() store.Birth {
-	lifetimes := []mayfly.Lifetime{1, 90, 1<<10 | 90, day, 3<<10 | 100, mayfly.Never}
+	lifetimes := []mayfly.Lifetime{1, 90, 1<<10 | 90, day, 3<<10 | 100, mayfly.Never, mayfly.Never}
 	lifetime := draw(h, "lifetime", rapid.SampledFrom(lifetimes))
 	owner := mayfly.UserOf("random", fmt.Sprint(h.number("owner", 0, 3)))
 	hole := hole{h.hole.minute + mayfly.Minute(h.number("minute", 0, 1)), (h.hole.shard + mayfly.Shard(h.number("shard", 0, 1))) % mayfly.Shards}
@@ -50,7 +50,7 @@ func (h *history) commit(what string, fill func(*store.Batch)) {
 
 func (h *history) insert() {
 	var births []store.Birth
-	for range h.number("births", 1, 3) {
+	for range h.number("births", 1, 5) {
 		b := h.newBirth()
 		if !h.known(b.Item.ID) {
 			births, h.births = append(births, b), append(h.births, b)
@@ -184,10 +184,13 @@ func (h *history) transitionMissing() {
 }
 
 func (h *history) remove() {
-	id := h.one().Item.ID
-	ids := []mayfly.ID{id}
-	if draw(h, "two", rapid.Bool()) {
-		ids = append(ids, h.one().Item.ID)
+	var ids []mayfly.ID
+	for range h.number("items", 1, 3) {
+		id := h.one().Item.ID
+		if row := h.current(id); row.State != mayfly.Deleted && draw(h, "delete first", rapid.Bool()) {
+			h.changeBoth(step(row, mayfly.Deleted))
+		}
+		ids = append(ids, id)
 	}
 	realErr, modelErr := h.real.Ledger.Remove(h.ctx, ids...), h.model.Ledger.Remove(h.ctx, ids...)
 	h.same("remove", nil, nil, realErr, modelErr)

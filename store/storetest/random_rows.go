@@ -164,7 +164,7 @@ func (h *history) append() {
 // model is there, and each item's in the model's order. Repeats would be
 // allowed where a driver had to retry.
 func (h *history) readAll() {
-	ctx, cancel := context.WithTimeout(h.ctx, patience/6) // a shrinking failure asks often
+	ctx, cancel := context.WithTimeout(h.ctx, patience()/6) // a shrinking failure asks often
 	defer cancel()
 	for stream, r := range h.readers {
 		for h.unread[stream] > 0 {

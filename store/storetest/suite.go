@@ -13,6 +13,7 @@ package storetest
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -24,8 +25,13 @@ import (
 type Open = func(t *testing.T) store.Set
 
 // patience bounds a case: a driver on the other side of a network has to be
-// done by then.
-const patience = time.Minute
+// done by then. MAYFLY_PATIENCE sets another bound.
+func patience() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("MAYFLY_PATIENCE")); err == nil && d > 0 {
+		return d
+	}
+	return time.Minute
+}
 
 // trial is one case being tried.
 type trial struct {
@@ -45,8 +51,14 @@ func All(t *testing.T, driver string, open Open) {
 		name string
 		hold func(*testing.T, string, Open)
 	}{
-		{"writer", Writer}, {"ledger", Ledger}, {"rows", Rows}, {"log", Log}, {"blobs", Blobs},
-		{"limits", Limits}, {"signals", Signals}, {"lease", Lease},
+		{"writer", Writer},
+		{"ledger", Ledger},
+		{"rows", Rows},
+		{"log", Log},
+		{"blobs", Blobs},
+		{"limits", Limits},
+		{"signals", Signals},
+		{"lease", Lease},
 	} {
 		t.Run(s.name, func(t *testing.T) { s.hold(t, driver, open) })
 	}
@@ -93,7 +105,7 @@ func hold(t *testing.T, driver, contract string, open Open, cases []testCase) {
 					t.Error("a case of a contract cannot be skipped")
 				}
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), patience())
 			defer cancel()
 			if end, ok := t.Deadline(); ok { // fail with a reason before the test binary is stopped
 				ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Second))
