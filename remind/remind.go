@@ -22,6 +22,7 @@ type Step uint8
 const (
 	Announce Step = iota + 1 // append the event of a birth
 	Expire                   // do what the sweep does at the deadline
+	Archive                  // move its media to cold storage
 )
 
 // String is the step's word.
@@ -31,6 +32,8 @@ func (s Step) String() string {
 		return "announce"
 	case Expire:
 		return "expire"
+	case Archive:
+		return "archive"
 	default:
 		return fmt.Sprintf("step(%d)", uint8(s))
 	}

@@ -1,0 +1,207 @@
+package archive_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/hydrate"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+func TestAnExpiredStoryGoesToColdVerifiedAndHotIsErased(t *testing.T) {
+	h := open(t)
+	items := h.expire(h.story(3), h.story(0), h.story(1))
+	failures, err := h.archive(7, items...)
+	if err != nil || len(failures) > 0 {
+		t.Fatal(failures, err)
+	}
+	for _, item := range h.rows(items) {
+		if item.State != mayfly.Cold || item.Run != 7 || item.Keys.Hot != 0 {
+			t.Fatalf("%+v", item)
+		}
+		h.readable(item.ID, hydrate.Cold)
+	}
+	if hot, cold := h.objects(h.real.Hot), h.objects(h.real.Cold); hot != 0 || cold != 4 {
+		t.Fatalf("%d objects are hot and %d cold", hot, cold)
+	}
+}
+
+func TestMediaAreReadableAtEveryMomentOfTheArchive(t *testing.T) {
+	h := open(t)
+	items := h.expire(h.story(2))
+	moments := 0
+	h.set.Ledger = &transitions{Ledger: h.real.Ledger, after: func(int) { moments++; h.readable(items[0].ID, 0) }}
+	h.set.Hot = deleting{h.real.Hot, func() { moments++; h.readable(items[0].ID, 0) }}
+	if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
+		t.Fatal(failures, err)
+	}
+	h.readable(items[0].ID, hydrate.Cold)
+	if moments < 4 {
+		t.Fatalf("only %d moments were looked at", moments)
+	}
+}
+
+type deleting struct {
+	store.Blobs
+	after func()
+}
+
+func (d deleting) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
+	err := d.Blobs.Delete(ctx, keys...)
+	d.after()
+	return err
+}
+
+// liar is a cold tier that says yes and does something else.
+type liar struct {
+	store.Blobs
+	lie func(data []byte) []byte // what it stores instead; nil stores nothing
+}
+
+func (l liar) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return store.Object{}, err
+	}
+	if data = l.lie(data); data == nil {
+		return store.Object{Key: key, Size: 1}, nil
+	}
+	return l.Blobs.Put(ctx, key, bytes.NewReader(data))
+}
+
+func TestHotIsNeverErasedBehindALyingColdTier(t *testing.T) {
+	for name, lie := range map[string]func([]byte) []byte{
+		"wrong bytes":             func(b []byte) []byte { return bytes.Repeat([]byte{'x'}, len(b)) },
+		"truncated":               func(b []byte) []byte { return b[:len(b)-1] },
+		"one bit":                 func(b []byte) []byte { b[17] ^= 1; return b },
+		"success without writing": func([]byte) []byte { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t)
+			items := h.expire(h.story(1), h.story(2))
+			h.set.Cold = liar{h.real.Cold, lie}
+			failures, err := h.archive(7, items...)
+			if err != nil || len(failures) != 2 {
+				t.Fatalf("%d failures, %v", len(failures), err)
+			}
+			for _, item := range h.rows(items) {
+				if item.State != mayfly.Archiving || item.Keys.Cold != 0 {
+					t.Fatalf("%+v", item)
+				}
+				h.readable(item.ID, hydrate.Hot)
+			}
+			h.set.Cold = h.real.Cold // it tells the truth again: another worker takes over
+			if failures, err := h.archive(8, h.rows(items)...); err != nil || len(failures) > 0 {
+				t.Fatal(failures, err)
+			}
+			for _, item := range items {
+				h.readable(item.ID, hydrate.Cold)
+			}
+			if hot, cold := h.objects(h.real.Hot), h.objects(h.real.Cold); hot != 0 || cold != 3 {
+				t.Fatalf("%d objects are hot and %d cold: the first claim left something", hot, cold)
+			}
+		})
+	}
+}
+
+// change moves a row by hand, as somebody else would.
+func (h *house) change(id mayfly.ID, c mayfly.Change) {
+	h.Helper()
+	item := h.row(id)
+	c.ID, c.From, c.Generation, c.Nonce, c.At = id, item.State, item.Generation, 99, h.now
+	if c.To == 0 {
+		c.To = item.State
+	}
+	outcomes, err := h.real.Ledger.Transition(context.Background(), []mayfly.Change{c})
+	h.must(err)
+	if outcomes[0].Verdict != store.Applied {
+		h.Fatalf("%+v", outcomes[0])
+	}
+}
+
+func TestWhatSomebodyDidMeanwhileStands(t *testing.T) {
+	for call := 1; call <= 2; call++ { // after the claim, and after the cold keys are in the row
+		h := open(t)
+		deleted, held := h.story(1), h.story(1)
+		items := h.expire(deleted, held)
+		h.set.Ledger = &transitions{Ledger: h.real.Ledger, after: func(n int) {
+			if n == call {
+				h.change(deleted.ID, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
+				h.change(held.ID, mayfly.Change{Hold: mayfly.SetHold, Cause: mayfly.BySupport})
+			}
+		}}
+		if _, err := h.archive(7, items...); err != nil {
+			t.Fatal(err)
+		}
+		if row := h.row(deleted.ID); row.State != mayfly.Deleted {
+			t.Fatalf("after call %d the deleted one is %s", call, row.State)
+		}
+		if row := h.row(held.ID); row.State != mayfly.Archiving || !row.Held {
+			t.Fatalf("after call %d the held one is %s", call, row.State)
+		}
+		h.readable(held.ID, 0)
+	}
+}
+
+func TestAHeldItemIsLeftAlone(t *testing.T) {
+	h := open(t)
+	items := h.expire(h.story(1))
+	h.change(items[0].ID, mayfly.Change{Hold: mayfly.SetHold})
+	before := h.row(items[0].ID)
+	if failures, err := h.archive(7, before); err != nil || len(failures) > 0 {
+		t.Fatal(failures, err)
+	}
+	if h.row(items[0].ID) != before {
+		t.Fatal("the row was moved")
+	}
+	h.readable(items[0].ID, hydrate.Hot)
+}
+
+func TestAStaleWorkerWritesNothingAndDeletesOnlyWhatIsDead(t *testing.T) {
+	h := open(t)
+	items := h.expire(h.story(1))
+	h.set.Ledger = &transitions{Ledger: h.real.Ledger, after: func(n int) {
+		if n != 1 { // it stops after its claim; another worker does it all
+			return
+		}
+		real := *h
+		real.set = h.real
+		if failures, err := real.archive(8, h.rows(items)...); err != nil || len(failures) > 0 {
+			t.Fatal(failures, err)
+		}
+	}}
+	if _, err := h.archive(7, items...); err != nil {
+		t.Fatal(err)
+	}
+	if row := h.row(items[0].ID); row.State != mayfly.Cold || row.Run != 8 {
+		t.Fatalf("%+v", row)
+	}
+	h.readable(items[0].ID, hydrate.Cold)
+}
+
+func TestArchivingTwiceTellsTheLogAgainAndMovesNothing(t *testing.T) {
+	h := open(t)
+	items := h.expire(h.story(1))
+	for range 2 {
+		if failures, err := h.archive(7, h.rows(items)...); err != nil || len(failures) > 0 {
+			t.Fatal(failures, err)
+		}
+	}
+	r, err := h.real.Log.Reader(context.Background(), mayfly.Ends, "test")
+	h.must(err)
+	records, err := r.Next(context.Background(), 100)
+	h.must(errors.Join(err, r.Close()))
+	told := map[mayfly.EventKey]int{}
+	for _, record := range records {
+		if record.Event.Verb == mayfly.WasArchived {
+			told[record.Event.Key()]++
+		}
+	}
+	if len(told) != 1 {
+		t.Fatalf("%v", told)
+	}
+}
