@@ -37,7 +37,7 @@ func (f Fault) String() string {
 
 // Finding is one thing that is wrong.
 type Finding struct {
-	Ref           // where
+	Ref    // where
 	Fault  Fault
 	Detail string // what was seen
 	By     Ref    // the record of another chain that tells; zero when the chain itself does

@@ -54,6 +54,7 @@ const scanned = 4096
 
 // List answers a page of the records that the filter lets through, newest first
 // over all chains, from before a place. It reads the end of every chain first.
+// Anchors are left out.
 // It verifies nothing but each record's own hash: one that cannot be read is an
 // error of kind Corrupt, and Verify tells more.
 func List(ctx context.Context, rows store.Rows, f Filter, before Place, limit int) (Page, error) {

@@ -102,6 +102,7 @@ func (m *merge) fill(ctx context.Context, t *tip, before string, limit int) erro
 		if err != nil {
 			return unreadable(Ref{Chain: t.chain, Number: numberOf(row.Sort)}, err)
 		}
+		r.Anchors = nil // nobody shows them, and there is a tip for every chain
 		t.ahead[len(found)-1-i] = r
 	}
 	return nil

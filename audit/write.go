@@ -42,11 +42,10 @@ func (l *Log) list(ctx context.Context) error {
 
 // append writes r at the end of the chain and moves the end behind it.
 func (l *Log) append(ctx context.Context, r *Record) error {
-	again := l.doubt == r
-	landed, err := l.insert(ctx, recordKey(r.Ref), r.seal())
+	may, err := l.insert(ctx, recordKey(r.Ref), r.seal())
 	if err != nil {
-		if landed || again {
-			l.doubt = r
+		if may {
+			l.doubt = r // and one that was in doubt stays so
 		}
 		return fmt.Errorf("audit: record %s: %w", r.Ref, err)
 	}

@@ -1,0 +1,193 @@
+package audit
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// deeds are what the tests of lost answers record, in two lives of one writer.
+// It answers which were acknowledged and which were refused for certain.
+func deeds(t *testing.T, rows store.Rows, between func()) (acked map[Ref]Entry, refused map[string]bool) {
+	t.Helper()
+	acked, refused = map[Ref]Entry{}, map[string]bool{}
+	n := 0
+	for life := range 2 {
+		if life == 1 {
+			between()
+		}
+		l, err := Open(t.Context(), rows, "node-1", start)
+		if err != nil {
+			continue
+		}
+		for range 3 {
+			n++
+			e := restore(t, n)
+			ref, err := l.Record(t.Context(), e, start+mayfly.Instant(n))
+			switch {
+			case err == nil:
+				acked[ref] = e
+			case !errors.Is(err, mayfly.Unknown):
+				refused[e.Reason] = true
+			}
+		}
+	}
+	return acked, refused
+}
+
+// honest verifies that the chains are whole, hold every acknowledged record in
+// its place, none twice, and none that was refused for certain.
+func honest(t *testing.T, rows store.Rows, acked map[Ref]Entry, refused map[string]bool) {
+	t.Helper()
+	_, by := sound(t, rows)
+	times := map[string]int{}
+	for ref, r := range by {
+		times[r.Entry.Reason]++
+		if refused[r.Entry.Reason] || times[r.Entry.Reason] > 1 {
+			t.Errorf("%s is there %d times, refused %v", ref, times[r.Entry.Reason], refused[r.Entry.Reason])
+		}
+	}
+	for ref, e := range acked {
+		if by[ref].Entry != e {
+			t.Errorf("%s was acknowledged, and is %+v", ref, by[ref])
+		}
+	}
+}
+
+func TestEveryLostAnswerAndLateWriteLeavesWholeChains(t *testing.T) {
+	r := seeded(t)
+	set, first := storetest.Prefix(store.Set{Rows: mem(t)}, storetest.Pass)
+	deeds(t, set.Rows, func() {})
+	calls := first.Calls()
+	tried, landed := 0, 0
+	for _, lost := range lostAnswers(calls) {
+		tried++
+		onMem(t, func(real store.Rows) {
+			set, landing := storetest.Prefix(store.Set{Rows: real}, lost.plan)
+			land := func() {
+				n, err := landing.LandAll(t.Context(), r)
+				if err != nil {
+					t.Error(err)
+				}
+				landed += n
+			}
+			acked, refused := deeds(t, set.Rows, func() {
+				landing.Resume()
+				if lost.landsEarly {
+					land()
+				}
+			})
+			honest(t, real, acked, refused) // before the last have landed …
+			land()
+			honest(t, real, acked, refused) // … and after
+		})
+		if t.Failed() {
+			t.Fatalf("%+v", lost)
+		}
+	}
+	t.Logf("%d lost answers in %d calls, %d late writes", tried, len(calls), landed)
+	if len(calls) < 14 || tried < 500 || landed < 200 {
+		t.Error("too little was tried")
+	}
+}
+
+// lostAnswer is a fault that begins with a call and lasts for some.
+type lostAnswer struct {
+	first, lasts int
+	fault        storetest.Fault
+	landsEarly   bool // what was not written lands between the two lives, else behind the second
+}
+
+func (l lostAnswer) plan(c storetest.Call) storetest.Fault {
+	if c.N < l.first || c.N >= l.first+l.lasts {
+		return storetest.Fault{}
+	}
+	return l.fault
+}
+
+func lostAnswers(calls []storetest.Call) (all []lostAnswer) {
+	for _, call := range calls {
+		for _, fault := range storetest.Faults(call) {
+			for n := range 12 {
+				fault.Halts = n%2 == 0
+				lasts := []int{1, tries, tries + 4}[n/4] // one answer, all tries of a record, of more than one
+				all = append(all, lostAnswer{first: call.N, lasts: lasts, fault: fault, landsEarly: n/2%2 == 0})
+			}
+		}
+	}
+	return all
+}
+
+func TestARandomStormOfLostAnswersLeavesWholeChains(t *testing.T) {
+	r := seeded(t)
+	unknown := 0
+	for range 60 {
+		real := mem(t)
+		set, landing := storetest.Prefix(store.Set{Rows: real}, storetest.Seeded(r.Uint64(), 1+r.IntN(4)))
+		acked, refused := map[Ref]Entry{}, map[string]bool{}
+		logs := []*Log{begin(t, set.Rows, "one"), begin(t, set.Rows, "two")}
+		for n := range 40 {
+			e := restore(t, n)
+			ref, err := logs[r.IntN(2)].Record(t.Context(), e, start)
+			switch {
+			case err == nil:
+				acked[ref] = e
+			case errors.Is(err, mayfly.Unknown):
+				unknown++
+			default:
+				refused[e.Reason] = true
+			}
+			if r.IntN(5) == 0 {
+				if _, err := landing.Land(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		honest(t, real, acked, refused)
+		if _, err := landing.LandAll(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		honest(t, real, acked, refused)
+	}
+	if t.Logf("%d records in doubt", unknown); unknown < 50 {
+		t.Error("too little was tried")
+	}
+}
+
+func TestARecordInDoubtKeepsItsNumberUntilItIsSettled(t *testing.T) {
+	real := mem(t)
+	away := true
+	set, landing := storetest.Prefix(store.Set{Rows: real}, func(c storetest.Call) storetest.Fault {
+		return storetest.Fault{Fails: away && c.N > 1} // the chain is listed, then no answer comes and nothing is written
+	})
+	l := begin(t, set.Rows, "node-1")
+	if _, err := l.Record(t.Context(), restore(t, 1), start); !errors.Is(err, mayfly.Unknown) {
+		t.Fatal(err)
+	}
+	away = false
+	if ref := record(t, l, restore(t, 2), start); ref.Number != 1 {
+		t.Errorf("the next record is %s", ref)
+	}
+	if _, err := landing.LandAll(t.Context(), seeded(t)); err != nil {
+		t.Fatal(err)
+	}
+	_, by := sound(t, real)
+	if len(by) != 2 || by[Ref{l.Chain(), 0}].Entry != restore(t, 1) {
+		t.Errorf("%v", by)
+	}
+}
+
+func TestAChainThatSomebodyElseWroteIntoTakesNoMoreRecords(t *testing.T) {
+	rows := mem(t)
+	l := write(t, rows, "node-1", 2)
+	put(t, rows, recordKey(Ref{l.Chain(), 2}), []byte("forged"))
+	if _, err := l.Record(t.Context(), restore(t, 3), start); !errors.Is(err, mayfly.Corrupt) {
+		t.Error(err)
+	}
+	if report, _ := verified(t, rows); !found(report, Ref{l.Chain(), 2}, Changed) {
+		t.Errorf("%v", report.Findings)
+	}
+}
