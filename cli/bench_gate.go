@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/mayflyhq/mayfly"
 )
 
@@ -116,34 +118,38 @@ func (t gateTrial) sorts(ctx context.Context, b *bench, e *benchEngine, ended, l
 type benchCost struct{ ns, allocs float64 }
 
 // measure calls ask over and over for about as long as lasts, after a tenth of
-// that unmeasured. Allocations are counted for the process and cut to a whole
-// number a call, as Go's own benchmarks do it.
+// that unmeasured. A call's time is that of the median thousand, so that what
+// else the machine does in between is left out. Allocations are counted for the
+// process and cut to a whole number a call, as Go's own benchmarks do it.
 func measure(ctx context.Context, lasts time.Duration, ask func(n int) error) (benchCost, error) {
+	const thousand = 1_000 // so that the clock is not what is measured
 	n := 0
-	loop := func(lasts time.Duration) (calls int, took time.Duration, err error) {
-		for start := time.Now(); took < lasts; took = time.Since(start) {
-			for range 1_000 { // so that the clock is not what is measured
+	loop := func(lasts time.Duration) (*hdrhistogram.Histogram, error) {
+		times := newLatencies()
+		for start := time.Now(); time.Since(start) < lasts && ctx.Err() == nil; {
+			begun := time.Now()
+			for range thousand {
 				if err := ask(n); err != nil {
-					return calls, took, err
+					return times, err
 				}
 				n++
 			}
-			if calls += 1_000; ctx.Err() != nil {
-				return calls, took, ctx.Err()
+			if err := times.RecordValue(time.Since(begun).Nanoseconds()); err != nil {
+				return times, err
 			}
 		}
-		return calls, took, nil
+		return times, ctx.Err()
 	}
-	if _, _, err := loop(lasts / 10); err != nil {
+	if _, err := loop(lasts / 10); err != nil {
 		return benchCost{}, err
 	}
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	calls, took, err := loop(lasts)
+	times, err := loop(lasts)
 	runtime.ReadMemStats(&after)
 	return benchCost{
-		ns:     float64(took.Nanoseconds()) / float64(calls),
-		allocs: float64((after.Mallocs - before.Mallocs) / uint64(calls)),
+		ns:     float64(times.ValueAtQuantile(50)) / thousand,
+		allocs: float64((after.Mallocs - before.Mallocs) / uint64(thousand*times.TotalCount())),
 	}, err
 }

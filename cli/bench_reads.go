@@ -30,7 +30,7 @@ type readsTrial struct {
 }
 
 func readsTrialOf(f benchForm) readsTrial {
-	t := readsTrial{pairs: 5, dueEach: 20_000, live: 1_000_000, ended: 50_000, perSecond: 10_000}
+	t := readsTrial{pairs: 5, dueEach: 20_000, live: 1_000_000, ended: 50_000, perSecond: 20_000}
 	t.round, t.warm, t.settle = time.Minute, 2*time.Second, 15*time.Second
 	if f == quickForm {
 		// A settling time that fits the round: the second look is in it, too.
