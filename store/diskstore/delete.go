@@ -44,21 +44,7 @@ func (s *Store) delete(keys []mayfly.BlobKey) error {
 	if err != nil {
 		return err
 	}
-	var files, touched []fileNumber
-	for _, old := range dropped {
-		s.gaveUp(old)
-		if old.shared() {
-			touched = append(touched, old.file)
-		} else if old.file != 0 {
-			files = append(files, old.file)
-		}
-	}
-	slices.Sort(touched)
-	for _, n := range slices.Compact(touched) {
-		s.tidy(n)
-	}
-	s.reclaimBehind()
-	return errors.Join(s.bury(files...), s.fuse.Err())
+	return errors.Join(s.discard(dropped), s.fuse.Err())
 }
 
 // forget takes the objects off the index, durably, and answers with what they

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/mayflyhq/mayfly"
 )
 
@@ -85,7 +83,7 @@ func (s *Store) empty(ctx context.Context, n fileNumber) error {
 	for w := range movers {
 		all.Go(func() {
 			for i := w; i < len(residents) && ctx.Err() == nil; i += movers {
-				problems[w] = errors.Join(problems[w], s.move(residents[i]))
+				problems[w] = errors.Join(problems[w], s.move(ctx, residents[i]))
 			}
 		})
 	}
@@ -97,7 +95,7 @@ func (s *Store) empty(ctx context.Context, n fileNumber) error {
 }
 
 // move moves an object to another volume, if it still lives where it did.
-func (s *Store) move(r resident) error {
+func (s *Store) move(ctx context.Context, r resident) error {
 	rec, there, err := s.lookup(r.key)
 	if err != nil || !there || rec.place != r.at {
 		return err
@@ -106,23 +104,7 @@ func (s *Store) move(r resident) error {
 	if err != nil || content == nil {
 		return err
 	}
-	moved := rec
-	if moved.place, err = s.append(content); err != nil {
-		return err
-	}
-	defer s.letGo(moved.place)
-	s.locks.lock(r.key)
-	defer s.locks.unlock(r.key)
-	if now, there, err := s.lookup(r.key); err != nil || !there || now != rec {
-		return errors.Join(err, s.abandon(moved))
-	}
-	b := s.db.NewBatch()
-	if err := errors.Join(b.Set(recordKey(r.key), moved.encode(), nil), owns(b, r.key, moved.place), drops(b, rec)); err != nil {
-		return failed("write the index", err)
-	}
-	if err := s.commit(b, pebble.Sync); err != nil {
-		return err
-	}
-	s.gaveUp(rec)
-	return nil
+	e := newEntry(ctx, r.key, record{size: rec.size, sha256: rec.sha256})
+	e.content, e.moved = content, &rec
+	return s.share(e)
 }

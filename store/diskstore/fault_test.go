@@ -3,7 +3,6 @@ package diskstore
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 
 // fault fails the writes with the numbers from first to last.
 type fault struct {
+	err         error
 	first, last int64
 	seen, hit   atomic.Int64
 }
@@ -31,7 +31,7 @@ func (f *fault) MaybeError(op errorfs.Op) error {
 		return nil
 	}
 	f.hit.Add(1)
-	return syscall.EIO
+	return f.err
 }
 
 func (*fault) String() string { return "fault" }
@@ -39,17 +39,17 @@ func (*fault) String() string { return "fault" }
 // TestAfterEveryFailedWriteNothingAcknowledgedIsLost fails each write in turn,
 // once or from then on, and cuts the power at the end: I20.
 func TestAfterEveryFailedWriteNothingAcknowledgedIsLost(t *testing.T) {
-	const seed, steps = 11, 20
+	const seed, steps = 11, 10
 	t.Logf("seed %d", seed)
 	blown, survived := 0, 0
-	for _, lasting := range []int64{0, 1 << 40} {
+	for _, kind := range []*fault{{err: syscall.EIO}, {err: syscall.EIO, last: 1 << 40}, {err: syscall.ENOSPC}} {
 		for n := int64(1); ; n++ {
-			f := &fault{first: n, last: n + lasting}
+			f := &fault{err: kind.err, first: n, last: n + kind.last}
 			mem, j := vfs.NewCrashableMem(), newJournal()
-			opts := testOptions(errorfs.Wrap(mem, f))
+			opts := tinyVolumes(errorfs.Wrap(mem, f))
 			opts.Fuse = store.NewFuse()
 			if s, err := Open(opts); err == nil {
-				err := j.live(t.Context(), s, rand.New(rand.NewPCG(seed, 0)), steps)
+				err := j.live(t.Context(), s, seed, steps)
 				if opts.Fuse.Err() != nil {
 					blown++
 					wantKind(t, mayfly.Unavailable, err)
@@ -66,7 +66,7 @@ func TestAfterEveryFailedWriteNothingAcknowledgedIsLost(t *testing.T) {
 			}
 			crash{disk: mem.CrashClone(vfs.CrashCloneCfg{}), journal: j}.check(t, "after the fault")
 			if t.Failed() {
-				t.Fatalf("write %d of a life failed, and %d after it", n, lasting)
+				t.Fatalf("write %d of a life failed with %v, and %d after it", n, kind.err, kind.last)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"sync"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -72,6 +73,17 @@ func (s *Store) synced(err error) error {
 	return s.fuse.Err()
 }
 
+// wrote gives a failed write its kind. A disk that is full is no more than that;
+// one that has broken or become read-only blows the fuse, as the write-ahead log
+// would with its next write.
+func (s *Store) wrote(doing string, err error) error {
+	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) {
+		s.fuse.Blow(fmt.Errorf("%s: %w", doing, err))
+		return s.fuse.Err()
+	}
+	return failed(doing, err)
+}
+
 // newFile gives a number out, durably doomed.
 func (s *Store) newFile() (fileNumber, error) {
 	n := fileNumber(s.lastFile.Add(1))
@@ -86,7 +98,7 @@ func (s *Store) newFile() (fileNumber, error) {
 func (s *Store) writeFile(n fileNumber, from func(io.Writer) error) error {
 	f, err := s.fs.Create(s.fileOf(n), mediaWrites)
 	if err != nil {
-		return failed("create a file", err)
+		return s.wrote("create a file", err)
 	}
 	frames := newFrameWriter(&roomyWriter{s: s, out: f}, n)
 	if err = from(frames); err == nil {
@@ -96,7 +108,7 @@ func (s *Store) writeFile(n fileNumber, from func(io.Writer) error) error {
 		err = s.synced(f.Sync())
 	}
 	if closed := f.Close(); err == nil && closed != nil {
-		err = failed("close a file", closed)
+		err = s.wrote("close a file", closed)
 	}
 	if err != nil {
 		return err

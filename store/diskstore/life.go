@@ -62,6 +62,7 @@ func (s *Store) close() error {
 		s.behind.Wait()
 		close(s.volumes.in)
 		<-s.volumes.done
+		s.handles.dropAll()
 		done <- s.db.Close()
 	}()
 	select {

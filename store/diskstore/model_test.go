@@ -90,11 +90,12 @@ func TestTheTierIsAMapFromKeysToBytes(t *testing.T) {
 }
 
 // TestWritersOfTheSameKeysLeaveOneWholeObjectAndNoGarbage lets small and big
-// objects, deletes and readers meet.
+// objects, deletes, moves and readers meet.
 func TestWritersOfTheSameKeysLeaveOneWholeObjectAndNoGarbage(t *testing.T) {
-	s := mustOpen(t, testOptions(vfs.NewMem()))
+	mem := vfs.NewMem()
+	s := mustOpen(t, tinyVolumes(mem))
 	var all sync.WaitGroup
-	for w := range 8 {
+	for w := range 9 {
 		all.Go(func() {
 			for i := range 60 {
 				key := testKey((w + i) % 3)
@@ -106,6 +107,10 @@ func TestWritersOfTheSameKeysLeaveOneWholeObjectAndNoGarbage(t *testing.T) {
 					}
 				case w == 5:
 					if err := s.Delete(t.Context(), testKey(0), testKey(1), testKey(2), testKey(0)); err != nil {
+						t.Error(err)
+					}
+				case w == 6:
+					if err := s.Reclaim(t.Context()); err != nil {
 						t.Error(err)
 					}
 				default:
@@ -124,5 +129,6 @@ func TestWritersOfTheSameKeysLeaveOneWholeObjectAndNoGarbage(t *testing.T) {
 	if _, err := contents(t.Context(), s); err != nil {
 		t.Error(err)
 	}
-	wantClean(t, s)
+	mustClose(t, s)
+	wantClean(t, mustOpen(t, tinyVolumes(mem)))
 }

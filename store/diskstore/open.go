@@ -25,6 +25,7 @@ type Store struct {
 	lastFile atomic.Uint64 // the last fileNumber given
 	graves   graves        // files that are still to be removed
 	volumes  volumes
+	handles  handles
 	waste    waste
 	heads    sync.Pool // *[]byte: room for the beginning of an object
 
@@ -50,6 +51,7 @@ func Open(opts Options) (*Store, error) {
 	s := &Store{opts: opts, fs: opts.FS, fuse: opts.Fuse, locks: newKeyLocks(), closing: make(chan struct{})}
 	s.volumes.in, s.volumes.done = make(chan *entry), make(chan struct{})
 	s.volumes.pending = map[fileNumber]int{}
+	s.handles.open = map[fileNumber]*handle{}
 	s.waste.init(s.allowedWaste())
 	s.heads.New = func() any {
 		head := make([]byte, opts.InlineBytes+1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/diskfs"
 )
 
 // Options say where a tier is and how much of the machine it may take. In
@@ -82,7 +83,7 @@ func (o Options) complete() (Options, error) {
 // pebbleOptions are for an index of small records in the order of keys.
 func (s *Store) pebbleOptions() *pebble.Options {
 	o := &pebble.Options{
-		FS:                          &guardFS{FS: s.opts.FS, fuse: s.opts.Fuse},
+		FS:                          diskfs.Guard(s.opts.FS, s.opts.Fuse),
 		FormatMajorVersion:          pebble.FormatTableFormatV6, // fixed: a newer one is a step of its own
 		CacheSize:                   s.opts.CacheBytes,
 		MemTableSize:                uint64(s.opts.MemtableBytes),
@@ -90,9 +91,9 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       32,
 		MaxOpenFiles:                500,
-		Logger:                      &logger{fuse: s.opts.Fuse, log: s.opts.Logger},
+		Logger:                      diskfs.Logger(s.opts.Fuse, s.opts.Logger),
 		Merger:                      sums(),
-		EventListener:               listener(s.opts.Logger),
+		EventListener:               new(diskfs.Trouble).Listener(s.opts.Logger),
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 	}
 	o.Experimental.ReadSamplingMultiplier = -1 // no compactions because of reads

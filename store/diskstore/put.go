@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -53,19 +51,14 @@ func (s *Store) put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (recor
 }
 
 // putShared puts a small object into a volume.
-func (s *Store) putShared(ctx context.Context, key mayfly.BlobKey, content []byte) (rec record, err error) {
-	rec.size, rec.sha256 = int64(len(content)), sha256.Sum256(content)
-	if len(content) == 0 {
-		return rec, s.adopt(ctx, key, rec)
+func (s *Store) putShared(ctx context.Context, key mayfly.BlobKey, content []byte) (record, error) {
+	e := newEntry(ctx, key, record{size: int64(len(content)), sha256: sha256.Sum256(content)})
+	if e.content = content; len(content) == 0 {
+		s.adopt(e)
+		return e.rec, e.err
 	}
-	if rec.place, err = s.append(content); err != nil {
-		return rec, err
-	}
-	defer s.letGo(rec.place)
-	if err = s.adopt(ctx, key, rec); err != nil && s.fuse.Err() == nil { // else it may have been adopted
-		err = errors.Join(err, s.abandon(rec))
-	}
-	return rec, err
+	err := s.share(e)
+	return e.rec, err
 }
 
 // putFile streams an object into a file of its own.
@@ -80,49 +73,12 @@ func (s *Store) putFile(ctx context.Context, key mayfly.BlobKey, r io.Reader) (r
 	})
 	hash.Sum(rec.sha256[:0])
 	if err == nil {
-		err = s.adopt(ctx, key, rec)
+		e := newEntry(ctx, key, rec)
+		s.adopt(e)
+		err = e.err
 	}
 	if err != nil && s.fuse.Err() == nil { // else it may have been adopted
 		err = errors.Join(err, s.bury(rec.file))
 	}
 	return rec, err
-}
-
-// adopt puts the object that rec tells of in the place of whatever key has: one
-// write, durable on return. It may have happened if the fuse has blown.
-func (s *Store) adopt(ctx context.Context, key mayfly.BlobKey, rec record) error {
-	old, there, err := s.replace(ctx, key, rec)
-	if err != nil || !there {
-		return err
-	}
-	s.gaveUp(old)
-	if old.shared() {
-		s.tidy(old.file)
-		s.reclaimBehind()
-	} else if old.file != 0 {
-		if err := s.bury(old.file); err != nil {
-			s.opts.Logger.Warn("a replaced file is still there", "key", key, "err", err)
-		}
-	}
-	return s.fuse.Err()
-}
-
-func (s *Store) replace(ctx context.Context, key mayfly.BlobKey, rec record) (old record, there bool, err error) {
-	s.locks.lock(key)
-	defer s.locks.unlock(key)
-	if err := ctx.Err(); err != nil {
-		return old, false, mayfly.Wrap(mayfly.Unavailable, err, "")
-	}
-	if old, there, err = s.lookup(key); err != nil {
-		return old, false, err
-	}
-	b := s.db.NewBatch()
-	err = errors.Join(b.Set(recordKey(key), rec.encode(), nil), owns(b, key, rec.place))
-	if there {
-		err = errors.Join(err, drops(b, old))
-	}
-	if err != nil {
-		return old, false, errors.Join(failed("write the index", err), b.Close())
-	}
-	return old, there, s.commit(b, pebble.Sync)
 }

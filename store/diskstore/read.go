@@ -102,17 +102,17 @@ func wrap(key mayfly.BlobKey, err error) error {
 // readShared reads an object from its volume. It answers with nothing if the
 // volume is gone.
 func (s *Store) readShared(rec record) (content []byte, err error) {
-	f, err := s.fs.Open(s.fileOf(rec.file))
+	if rec.size <= 0 || rec.size > maxInline {
+		return nil, mayfly.Errorf(mayfly.Corrupt, "%d bytes in volume %x", rec.size, rec.file)
+	}
+	f, err := s.handles.take(rec.file, func() (vfs.File, error) { return s.fs.Open(s.fileOf(rec.file)) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, failed("open a volume", err)
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if rec.size <= 0 || rec.size > maxInline {
-		return nil, mayfly.Errorf(mayfly.Corrupt, "%d bytes in volume %x", rec.size, rec.file)
-	}
+	defer func() { err = errors.Join(err, s.handles.giveBack(f)) }()
 	content = make([]byte, rec.size)
 	if n, err := f.ReadAt(content, rec.offset); n < len(content) {
 		if errors.Is(err, io.EOF) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -57,6 +58,42 @@ func TestAPutThatIsCancelledLeavesNothing(t *testing.T) {
 			wantClean(t, s)
 		})
 	}
+}
+
+func TestAPutThatIsCancelledBehindItsLastByteLeavesNothing(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, testOptions(mem))
+	ctx, cancel := context.WithCancel(t.Context())
+	s.locks.lock(testKey(1)) // it waits here, with its bytes in a volume
+	done := make(chan error)
+	go func() {
+		_, err := s.Put(ctx, testKey(1), strings.NewReader("small"))
+		done <- err
+	}()
+	for s.lastVolume() == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	s.locks.unlock(testKey(1))
+	wantKind(t, mayfly.Unavailable, <-done)
+	_, err := s.Stat(t.Context(), testKey(1))
+	wantKind(t, mayfly.NotFound, err)
+	mustClose(t, s)
+	s = mustOpen(t, testOptions(mem))
+	wantClean(t, s)
+	if n := held(t, s); n != 0 {
+		t.Errorf("%d bytes are held for nobody", n)
+	}
+}
+
+// lastVolume is a volume with something pending in it, if there is one.
+func (s *Store) lastVolume() (last fileNumber) {
+	s.volumes.mu.Lock()
+	defer s.volumes.mu.Unlock()
+	for n := range s.volumes.pending {
+		last = n
+	}
+	return last
 }
 
 // A connection that is cut says io.ErrUnexpectedEOF, and so does io.ReadFull of

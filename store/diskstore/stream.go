@@ -84,7 +84,7 @@ func (w *roomyWriter) Write(p []byte) (int, error) {
 	}
 	n, err := w.out.Write(p)
 	if err != nil {
-		err = failed("write a file", err)
+		err = w.s.wrote("write a file", err)
 	}
 	return n, err
 }

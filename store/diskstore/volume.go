@@ -3,30 +3,23 @@ package diskstore
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // volumes appends small objects to a shared file. One goroutine writes whatever
-// has come while it synced the last time, and syncs once for all of it. A volume
-// is appended to by the process that made it, until it is full or a write fails;
-// bytes that no record names are waste.
+// has come while it synced the last time, syncs once for all of it, and has it
+// adopted by one write to the index. A volume is appended to by the process that
+// made it, until it is full or a write fails; bytes without a record are waste.
 type volumes struct {
 	in   chan *entry
 	done chan struct{} // closed when the goroutine has ended
 
 	mu      sync.Mutex
 	current fileNumber         // the volume that is appended to
-	pending map[fileNumber]int // appended, and not yet adopted or given up
-}
-
-// entry is a small object on its way into a volume.
-type entry struct {
-	content []byte
-	place   place
-	err     error
-	done    chan struct{}
+	pending map[fileNumber]int // groups that are appended and not yet adopted
 }
 
 // volume is the file that is appended to.
@@ -43,31 +36,28 @@ const volumeHead = 8
 // groupBytes is about how much is written at once.
 const groupBytes = mebibyte
 
-// append puts content into a volume, durably. The volume stays until letGo.
-func (s *Store) append(content []byte) (place, error) {
-	e := &entry{content: content, done: make(chan struct{})}
+// share appends a small object to a volume and adopts it, together with others.
+func (s *Store) share(e *entry) error {
 	select {
 	case s.volumes.in <- e:
 	case <-s.fuse.Blown():
-		return place{}, s.fuse.Err()
+		return s.fuse.Err()
 	}
 	select {
 	case <-e.done:
-		return e.place, e.err
+		return e.err
 	case <-s.fuse.Blown():
-		return place{}, s.fuse.Err()
+		return s.fuse.Err()
 	}
 }
 
-// letGo says that what was appended at p has a record by now, or never will.
-func (s *Store) letGo(p place) {
-	v := &s.volumes
+// hold says that a group more, or less, is on its way into the index.
+func (v *volumes) hold(n fileNumber, groups int) {
 	v.mu.Lock()
-	if v.pending[p.file]--; v.pending[p.file] == 0 {
-		delete(v.pending, p.file)
+	defer v.mu.Unlock()
+	if v.pending[n] += groups; v.pending[n] == 0 {
+		delete(v.pending, n)
 	}
-	v.mu.Unlock()
-	s.tidy(p.file)
 }
 
 // sealed says that nothing is added to volume n any more.
@@ -117,7 +107,7 @@ func (s *Store) appendGroup(v *volume, group []*entry, buf []byte) *volume {
 	}
 	if err == nil {
 		if _, err = v.file.Write(buf); err != nil {
-			err = failed("write a volume", err)
+			err = s.wrote("write a volume", err)
 		} else {
 			err = s.synced(v.file.SyncData())
 		}
@@ -125,23 +115,29 @@ func (s *Store) appendGroup(v *volume, group []*entry, buf []byte) *volume {
 			s.seal(v)
 		}
 	}
-	for _, e := range group {
-		if e.err = err; err == nil {
-			e.place = place{file: v.number, offset: v.end}
-			v.end += int64(len(e.content))
-		}
-	}
 	if err != nil {
-		v = nil
-	} else {
-		s.volumes.mu.Lock()
-		s.volumes.pending[v.number] += len(group)
-		s.volumes.mu.Unlock()
+		for _, e := range group {
+			e.err = err
+			close(e.done)
+		}
+		return nil
 	}
+	for _, e := range group {
+		e.rec.place = place{file: v.number, offset: v.end}
+		v.end += int64(len(e.content))
+	}
+	s.volumes.hold(v.number, 1)
+	go s.adoptGroup(v.number, slices.Clone(group)) // while the next group is synced
+	return v
+}
+
+func (s *Store) adoptGroup(n fileNumber, group []*entry) {
+	s.adopt(group...)
+	s.volumes.hold(n, -1)
+	s.tidy(n)
 	for _, e := range group {
 		close(e.done)
 	}
-	return v
 }
 
 // newVolume makes an empty volume, doomed until its first object has a record.
@@ -153,10 +149,10 @@ func (s *Store) newVolume() (*volume, error) {
 	f, err := s.fs.Create(s.fileOf(n), mediaWrites)
 	if err != nil {
 		s.graves.leave(n)
-		return nil, failed("create a volume", err)
+		return nil, s.wrote("create a volume", err)
 	}
 	if _, err = f.Write(binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
-		err = failed("write a volume", err)
+		err = s.wrote("write a volume", err)
 	} else {
 		err = s.syncFolder(s.folderOf(n))
 	}

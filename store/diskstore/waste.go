@@ -175,7 +175,9 @@ func (s *Store) reap(n fileNumber) error {
 		return err
 	}
 	s.waste.forget(n)
-	return s.bury(n)
+	err := s.bury(n)
+	s.handles.drop(n)
+	return err
 }
 
 // Reclaim empties and removes every volume that is mostly waste. Deletes have it

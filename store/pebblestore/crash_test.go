@@ -208,3 +208,43 @@ func survived(t *testing.T, n int, loss powerLoss) string {
 	}
 	return fmt.Sprint(rows, moved, len(told), marks)
 }
+
+// TestAPowerLossDuringTheFirstOpenLeavesAFolderThatOpens takes the disk before
+// every write of a first start.
+func TestAPowerLossDuringTheFirstOpenLeavesAFolderThatOpens(t *testing.T) {
+	source := seeded(t)
+	tried := 0
+	for range 6 {
+		mem := vfs.NewCrashableMem()
+		var clones []*vfs.MemFS
+		var mu sync.Mutex
+		fs := injected(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if writes(op) {
+				mu.Lock()
+				defer mu.Unlock()
+				clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{
+					UnsyncedDataPercent: []int{0, 25, 50, 75, 100}[source.IntN(5)], RNG: rand.New(rand.NewPCG(source.Uint64(), 0)),
+				}))
+			}
+			return nil
+		}))
+		openWith(t, Options{FS: fs, Dir: "db", MemtableBytes: 64 << 10})
+		mu.Lock()
+		taken := clones
+		mu.Unlock()
+		for n, clone := range taken {
+			tried++
+			s, err := Open(Options{FS: clone, Dir: "db", MemtableBytes: 64 << 10})
+			if err != nil {
+				t.Fatalf("power loss %d: %v", n, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Logf("%d power losses", tried)
+	if tried < 200 {
+		t.Error("too little was tried")
+	}
+}

@@ -176,7 +176,7 @@ func TestFullDiskUnderTablesIsReportedAndOvercome(t *testing.T) {
 	r := seeded(t)
 	disk.On()
 	var births []store.Birth
-	for s.Figures().Flushes == 0 {
+	for before := s.Figures().Flushes; s.Figures().Flushes == before; {
 		one := birth(t, r, testBirth, "24h")
 		one.Body.Data = make([]byte, 4<<10)
 		commit(t, s, func(b *store.Batch) { b.Insert(one) })

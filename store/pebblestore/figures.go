@@ -35,8 +35,8 @@ func (s *Store) Figures() Figures {
 	f := Figures{
 		Commits:          s.counts.commits.Load(),
 		CommitBytes:      s.counts.bytes.Load(),
-		BackgroundErrors: s.trouble.background.Load(),
-		Corruptions:      s.trouble.corrupt.Load(),
+		BackgroundErrors: s.trouble.Background.Load(),
+		Corruptions:      s.trouble.Corrupt.Load(),
 	}
 	if s.enter() != nil {
 		return f

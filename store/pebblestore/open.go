@@ -11,6 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/diskfs"
 )
 
 // Store is the embedded store: an open database.
@@ -27,7 +28,7 @@ type Store struct {
 	closed  sync.Once
 
 	scratch sync.Pool // *page
-	trouble trouble
+	trouble diskfs.Trouble
 	counts  counts
 }
 
@@ -73,7 +74,7 @@ func Open(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
 	}
 	s := &Store{opts: opts, fuse: opts.Fuse, closing: make(chan struct{})}
-	s.fs = &guardFS{FS: opts.FS, fuse: opts.Fuse}
+	s.fs = diskfs.Guard(opts.FS, opts.Fuse)
 	s.locks.init()
 	s.log.init()
 	s.scratch.New = func() any { return new(page) }
@@ -111,6 +112,10 @@ func (s *Store) open() error {
 }
 
 func openError(err error) error {
+	var known *mayfly.Error
+	if errors.As(err, &known) {
+		return err
+	}
 	if errors.Is(err, pebble.ErrCorruption) {
 		return mayfly.Wrap(mayfly.Corrupt, err, "restore the data folder from a backup")
 	}

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -10,12 +11,13 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/diskfs"
 )
 
 // inside changes the closed database from below.
 func inside(t *testing.T, fs vfs.FS, change func(db *pebble.DB) error) {
 	t.Helper()
-	db, err := pebble.Open("db", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatTableFormatV6, Logger: &logger{}})
+	db, err := pebble.Open("db", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatTableFormatV6, Logger: diskfs.Logger(store.NewFuse(), slog.New(slog.DiscardHandler))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/diskfs"
 )
 
 // Options say where and how large the database is. What it takes in memory is
@@ -75,8 +76,8 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		L0StopWritesThreshold:       32,
 		LBaseMaxBytes:               64 * mebibyte,
 		MaxOpenFiles:                1000,
-		Logger:                      &logger{fuse: s.fuse, log: s.opts.Logger},
-		EventListener:               s.trouble.listener(s.opts.Logger),
+		Logger:                      diskfs.Logger(s.fuse, s.opts.Logger),
+		EventListener:               s.trouble.Listener(s.opts.Logger),
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 	}
 	o.Experimental.ReadSamplingMultiplier = -1 // no compactions because of reads

@@ -1,4 +1,4 @@
-package diskstore
+package diskfs
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 // durability hangs on fails (write-ahead log, manifest, markers, folder syncs),
 // it blows the fuse and the call never returns. Pebble cannot be told: some of
 // these errors make it panic with a mutex in a state that ends the process
-// without a word, and some let it go on. A goroutine
+// without a word, and some let it go on (docs/decisions/0003). A goroutine
 // that does not return can neither acknowledge nor clean up files that the
 // manifest may already name.
 //
@@ -33,8 +33,11 @@ type guardFS struct {
 	fuse *store.Fuse
 }
 
-// stop blows the fuse and does not return: the caller has its answer from the fuse.
-func stop(fuse *store.Fuse, reason error) {
+// Guard is fs under a Pebble database, with I20 kept by fuse.
+func Guard(fs FS, fuse *store.Fuse) FS { return &guardFS{FS: fs, fuse: fuse} }
+
+// Stop blows the fuse and does not return: whoever waits is answered by the fuse.
+func Stop(fuse *store.Fuse, reason error) {
 	fuse.Blow(reason)
 	select {}
 }
@@ -50,7 +53,7 @@ func (g *guardFS) alive() {
 
 func (g *guardFS) must(what, name string, err error) {
 	if err != nil {
-		stop(g.fuse, fmt.Errorf("%s %s: %w", what, name, err))
+		Stop(g.fuse, fmt.Errorf("%s %s: %w", what, name, err))
 	}
 }
 

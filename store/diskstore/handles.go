@@ -1,0 +1,111 @@
+package diskstore
+
+import (
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// maxHandles is how many volumes are kept open for reading.
+const maxHandles = 128
+
+// handles keeps volumes open: opening one costs more than reading from it.
+type handles struct {
+	mu   sync.Mutex
+	open map[fileNumber]*handle
+}
+
+// handle is an open volume. It is closed when it has been dropped and nobody
+// reads from it any more.
+type handle struct {
+	vfs.File
+	readers int
+	recent  bool // read from since it was last passed over
+	dropped bool
+}
+
+// take gives the handle of volume n to a reader, who gives it back.
+func (h *handles) take(n fileNumber, open func() (vfs.File, error)) (*handle, error) {
+	if v := h.known(n); v != nil {
+		return v, nil
+	}
+	f, err := open()
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.open) >= maxHandles {
+		h.passOver()
+	}
+	v := &handle{File: f, readers: 1, recent: true}
+	if _, twice := h.open[n]; twice {
+		v.dropped = true // for this reader alone
+	} else {
+		h.open[n] = v
+	}
+	return v, nil
+}
+
+func (h *handles) known(n fileNumber) *handle {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := h.open[n]
+	if v != nil {
+		v.readers++
+		v.recent = true
+	}
+	return v
+}
+
+func (h *handles) giveBack(v *handle) error {
+	h.mu.Lock()
+	v.readers--
+	closing := v.dropped && v.readers == 0
+	h.mu.Unlock()
+	if closing {
+		return v.Close()
+	}
+	return nil
+}
+
+// drop forgets volume n.
+func (h *handles) drop(n fileNumber) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dropLocked(n)
+}
+
+func (h *handles) dropLocked(n fileNumber) {
+	v := h.open[n]
+	if v == nil {
+		return
+	}
+	delete(h.open, n)
+	if v.dropped = true; v.readers == 0 {
+		_ = v.Close() // it was only read from
+	}
+}
+
+// passOver drops a volume that has not been read from for a while: whichever the
+// map comes to first.
+func (h *handles) passOver() {
+	for range 2 {
+		for n, v := range h.open {
+			if !v.recent {
+				h.dropLocked(n)
+				return
+			}
+			v.recent = false
+		}
+	}
+}
+
+// dropAll forgets every volume.
+func (h *handles) dropAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := range h.open {
+		h.dropLocked(n)
+	}
+}
