@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -50,13 +51,46 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// message is err as people read it: what happened, then on a line of its own
-// what to do next.
+// message is err as people read it: what happened, each thing once, then on a
+// line of its own what to do next.
 func message(err error) string {
+	hint := hintOf(err)
 	text := err.Error()
-	var e *mayfly.Error
-	if errors.As(err, &e) && e.Hint != "" {
-		text = strings.TrimSuffix(text, " ("+e.Hint+")") + "\n  → " + e.Hint
+	if hint != "" {
+		text = strings.ReplaceAll(text, " ("+hint+")", "")
 	}
-	return text
+	var lines []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		said := slices.ContainsFunc(lines, func(earlier string) bool { return strings.Contains(earlier, line) })
+		if !said {
+			lines = append(lines, line)
+		}
+	}
+	if hint != "" {
+		lines = append(lines, "  → "+hint)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// hintOf is the outermost hint in err.
+func hintOf(err error) string {
+	switch e := err.(type) {
+	case nil:
+		return ""
+	case *mayfly.Error:
+		if e.Hint != "" {
+			return e.Hint
+		}
+		return hintOf(e.Err)
+	case interface{ Unwrap() error }:
+		return hintOf(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if hint := hintOf(one); hint != "" {
+				return hint
+			}
+		}
+	}
+	return ""
 }

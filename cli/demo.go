@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/profile"
 )
 
 func newDemo() *cobra.Command {
@@ -45,6 +47,7 @@ type demo struct {
 	out     io.Writer
 	stories int
 	folder  string
+	open    func(config.Config) (*profile.Store, error) // default profile.Embedded
 	house   *house
 	lives   []*life
 	count   tally
@@ -69,7 +72,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 			err = gone
 		}
 	}()
-	if d.house, err = openHouse(ctx, d.folder); err != nil {
+	if d.open == nil {
+		d.open = profile.Embedded
+	}
+	d.house = &house{folder: d.folder, open: d.open}
+	if err := d.house.start(ctx); err != nil {
 		return err
 	}
 	defer func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -20,19 +21,16 @@ import (
 type house struct {
 	mu     sync.RWMutex
 	folder string
+	open   func(config.Config) (*profile.Store, error)
 	store  *profile.Store
 	node   *node.Node
-}
-
-func openHouse(ctx context.Context, folder string) (*house, error) {
-	h := &house{folder: folder}
-	return h, h.start(ctx)
 }
 
 func (h *house) start(ctx context.Context) error {
 	cfg := config.Default()
 	cfg.Data = h.folder
-	s, err := profile.Embedded(cfg)
+	debug.SetMemoryLimit(int64(cfg.Memory.Limit))
+	s, err := h.open(cfg)
 	if err != nil {
 		return err
 	}
@@ -92,8 +90,8 @@ func (h *house) now() mayfly.Instant {
 	return h.node.Clock().Read().Steady
 }
 
-// open asks the gate, by the clock's reading at that instant.
-func (h *house) open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer) (mayfly.Instant, gate.Opened, error) {
+// ask asks the gate, by the clock's reading at that instant.
+func (h *house) ask(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer) (mayfly.Instant, gate.Opened, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	now := h.node.Clock().Read().Now

@@ -119,7 +119,7 @@ func (d *demo) askAll(ctx context.Context, l *life) (now mayfly.Instant, err err
 	}
 	for _, v := range viewers {
 		var opened gate.Opened
-		now, opened, err = d.house.open(ctx, l.item.ID, v.viewer)
+		now, opened, err = d.house.ask(ctx, l.item.ID, v.viewer)
 		served := err == nil
 		if err != nil && !errors.Is(err, mayfly.Gone) && !errors.Is(err, mayfly.NotFound) {
 			return now, err
@@ -206,7 +206,7 @@ func (d *demo) lookBack(ctx context.Context) error {
 }
 
 func (d *demo) openAsAuthor(ctx context.Context, l *life) string {
-	_, opened, err := d.house.open(ctx, l.item.ID, mayfly.ViewerOf(ana()))
+	_, opened, err := d.house.ask(ctx, l.item.ID, mayfly.ViewerOf(ana()))
 	if err != nil || opened.Verdict != gate.Archived {
 		d.count.blame(lost, "ana cannot open %s any more: %v", l.item.ID, err)
 		return "lost"
