@@ -72,7 +72,7 @@ func TestABirthThatCommittedTooLateIsNotAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t)
 		h.commit = func(ctx context.Context, b *store.Batch) error {
-			time.Sleep(3 * time.Second)
+			time.Sleep(3*time.Second + time.Millisecond)
 			return h.real.Writer.Commit(context.WithoutCancel(ctx), b)
 		}
 		in := h.intake(intake.Options{})

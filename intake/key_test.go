@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -292,29 +293,31 @@ func TestAnAbandonedBirthIsResumedOnlyWhileItsDeadlineIsAhead(t *testing.T) {
 		"media that may be collected soon": {after: 3 * time.Second, media: []string{"sea"}, want: mayfly.Gone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t)
-			set, _ := storetest.Prefix(h.real, storetest.FailNth(2, storetest.Fault{Stage: 0}))
-			in, err := intake.New(set, intake.Options{UploadLife: lifetime(t, time.Hour)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			begun := start
-			if tc.want != nil {
-				begun = start.Add(2*time.Second - time.Hour)
-			}
-			d := h.draft()
-			d.Key, d.Lifetime, d.Upload = "k", lifetime(t, 5*time.Second), h.upload(in, ana, begun, tc.media...)
-			if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Unavailable) {
-				t.Fatal(err)
-			}
-			d.Upload = h.upload(in, ana, start.Add(tc.after), tc.media...)
-			p, err := in.Publish(t.Context(), d, start.Add(tc.after))
-			if !errors.Is(err, tc.want) || err == nil && (!p.Again || p.Item.ID.Birth() != start) {
-				t.Errorf("%+v, %v", p, err)
-			}
-			if tc.want != nil && len(h.born(start.Add(5*time.Second).Minute())) > 0 {
-				t.Error("born too late")
-			}
+			synctest.Test(t, func(t *testing.T) { // one millisecond is left, of virtual time
+				h := open(t)
+				set, _ := storetest.Prefix(h.real, storetest.FailNth(2, storetest.Fault{Stage: 0}))
+				in, err := intake.New(set, intake.Options{UploadLife: lifetime(t, time.Hour)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				begun := start
+				if tc.want != nil {
+					begun = start.Add(2*time.Second - time.Hour)
+				}
+				d := h.draft()
+				d.Key, d.Lifetime, d.Upload = "k", lifetime(t, 5*time.Second), h.upload(in, ana, begun, tc.media...)
+				if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Unavailable) {
+					t.Fatal(err)
+				}
+				d.Upload = h.upload(in, ana, start.Add(tc.after), tc.media...)
+				p, err := in.Publish(t.Context(), d, start.Add(tc.after))
+				if !errors.Is(err, tc.want) || err == nil && (!p.Again || p.Item.ID.Birth() != start) {
+					t.Errorf("%+v, %v", p, err)
+				}
+				if tc.want != nil && len(h.born(start.Add(5*time.Second).Minute())) > 0 {
+					t.Error("born too late")
+				}
+			})
 		})
 	}
 }

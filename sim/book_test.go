@@ -11,7 +11,6 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/intake"
-	"github.com/mayflyhq/mayfly/store"
 )
 
 // wish is one thing that somebody wants published. What is expected of it is
@@ -55,6 +54,13 @@ func (b *book) page() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.acks)
+}
+
+// known is how many wishes there are so far.
+func (b *book) known() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.wishes)
 }
 
 // upTo is the book as it was at that page. Tries made since are in it: they
@@ -172,62 +178,4 @@ func randomBytes(r *rand.Rand, n int) []byte {
 		b[i] = byte(r.Uint32())
 	}
 	return b
-}
-
-// witnessed is set with a witness in front of it who writes into the book what
-// the store has acknowledged to the engine.
-func (b *book) witnessed(set store.Set) store.Set {
-	set.Writer = witnessWriter{set.Writer, b}
-	set.Ledger = witnessLedger{set.Ledger, b}
-	set.Log = witnessLog{set.Log, b}
-	return set
-}
-
-type witnessWriter struct {
-	store.Writer
-	book *book
-}
-
-func (w witnessWriter) Commit(ctx context.Context, batch *store.Batch) error {
-	err := w.Writer.Commit(ctx, batch)
-	if err == nil {
-		for _, stage := range batch.Stages() {
-			for _, e := range stage.Events {
-				w.book.write(ack{wish: -1, event: &e})
-			}
-		}
-	}
-	return err
-}
-
-type witnessLedger struct {
-	store.Ledger
-	book *book
-}
-
-func (l witnessLedger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	outcomes, err := l.Ledger.Transition(ctx, changes)
-	if err == nil {
-		for _, o := range outcomes {
-			if o.Verdict == store.Applied {
-				l.book.write(ack{wish: -1, row: &o.Current})
-			}
-		}
-	}
-	return outcomes, err
-}
-
-type witnessLog struct {
-	store.Log
-	book *book
-}
-
-func (l witnessLog) Append(ctx context.Context, events ...mayfly.Event) error {
-	err := l.Log.Append(ctx, events...)
-	if err == nil {
-		for _, e := range events {
-			l.book.write(ack{wish: -1, event: &e})
-		}
-	}
-	return err
 }

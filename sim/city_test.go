@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -104,7 +103,7 @@ func (c *city) tick(ctx context.Context) error {
 	case "birth":
 		c.bear(ctx, c.newWish())
 	case "burst":
-		c.burst(ctx)
+		c.burst(ctx, c.judge)
 	case "retry":
 		c.bear(ctx, c.book.wishes[c.rng.IntN(len(c.book.wishes))])
 	case "pass":
@@ -168,25 +167,6 @@ func (c *city) judge(w *wish, err error) {
 	default:
 		c.found.add(DOUBLE, "wish %d: %v", w.number, err)
 	}
-}
-
-// burst tries several wishes at once, each with a key twice at once.
-func (c *city) burst(ctx context.Context) {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	for range 3 {
-		w := c.newWish()
-		w.key = fmt.Sprintf("burst-%d", c.rng.Uint64())
-		for range 2 {
-			wg.Go(func() {
-				_, err := c.book.publish(ctx, c.house.intake, w, c.at())
-				mu.Lock()
-				defer mu.Unlock()
-				c.judge(w, err)
-			})
-		}
-	}
-	wg.Wait()
 }
 
 // walk passes as a node does: not while the clock is in doubt. Errors of the

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -33,6 +34,7 @@ func TestClockSetAtRandomBringsNothingBackAndEndsNothingEarly(t *testing.T) {
 			for range actions {
 				c.act()
 				c.look()
+				synctest.Wait() // a mark that is worth saving now is saved before the next thing happens
 				if !m.node.Clock().Read().Confirmed {
 					doubts++
 				}

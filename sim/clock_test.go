@@ -31,18 +31,23 @@ func town(t *testing.T, do func(m *machine, daily, gone mayfly.ID)) {
 
 func TestUnconfirmedStepForwardHidesAndEndsNothingAndComesBack(t *testing.T) {
 	town(t, func(m *machine, daily, _ mayfly.ID) {
+		short := m.mustPublish(30*time.Second, "short")
 		m.Step(month)
 		m.wantGone(daily)
 		m.wantRefusedBirth()
 		m.live(time.Minute)
 		m.wantGone(daily)
 		m.wantRow(daily, mayfly.Active, 0)
+		m.wantGone(short)
+		m.wantRow(short, mayfly.Active, 0) // walks stand still, though its time is over by any clock
 		m.wantRefusedBirth()
 		m.Step(-month)
 		m.wantServed(daily)
 		m.live(time.Minute)
 		m.wantServed(daily)
 		m.wantRow(daily, mayfly.Active, 0)
+		m.wantGone(short)
+		m.wantRow(short, mayfly.ExpiredHot, 1)
 		m.wantServed(m.mustPublish(day, "after it"))
 	})
 }

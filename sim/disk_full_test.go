@@ -18,14 +18,14 @@ func TestNoSpaceForAMediumRefusesItAndNothingElse(t *testing.T) {
 	h := mustOpen(t, plan{fs: errorfs.Wrap(vfs.NewMem(), sab), random: randomBits(n), wrap: b.witnessed}, genesis)
 	s := newScenario(h, b, seeded(n), genesis)
 	big := b.wishFor(wish{owner: s.owners[0], key: "big", lifetime: 60_000, fate: mayfly.Archive, audience: mayfly.Everyone, media: [][]byte{randomBytes(s.rng, 100_000)}}, 0)
-	small := b.wishFor(wish{owner: s.owners[0], lifetime: 60_000, fate: mayfly.Archive, audience: mayfly.Everyone, media: [][]byte{[]byte("small")}}, 0)
+	plain := b.wishFor(wish{owner: s.owners[0], lifetime: 60_000, fate: mayfly.Archive, audience: mayfly.Everyone}, 0)
 
 	sab.arm(1)
 	if _, err := b.publish(t.Context(), h.intake, big, s.at()); !errors.Is(err, mayfly.Full) {
 		t.Errorf("a medium without room answers %v, want Full", err)
 	}
-	if _, err := b.publish(t.Context(), h.intake, small, s.at()); err != nil {
-		t.Errorf("one that needs no file: %v", err)
+	if _, err := b.publish(t.Context(), h.intake, plain, s.at()); err != nil {
+		t.Errorf("one without media: %v", err)
 	}
 	if err := h.raw.Fuse.Err(); err != nil {
 		t.Fatalf("the fuse has blown: %v", err)
@@ -34,7 +34,7 @@ func TestNoSpaceForAMediumRefusesItAndNothingElse(t *testing.T) {
 	if _, err := b.publish(t.Context(), h.intake, big, s.at()); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
-	if err := s.finish(t.Context()); err != nil {
+	if err := s.finish(t.Context(), b.known()); err != nil {
 		t.Fatal(err)
 	}
 	found, _, err := inspect(t.Context(), h, b, s.at(), true)
@@ -56,7 +56,7 @@ func TestNoSpaceForTablesIsWaitedOut(t *testing.T) {
 		}
 	}
 	sab.arm(0)
-	if err := s.finish(t.Context()); err != nil {
+	if err := s.finish(t.Context(), b.known()); err != nil {
 		t.Fatal(err)
 	}
 	found, _, err := inspect(t.Context(), h, b, s.at(), true)

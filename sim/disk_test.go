@@ -64,7 +64,7 @@ func TestDiskAtItsFloorRefusesBirthsAndLetsEverythingElseGoOn(t *testing.T) {
 	}
 	free.Store(floor) // room again: what was refused is retried
 	after := newTally()
-	if err := s.finish(t.Context()); err != nil {
+	if err := s.finish(t.Context(), b.known()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.publish(t.Context(), h.intake, s.newWish(), s.at()); err != nil {

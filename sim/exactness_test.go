@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/gate"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
@@ -212,51 +210,5 @@ func (v *village) sameAsAbsence(t *testing.T, r *resident, who guest, now int64,
 	_, absent := v.house.gate.Open(t.Context(), never, who.viewer, mayfly.Instant(now))
 	if absent != refused || absent.Error() != refused.Error() {
 		v.add(LEAK, "%s refused %s: %#v, and an id that never was: %#v", who.name, r.id, refused, absent)
-	}
-}
-
-func outcome(o gate.Opened, err error) string {
-	switch {
-	case err == nil:
-		return o.Verdict.String()
-	case errors.Is(err, mayfly.Gone):
-		return "gone"
-	case errors.Is(err, mayfly.NotFound):
-		return "not found"
-	default:
-		return err.Error()
-	}
-}
-
-// expected is the rule of ST2, C2 and L16 in plain integers.
-func expected(r *resident, who guest, deleted bool, now int64) string {
-	past := r.deadline != 0 && now >= r.deadline
-	ended := past && now >= r.servesUntil
-	author := !who.user.IsZero() && who.user == r.owner
-	var sees bool
-	switch {
-	case deleted:
-	case who.moderator:
-		sees = true
-	case r.held:
-	case author:
-		sees = true
-	case ended, who.blocked:
-	case r.audience == mayfly.Everyone:
-		sees = true
-	case r.audience == mayfly.Followers:
-		sees = who.follows
-	case r.audience == mayfly.CloseFriends:
-		sees = who.close
-	}
-	switch {
-	case sees && ended:
-		return "archived"
-	case sees:
-		return "serve"
-	case past:
-		return "gone"
-	default:
-		return "not found"
 	}
 }

@@ -98,10 +98,12 @@ func (inv *inventory) readTables(ctx context.Context, set store.Set, b *book) er
 	all := func(t store.Table, partition string) ([]store.Row, error) {
 		return set.Rows.Range(ctx, t, store.Range{Partition: partition, Limit: 1_000_000})
 	}
+	seen := map[mayfly.UserID]bool{{}: true} // nobody has no tables
 	for _, w := range b.wishes {
-		if w.owner.IsZero() {
+		if seen[w.owner] {
 			continue
 		}
+		seen[w.owner] = true
 		owned, err := all(store.Owners, string(w.owner[:]))
 		if err != nil {
 			return err

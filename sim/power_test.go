@@ -19,12 +19,16 @@ import (
 // shares of unsynced data that survive a power loss, in percent.
 func shares() []int { return []int{0, 25, 50, 75, 100} }
 
+// powerShards is enough to have some that wait while others are walked.
+const powerShards = 4
+
 // crash is the disk as a power loss at one moment leaves it.
 type crash struct {
 	fs    *vfs.MemFS
 	share int
 	op    string
 	page  int // of the book: what had been acknowledged
+	known int // how many wishes there were
 	now   mayfly.Instant
 }
 
@@ -54,9 +58,9 @@ func (c *camera) MaybeError(op errorfs.Op) error {
 		return nil
 	}
 	share := shares()[len(c.crashes)%len(shares())]
-	page, now := c.book.page(), c.now() // before the clone: what was acknowledged by now is on the disk by now
+	page, known, now := c.book.page(), c.book.known(), c.now() // before the clone: what was acknowledged by now is on the disk by now
 	clone := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: share, RNG: c.rng})
-	c.crashes = append(c.crashes, crash{fs: clone, share: share, op: fmt.Sprint(op.Kind, " ", op.Path), page: page, now: now})
+	c.crashes = append(c.crashes, crash{fs: clone, share: share, op: fmt.Sprint(op.Kind, " ", op.Path), page: page, known: known, now: now})
 	return nil
 }
 
@@ -64,12 +68,12 @@ func (c *camera) MaybeError(op errorfs.Op) error {
 func (c *camera) String() string { return "camera" }
 
 func TestNothingAcknowledgedIsLostDoubledOrResurrectedByPowerLoss(t *testing.T) {
-	steps, every := 60, 2
+	steps := 80
 	if long() {
-		steps, every = 400, 1
+		steps = 500
 	}
 	n := seed(t)
-	crashes, b := photograph(t, n, steps, every)
+	crashes, b := photograph(t, n, steps, 1)
 	states, total := map[[32]byte]bool{}, newTally()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -109,9 +113,10 @@ func TestNothingAcknowledgedIsLostDoubledOrResurrectedByPowerLoss(t *testing.T) 
 func photograph(t *testing.T, n uint64, steps, every int) ([]crash, *book) {
 	t.Helper()
 	rng, b := seeded(n), newBook()
+	b.shards = powerShards
 	disk := vfs.NewCrashableMem()
 	cam := &camera{disk: disk, rng: seeded(n + 1), book: b, every: every}
-	h := mustOpen(t, plan{fs: errorfs.Wrap(disk, cam), random: randomBits(n), wrap: b.witnessed}, genesis)
+	h := mustOpen(t, plan{fs: errorfs.Wrap(disk, cam), random: fewShards{randomBits(n), powerShards}, shards: powerShards, wrap: b.witnessed}, genesis)
 	s := newScenario(h, b, rng, genesis)
 	cam.mu.Lock()
 	cam.now = s.at
@@ -135,7 +140,7 @@ func photograph(t *testing.T, n uint64, steps, every int) ([]crash, *book) {
 func recoverFrom(ctx context.Context, c crash, whole *book, n uint64) (*tally, [32]byte, error) {
 	b := whole.upTo(c.page)
 	now := c.now.Add(time.Second)
-	h, err := openHouse(ctx, plan{fs: c.fs, random: randomBits(n), wrap: b.witnessed, holder: "after"}, now)
+	h, err := openHouse(ctx, plan{fs: c.fs, random: fewShards{randomBits(n), byte(b.shards)}, shards: b.shards, wrap: b.witnessed, holder: "after"}, now)
 	if err != nil {
 		return nil, [32]byte{}, err
 	}
@@ -145,7 +150,7 @@ func recoverFrom(ctx context.Context, c crash, whole *book, n uint64) (*tally, [
 	}
 	digest := inv.digest()
 	s := newScenario(h, b, seeded(n), now)
-	if err := s.finish(ctx); errors.Is(err, errWrong) {
+	if err := s.finish(ctx, c.known); errors.Is(err, errWrong) {
 		found.add(DOUBLE, "%v", err)
 	} else if err != nil {
 		return nil, digest, errors.Join(fmt.Errorf("live on: %w", err), h.close())

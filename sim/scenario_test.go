@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,8 @@ func (s *scenario) newWish() *wish {
 func (s *scenario) step(ctx context.Context) error {
 	var err error
 	switch n := s.rng.IntN(10); {
+	case n < 1:
+		s.burst(ctx, func(_ *wish, e error) { err = errors.Join(err, e) })
 	case n < 6:
 		_, err = s.book.publish(ctx, s.house.intake, s.newWish(), s.at())
 	case n < 8:
@@ -86,6 +89,25 @@ func (s *scenario) retry(ctx context.Context) error {
 	return err
 }
 
+// burst tries several wishes at once, and each of them twice at once.
+func (s *scenario) burst(ctx context.Context, judge func(*wish, error)) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for range 3 {
+		w := s.newWish()
+		w.key = fmt.Sprintf("burst-%d", s.rng.Uint64())
+		for range 2 {
+			wg.Go(func() {
+				_, err := s.book.publish(ctx, s.house.intake, w, s.at())
+				mu.Lock()
+				defer mu.Unlock()
+				judge(w, err)
+			})
+		}
+	}
+	wg.Wait()
+}
+
 // goneWrongly says whether a birth that was acknowledged is now said to have
 // been abandoned.
 func (s *scenario) goneWrongly(w *wish) error {
@@ -95,11 +117,13 @@ func (s *scenario) goneWrongly(w *wish) error {
 	return nil
 }
 
-// finish retries every wish with a key, and passes until all deadlines of the
+// finish retries the first wishes, those with a key: all that were not
+// acknowledged and some that were. Then it passes until all deadlines of the
 // short lifetimes are behind every watermark.
-func (s *scenario) finish(ctx context.Context) error {
-	for _, w := range s.book.wishes {
-		if w.key == "" || len(s.book.tries[w.number]) == 0 {
+func (s *scenario) finish(ctx context.Context, wishes int) error {
+	for _, w := range s.book.wishes[:wishes] {
+		_, granted := s.book.granted(w)
+		if w.key == "" || len(s.book.tries[w.number]) == 0 || granted && s.rng.IntN(3) != 0 {
 			continue
 		}
 		if _, err := s.book.publish(ctx, s.house.intake, w, s.at()); errors.Is(err, mayfly.Gone) {

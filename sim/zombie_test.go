@@ -157,7 +157,7 @@ func haunt(ctx context.Context, n uint64, k int) (where string, found *tally, er
 		return "", nil, err
 	}
 	s.advance(6 * time.Second) // its lease has run out
-	if err := s.finish(ctx); err != nil {
+	if err := s.finish(ctx, b.known()); err != nil {
 		return p.last, nil, err
 	}
 	before, err := h.raw.Rows.Get(ctx, store.Watermarks, store.Key{Partition: "sweep", Sort: "\x00"})

@@ -95,6 +95,28 @@ func TestWhenParkingFailsThePassFailsAndTheWatermarkStays(t *testing.T) {
 	}
 }
 
+// A batch may end between two items of one millisecond: what the next pass takes
+// up begins with that millisecond, not behind it.
+func TestAFailureInsideAMillisecondLosesNoItem(t *testing.T) {
+	set, k := open(t), &book{}
+	ids := due(t, set, spread(start, 0, 10)...)
+	w := &writes{Writer: set.Writer}
+	set.Writer = w
+	walker := walker(t, set, k.walk(), walk.Options{Unpaced: true, Page: 5, Batch: 2})
+	for fail := range 5 {
+		k.then = poison(errPoison, ids[2*fail])
+		w.err = mayfly.Errorf(mayfly.Unavailable, "away")
+		if _, err := walker.Pass(t.Context(), start.Add(time.Hour)); err == nil {
+			t.Fatal("went well")
+		}
+	}
+	w.err, k.then = nil, nil
+	pass(t, walker, start.Add(time.Hour))
+	once := distinct(k.done)
+	slices.SortFunc(once, func(a, b mayfly.ID) int { return a.Compare(b) })
+	same(t, "done", once, ids)
+}
+
 // writes is a writer that is away while err is set.
 type writes struct {
 	store.Writer
@@ -228,12 +250,13 @@ func TestSlotsBoundHowManyActsRunAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		one := walk.NewShard(set.Rows, shard, "one", time.Minute, origin) // one lease for all its walks
 		longest := make([]time.Duration, 8)
 		done := make(chan error)
 		for i := range longest {
 			step := k.walk()
 			step.Name = string(rune('a' + i))
-			w, err := walk.New(set, step, walk.NewShard(set.Rows, shard, "one", time.Minute, origin), walk.Options{Holder: "one", Unpaced: true, Batch: 20, Slots: slots})
+			w, err := walk.New(set, step, one, walk.Options{Holder: "one", Unpaced: true, Batch: 20, Slots: slots})
 			if err != nil {
 				t.Fatal(err)
 			}

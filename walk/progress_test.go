@@ -9,12 +9,13 @@ import (
 	"github.com/mayflyhq/mayfly/walk"
 )
 
-// 36,000 items of an hour, one pass a second, up to 10,500 items a pass.
+// Days of minutes, most of them empty: a thousand a pass, one pass a second.
 func TestProgressAndETAOfABacklogAreSane(t *testing.T) {
 	set, k := open(t), &book{}
-	due(t, set, spread(start, 100*time.Millisecond, 36_000)...)
+	const items = 500
+	due(t, set, spread(start, 10*time.Minute, items)...)
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
-	now := start.Add(time.Hour)
+	now := start.Add(items * 10 * time.Minute)
 	var all []walk.Progress
 	for more := true; more; now = now.Add(time.Second) {
 		var err error
@@ -30,7 +31,7 @@ func TestProgressAndETAOfABacklogAreSane(t *testing.T) {
 		t.Errorf("after one pass no speed is known, yet the ETA is %s", all[0].ETA)
 	}
 	for i, p := range all[1:] {
-		if before := all[i]; p.Lag >= before.Lag || p.Cursor <= before.Cursor || p.Watermark <= before.Watermark || p.Done <= before.Done {
+		if before := all[i]; p.Lag >= before.Lag || p.Cursor <= before.Cursor || p.Watermark <= before.Watermark || p.Done < before.Done {
 			t.Errorf("pass %d: %+v after %+v", i+2, p, before)
 		}
 		left := time.Duration(len(all)-i-2) * time.Second
@@ -39,7 +40,7 @@ func TestProgressAndETAOfABacklogAreSane(t *testing.T) {
 		}
 	}
 	last := all[len(all)-1]
-	if last.Lag != 0 || last.ETA != 0 || last.Done < 36_000 || last.Done > 36_010 || last.Parked != 0 || last.Walk != name || last.Shard != shard || !last.Held {
+	if last.Lag != 0 || last.ETA != 0 || last.Done < items || last.Done > items+10 || last.Parked != 0 || last.Walk != name || last.Shard != shard || !last.Held {
 		t.Errorf("at the end: %+v", last)
 	}
 }

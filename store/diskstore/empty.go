@@ -13,22 +13,26 @@ import (
 // movers is how many objects are moved at once: they share syncs.
 const movers = 8
 
-// reclaim empties volumes that are mostly waste, until no more than allowed is
-// left in all.
+// reclaim empties volumes that are mostly waste, also those that become so
+// meanwhile, until no more than allowed is left in all.
 func (s *Store) reclaim(ctx context.Context, allowed int64) error {
-	volumes, total := s.waste.list()
-	for _, n := range volumes {
-		v, _ := s.wasted(n)
-		if total <= allowed || !v.mostly() {
-			continue
-		}
-		if err := s.empty(ctx, n); err != nil {
-			if ctx.Err() == nil {
-				s.waste.update(n, func(w *wasted) { w.stuck = true })
+	for more := true; more; {
+		more = false
+		volumes, total := s.waste.list()
+		for _, n := range volumes {
+			v, _ := s.wasted(n)
+			if total <= allowed || !v.mostly() {
+				continue
 			}
-			return err
+			if err := s.empty(ctx, n); err != nil {
+				if ctx.Err() == nil {
+					s.waste.update(n, func(w *wasted) { w.stuck = true })
+				}
+				return err
+			}
+			more = true
+			_, total = s.waste.list()
 		}
-		_, total = s.waste.list()
 	}
 	return nil
 }

@@ -57,8 +57,10 @@ func (s *Store) putShared(ctx context.Context, key mayfly.BlobKey, content []byt
 		s.adopt(e)
 		return e.rec, e.err
 	}
-	err := s.share(e)
-	return e.rec, err
+	if err := s.share(e); err != nil {
+		return record{}, err // the entry is not ours if the fuse has blown
+	}
+	return e.rec, nil
 }
 
 // putFile streams an object into a file of its own.
