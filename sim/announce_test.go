@@ -38,7 +38,7 @@ func TestReminderIsDurableBeforeABirthWithoutItsEventIsAcknowledged(t *testing.T
 	if err != nil || !published.Remind {
 		t.Fatalf("published %+v, %v; want it acknowledged with a reminder", published, err)
 	}
-	inv, err := takeInventory(t.Context(), p.house.raw, p.book)
+	inv, err := takeInventory(t.Context(), p.house.raw, p.book, p.at())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ type audit struct {
 
 // inspect audits the house at now.
 func inspect(ctx context.Context, h *house, b *book, now mayfly.Instant, settled bool) (*tally, *inventory, error) {
-	inv, err := takeInventory(ctx, h.raw, b)
+	inv, err := takeInventory(ctx, h.raw, b, now)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -135,8 +135,19 @@ func (c *city) deed() string {
 		name   string
 		weight int
 	}{
-		{"birth", 30}, {"burst", 5}, {"retry", 12}, {"pass", 18}, {"rival's pass", 6}, {"late landing", 6}, {"cut", 1}, {"mend", 2},
-		{"clock step", 2}, {"confirmation", 3}, {"time", 8}, {"power loss", 2}, {"audit", 3},
+		{"birth", 30},
+		{"burst", 5},
+		{"retry", 12},
+		{"pass", 18},
+		{"rival's pass", 6},
+		{"late landing", 6},
+		{"cut", 1},
+		{"mend", 2},
+		{"clock step", 2},
+		{"confirmation", 3},
+		{"time", 8},
+		{"power loss", 2},
+		{"audit", 3},
 	}
 	n := c.rng.IntN(98)
 	for _, d := range deeds {

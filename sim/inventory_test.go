@@ -16,6 +16,7 @@ import (
 
 // inventory is everything that a house holds, read through the contracts.
 type inventory struct {
+	now       mayfly.Instant
 	rows      map[mayfly.ID]mayfly.Item
 	bodies    map[mayfly.ID]mayfly.Body
 	owned     map[store.Key]bool // the owner index
@@ -35,8 +36,9 @@ func lifetimeOf(ms int64) (mayfly.Lifetime, error) {
 }
 
 // takeInventory reads all that the book's wishes can have led to.
-func takeInventory(ctx context.Context, set store.Set, b *book) (*inventory, error) {
+func takeInventory(ctx context.Context, set store.Set, b *book, now mayfly.Instant) (*inventory, error) {
 	inv := &inventory{
+		now:  now,
 		rows: map[mayfly.ID]mayfly.Item{}, bodies: map[mayfly.ID]mayfly.Body{}, owned: map[store.Key]bool{},
 		uploads: map[mayfly.ID]mayfly.ID{}, claims: map[store.Key][]byte{}, blobs: map[mayfly.BlobKey][32]byte{},
 	}
@@ -50,24 +52,19 @@ func takeInventory(ctx context.Context, set store.Set, b *book) (*inventory, err
 	return inv, nil
 }
 
-// minutes are the deadline minutes that the wishes can have, and the minutes of
-// the tries themselves with those of reminders written then.
-func (b *book) minutes() (deadlines, dues map[mayfly.Minute]bool) {
-	deadlines, dues = map[mayfly.Minute]bool{}, map[mayfly.Minute]bool{}
+// deadlineMinutes are the deadline minutes that the wishes can have.
+func (b *book) deadlineMinutes() map[mayfly.Minute]bool {
+	minutes := map[mayfly.Minute]bool{}
 	for n, tries := range b.tries {
 		for _, at := range tries {
-			end := at + mayfly.Instant(b.wishes[n].lifetime)
-			deadlines[end.Minute()] = true
-			for m := range mayfly.Minute(4) {
-				dues[at.Minute()+m], dues[end.Minute()+m] = true, true
-			}
+			minutes[(at + mayfly.Instant(b.wishes[n].lifetime)).Minute()] = true
 		}
 	}
-	return deadlines, dues
+	return minutes
 }
 
 func (inv *inventory) readRows(ctx context.Context, set store.Set, b *book) error {
-	deadlines, _ := b.minutes()
+	deadlines := b.deadlineMinutes()
 	for shard := range mayfly.Shard(b.shards) {
 		items, err := set.Ledger.Eternal(ctx, shard, mayfly.ID{}, 1_000_000)
 		if err != nil {
@@ -141,9 +138,10 @@ func (inv *inventory) readTables(ctx context.Context, set store.Set, b *book) er
 	return nil
 }
 
+// readReminders reads all that can have been written until now: each is due a
+// few minutes after that.
 func (inv *inventory) readReminders(ctx context.Context, set store.Set, b *book) error {
-	_, dues := b.minutes()
-	for minute := range dues {
+	for minute := genesis.Minute(); minute <= inv.now.Minute()+3; minute++ {
 		for shard := range mayfly.Shard(b.shards) {
 			found, err := set.Rows.Range(ctx, store.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1_000_000})
 			if err != nil {

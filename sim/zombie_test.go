@@ -165,7 +165,7 @@ func haunt(ctx context.Context, n uint64, k int) (where string, found *tally, er
 		return p.last, nil, err
 	}
 	close(p.resume)
-	_ = <-done // it may find out that it has lost the shard, or finish its pass: both are right
+	<-done // it may find out that it has lost the shard, or finish its pass: both are right
 	after, err := h.raw.Rows.Get(ctx, store.Watermarks, store.Key{Partition: "sweep", Sort: "\x00"})
 	if err != nil {
 		return p.last, nil, err

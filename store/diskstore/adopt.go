@@ -25,10 +25,30 @@ func newEntry(ctx context.Context, key mayfly.BlobKey, rec record) *entry {
 	return &entry{ctx: ctx, key: key, rec: rec, done: make(chan struct{})}
 }
 
+// adoptOne adopts an object that shares no volume.
+func (s *Store) adoptOne(e *entry) error {
+	go func() {
+		s.adopt([]*entry{e})
+		close(e.done)
+	}()
+	return s.await(e)
+}
+
+// await waits for what becomes of an entry. If the fuse has blown the entry may
+// be adopted nevertheless, and others still work on it.
+func (s *Store) await(e *entry) error {
+	select {
+	case <-e.done:
+		return e.err
+	case <-s.fuse.Blown():
+		return s.fuse.Err()
+	}
+}
+
 // adopt puts the objects that the entries tell of in the place of whatever their
 // keys have: one write for all of them, durable on return. Each entry has its
-// error then; the write may have happened nevertheless if the fuse has blown.
-func (s *Store) adopt(group ...*entry) {
+// error then. It does not return if the disk fails.
+func (s *Store) adopt(group []*entry) {
 	replaced, refused, err := s.replace(group)
 	for _, e := range group {
 		if e.err == nil {
@@ -90,7 +110,7 @@ func (s *Store) replace(group []*entry) (replaced, refused []record, err error) 
 	if err != nil {
 		return nil, nil, errors.Join(failed("write the index", err), b.Close())
 	}
-	return replaced, refused, s.commit(b, pebble.Sync)
+	return replaced, refused, s.apply(b, pebble.Sync)
 }
 
 // discard removes what the records that have been dropped leave behind.

@@ -16,12 +16,13 @@ const movers = 8
 // reclaim empties volumes that are mostly waste, also those that become so
 // meanwhile, until no more than allowed is left in all.
 func (s *Store) reclaim(ctx context.Context, allowed int64) error {
+	tried := map[fileNumber]bool{}
 	for more := true; more; {
 		more = false
 		volumes, total := s.waste.list()
 		for _, n := range volumes {
-			v, _ := s.wasted(n)
-			if total <= allowed || !v.mostly() {
+			v, sealed := s.wasted(n)
+			if total <= allowed || !sealed || !v.mostly() || tried[n] {
 				continue
 			}
 			if err := s.empty(ctx, n); err != nil {
@@ -30,7 +31,7 @@ func (s *Store) reclaim(ctx context.Context, allowed int64) error {
 				}
 				return err
 			}
-			more = true
+			more, tried[n] = true, true
 			_, total = s.waste.list()
 		}
 	}
@@ -108,7 +109,7 @@ func (s *Store) move(ctx context.Context, r resident) error {
 	if err != nil || content == nil {
 		return err
 	}
-	e := newEntry(ctx, r.key, record{size: rec.size, sha256: rec.sha256})
+	e := newEntry(ctx, r.key, record{size: rec.size, sha256: rec.sha256, sum: rec.sum})
 	e.content, e.moved = content, &rec
 	return s.share(e)
 }

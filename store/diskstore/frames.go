@@ -28,9 +28,10 @@ func frameSum(file fileNumber, frame int64, payload []byte) uint32 {
 	var place [16]byte
 	binary.BigEndian.PutUint64(place[:], uint64(file))
 	binary.BigEndian.PutUint64(place[8:], uint64(frame))
-	table := crc32.MakeTable(crc32.Castagnoli)
-	return crc32.Update(crc32.Checksum(place[:], table), table, payload)
+	return crc32.Update(checksum(place[:]), crc32.MakeTable(crc32.Castagnoli), payload)
 }
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // frameWriter cuts what it is given into frames.
 type frameWriter struct {

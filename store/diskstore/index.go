@@ -46,11 +46,12 @@ func (p place) shared() bool { return p.offset != 0 }
 type record struct {
 	size   int64
 	sha256 [32]byte
+	sum    uint32 // of the bytes in a volume; a file has sums of its own
 	place
 }
 
 const (
-	recordSize   = 1 + 8 + 8 + 8 + 32
+	recordSize   = 1 + 8 + 8 + 8 + 4 + 32
 	recordFormat = 1 // the first byte of a record
 )
 
@@ -60,6 +61,7 @@ func (r record) encode() []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(r.size))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.file))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.offset))
+	b = binary.BigEndian.AppendUint32(b, r.sum)
 	return append(b, r.sha256[:]...)
 }
 
@@ -71,7 +73,8 @@ func decodeRecord(b []byte) (record, error) {
 	r.size = int64(binary.BigEndian.Uint64(b[1:]))
 	r.file = fileNumber(binary.BigEndian.Uint64(b[9:]))
 	r.offset = int64(binary.BigEndian.Uint64(b[17:]))
-	copy(r.sha256[:], b[25:])
+	r.sum = binary.BigEndian.Uint32(b[25:])
+	copy(r.sha256[:], b[29:])
 	return r, nil
 }
 

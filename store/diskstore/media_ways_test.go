@@ -4,7 +4,9 @@ package diskstore
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -197,7 +199,13 @@ func (p product) put(key mayfly.BlobKey, data []byte) error {
 }
 
 func (p product) get(key mayfly.BlobKey) ([]byte, error) {
-	return readAll(p.ctx(), p.Store, key, store.Span{})
+	r, o, err := p.Open(p.ctx(), key, store.Span{})
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, o.Size)
+	_, err = io.ReadFull(r, data)
+	return data, errors.Join(err, r.Close())
 }
 
 func (p product) del(keys []mayfly.BlobKey) error { return p.Delete(p.ctx(), keys...) }

@@ -50,13 +50,13 @@ func (s *Store) put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (recor
 	return rec, err
 }
 
-// putShared puts a small object into a volume.
+// putShared puts a small object into a volume; an empty one needs none.
 func (s *Store) putShared(ctx context.Context, key mayfly.BlobKey, content []byte) (record, error) {
-	e := newEntry(ctx, key, record{size: int64(len(content)), sha256: sha256.Sum256(content)})
-	if e.content = content; len(content) == 0 {
-		s.adopt(e)
-		return e.rec, e.err
+	e := newEntry(ctx, key, record{size: int64(len(content)), sha256: sha256.Sum256(content), sum: checksum(content)})
+	if len(content) == 0 {
+		return e.rec, s.adoptOne(e)
 	}
+	e.content = content
 	if err := s.share(e); err != nil {
 		return record{}, err // the entry is not ours if the fuse has blown
 	}
@@ -75,9 +75,7 @@ func (s *Store) putFile(ctx context.Context, key mayfly.BlobKey, r io.Reader) (r
 	})
 	hash.Sum(rec.sha256[:0])
 	if err == nil {
-		e := newEntry(ctx, key, rec)
-		s.adopt(e)
-		err = e.err
+		err = s.adoptOne(newEntry(ctx, key, rec))
 	}
 	if err != nil && s.fuse.Err() == nil { // else it may have been adopted
 		err = errors.Join(err, s.bury(rec.file))

@@ -43,12 +43,7 @@ func (s *Store) share(e *entry) error {
 	case <-s.fuse.Blown():
 		return s.fuse.Err()
 	}
-	select {
-	case <-e.done:
-		return e.err
-	case <-s.fuse.Blown():
-		return s.fuse.Err()
-	}
+	return s.await(e)
 }
 
 // hold says that a group more, or less, is on its way into the index.
@@ -132,7 +127,7 @@ func (s *Store) appendGroup(v *volume, group []*entry, buf []byte) *volume {
 }
 
 func (s *Store) adoptGroup(n fileNumber, group []*entry) {
-	s.adopt(group...)
+	s.adopt(group)
 	s.volumes.hold(n, -1)
 	s.tidy(n)
 	for _, e := range group {

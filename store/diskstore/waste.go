@@ -87,9 +87,8 @@ func (w *waste) settle(allowed, more int64) {
 	w.tolerate = max(allowed, w.total+more)
 }
 
-// wasted says what is known of volume n; false if nothing of it is waste, or if
-// it still grows.
-func (s *Store) wasted(n fileNumber) (wasted, bool) {
+// wasted says what is known of volume n if some of it is waste and it is sealed.
+func (s *Store) wasted(n fileNumber) (v wasted, sealed bool) {
 	s.waste.mu.Lock()
 	v, known := s.waste.volumes[n]
 	s.waste.mu.Unlock()
@@ -148,7 +147,7 @@ func (s *Store) abandon(rec record) error {
 
 // tidy removes volume n if all of it is waste.
 func (s *Store) tidy(n fileNumber) {
-	if v, known := s.wasted(n); known && v.wholly() {
+	if v, sealed := s.wasted(n); sealed && v.wholly() {
 		if err := s.reap(n); err != nil {
 			s.opts.Logger.Warn("an empty volume is still there", "err", err)
 		}

@@ -2,6 +2,8 @@ package diskstore
 
 import (
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -127,6 +129,38 @@ func TestAReaderMayFinishWhileItsVolumeIsEmptied(t *testing.T) {
 	}
 	if _, err := readAll(t.Context(), s, testKey(0), store.Span{}); err != nil {
 		t.Error(err)
+	}
+	wantClean(t, s)
+}
+
+func TestAVolumeStaysWhileAnObjectIsOnItsWayIntoTheIndex(t *testing.T) {
+	s := mustOpen(t, testOptions(vfs.NewMem()))
+	s.locks.lock(testKey(0)) // its bytes are in a volume, and its record has to wait
+	done := make(chan error)
+	go func() {
+		_, err := s.Put(t.Context(), testKey(0), strings.NewReader("late"))
+		done <- err
+	}()
+	for s.lastVolume() == 0 {
+		runtime.Gosched()
+	}
+	var others []mayfly.BlobKey
+	for n := 1; n <= 20; n++ {
+		mustPut(t, s, testKey(n), make([]byte, testInline))
+		others = append(others, testKey(n))
+	}
+	if err := s.Delete(t.Context(), others...); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reclaim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.locks.unlock(testKey(0))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if data, err := readAll(t.Context(), s, testKey(0), store.Span{}); err != nil || string(data) != "late" {
+		t.Errorf("%q, %v", data, err)
 	}
 	wantClean(t, s)
 }
