@@ -60,9 +60,12 @@ func TestADatabaseThatIsNotOursIsRefused(t *testing.T) {
 
 func TestBadOptionsAreInvalid(t *testing.T) {
 	for _, o := range []Options{
-		{Dir: "db"}, {FS: vfs.NewMem()},
-		{FS: vfs.NewMem(), Dir: "db", Floor: -1}, {FS: vfs.NewMem(), Dir: "db", CacheBytes: -1},
-		{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1}, {FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 40},
+		{Dir: "db"},
+		{FS: vfs.NewMem()},
+		{FS: vfs.NewMem(), Dir: "db", Floor: -1},
+		{FS: vfs.NewMem(), Dir: "db", CacheBytes: -1},
+		{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1},
+		{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 40},
 	} {
 		if _, err := Open(o); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%+v: %v", o, err)
