@@ -50,7 +50,8 @@ func TestNoSpaceForTablesIsWaitedOut(t *testing.T) {
 	h := mustOpen(t, plan{fs: errorfs.Wrap(vfs.NewMem(), sab), random: randomBits(n), wrap: b.witnessed}, genesis)
 	s := newScenario(h, b, seeded(n), genesis)
 	sab.arm(1)
-	for more := 20; more > 0; { // until a flush has failed, and a little longer
+	t.Cleanup(func() { sab.arm(0) }) // before the house is closed
+	for more := 4; more > 0; {       // until a flush has failed, and a little longer
 		if sab.done() {
 			more--
 		}
