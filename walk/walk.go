@@ -217,6 +217,8 @@ func (w *Walker) failed(what string, err error) error {
 // hold takes or keeps the shard, and begins a tenure when it is new: from the
 // stored watermark, with a run of its own.
 func (w *Walker) hold(ctx context.Context, now mayfly.Instant) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
 	tenure, held, err := w.shard.hold(ctx, now)
 	w.report.hold(held)
 	if err != nil {

@@ -51,6 +51,8 @@ func (w *Walker) save(ctx context.Context) error {
 	if idle || w.done <= w.mark.at {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
 	next := binary.BigEndian.AppendUint64(nil, uint64(w.done))
 	next = binary.BigEndian.AppendUint64(next, uint64(w.run))
 	key := markKey(w.walk.Name, w.shard.number)
