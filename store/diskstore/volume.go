@@ -15,7 +15,8 @@ import (
 // made it, until it is full or a write fails; bytes without a record are waste.
 type volumes struct {
 	in   chan *entry
-	done chan struct{} // closed when the goroutine has ended
+	full chan chan struct{} // asks for the current volume to be sealed
+	done chan struct{}      // closed when the goroutine has ended
 
 	mu      sync.Mutex
 	current fileNumber         // the volume that is appended to
@@ -68,25 +69,35 @@ func (s *Store) appendAll() {
 	var v *volume
 	var group []*entry
 	buf := make([]byte, 0, groupBytes+s.opts.InlineBytes)
-	for e := range s.volumes.in {
-		group, buf = append(group[:0], e), append(buf[:0], e.content...)
-	gather:
-		for len(buf) < groupBytes {
-			select {
-			case e, open := <-s.volumes.in:
-				if !open {
-					break gather
-				}
-				group, buf = append(group, e), append(buf, e.content...)
-			default:
-				break gather
+	for open := true; open; {
+		select {
+		case sealed := <-s.volumes.full:
+			v = s.seal(v)
+			close(sealed)
+		case e, more := <-s.volumes.in:
+			if open = more; open {
+				group, buf = s.gather(append(group[:0], e), append(buf[:0], e.content...))
+				v = s.appendGroup(v, group, buf)
 			}
 		}
-		v = s.appendGroup(v, group, buf)
 	}
-	if v != nil {
-		s.seal(v)
+	s.seal(v)
+}
+
+// gather takes what is waiting, as far as one write goes.
+func (s *Store) gather(group []*entry, buf []byte) ([]*entry, []byte) {
+	for len(buf) < groupBytes {
+		select {
+		case e, more := <-s.volumes.in:
+			if !more {
+				return group, buf
+			}
+			group, buf = append(group, e), append(buf, e.content...)
+		default:
+			return group, buf
+		}
 	}
+	return group, buf
 }
 
 // appendGroup appends a group to v, or to a new volume, and answers with the
@@ -94,8 +105,7 @@ func (s *Store) appendAll() {
 func (s *Store) appendGroup(v *volume, group []*entry, buf []byte) *volume {
 	var err error
 	if v != nil && v.end+int64(len(buf)) > s.opts.VolumeBytes {
-		s.seal(v)
-		v = nil
+		v = s.seal(v)
 	}
 	if v == nil {
 		v, err = s.newVolume()
@@ -161,7 +171,11 @@ func (s *Store) newVolume() (*volume, error) {
 	return &volume{number: n, file: f, end: volumeHead}, nil
 }
 
-func (s *Store) seal(v *volume) {
+// seal ends v, and answers with none.
+func (s *Store) seal(v *volume) *volume {
+	if v == nil {
+		return nil
+	}
 	if err := v.file.Close(); err != nil {
 		s.opts.Logger.Warn("a volume was not closed", "err", err)
 	}
@@ -169,4 +183,5 @@ func (s *Store) seal(v *volume) {
 	s.volumes.current = 0
 	s.volumes.mu.Unlock()
 	s.tidy(v.number)
+	return nil
 }

@@ -1,7 +1,6 @@
 package diskstore
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"maps"
@@ -177,20 +176,4 @@ func (s *Store) reap(n fileNumber) error {
 	err := s.bury(n)
 	s.handles.drop(n)
 	return err
-}
-
-// Reclaim empties and removes every volume that is mostly waste. Deletes have it
-// done in the background when there is much waste in all.
-func (s *Store) Reclaim(ctx context.Context) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	select {
-	case s.waste.emptying <- struct{}{}:
-		defer func() { <-s.waste.emptying }()
-		return s.reclaim(ctx, 0)
-	case <-ctx.Done():
-		return mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
-	}
 }

@@ -49,6 +49,13 @@ func TestAVolumeGoesWithItsLastObjectWithoutAnyTraffic(t *testing.T) {
 			t.Errorf("%d bytes are held after %d deletes, %d would do", left, n+30, most)
 		}
 	}
+	if err := s.Reclaim(t.Context()); err != nil { // the volume that was being filled
+		t.Fatal(err)
+	}
+	if left := held(t, s); left != 0 {
+		t.Errorf("%d bytes are held for nobody", left)
+	}
+	mustPut(t, s, testKey(0), []byte("life goes on"))
 }
 
 func TestTheFewThatLiveOnAreMovedTogether(t *testing.T) {

@@ -13,6 +13,47 @@ import (
 // movers is how many objects are moved at once: they share syncs.
 const movers = 8
 
+// Reclaim empties and removes every volume that is mostly waste, the one that is
+// appended to as well. Deletes have it done in the background when there is much
+// waste in all.
+func (s *Store) Reclaim(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	select {
+	case s.waste.emptying <- struct{}{}:
+		defer func() { <-s.waste.emptying }()
+		s.sealWaste()
+		return s.reclaim(ctx, 0)
+	case <-ctx.Done():
+		return mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
+	}
+}
+
+// sealWaste seals the volume that is appended to if it is mostly waste.
+func (s *Store) sealWaste() {
+	s.volumes.mu.Lock()
+	n := s.volumes.current
+	s.volumes.mu.Unlock()
+	s.waste.mu.Lock()
+	v := s.waste.volumes[n]
+	s.waste.mu.Unlock()
+	info, err := s.fs.Stat(s.fileOf(n))
+	if err != nil || v.dead == 0 {
+		return
+	}
+	if v.size = info.Size() - volumeHead; !v.mostly() {
+		return
+	}
+	sealed := make(chan struct{})
+	select {
+	case s.volumes.full <- sealed:
+		<-sealed
+	case <-s.fuse.Blown():
+	}
+}
+
 // reclaim empties volumes that are mostly waste, also those that become so
 // meanwhile, until no more than allowed is left in all.
 func (s *Store) reclaim(ctx context.Context, allowed int64) error {
