@@ -20,6 +20,8 @@ func (s *Store) commit(b *pebble.Batch, sync *pebble.WriteOptions) error {
 	}
 }
 
+// apply is commit for a goroutine that may stay behind: it does not return when
+// the disk has failed.
 func (s *Store) apply(b *pebble.Batch, sync *pebble.WriteOptions) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

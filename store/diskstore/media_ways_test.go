@@ -209,5 +209,9 @@ func (p product) get(key mayfly.BlobKey) ([]byte, error) {
 }
 
 func (p product) del(keys []mayfly.BlobKey) error { return p.Delete(p.ctx(), keys...) }
-func (p product) settle()                         { p.behind.Wait() }
 func (p product) close()                          { _ = p.Close() }
+
+func (p product) settle() {
+	p.behind.Wait()
+	_ = p.Reclaim(p.ctx()) // as a node does from time to time
+}

@@ -49,7 +49,7 @@ func Open(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
 	}
 	s := &Store{opts: opts, fs: opts.FS, fuse: opts.Fuse, locks: newKeyLocks(), closing: make(chan struct{})}
-	s.volumes.in, s.volumes.full, s.volumes.done = make(chan *entry), make(chan chan struct{}), make(chan struct{})
+	s.volumes.in, s.volumes.full, s.volumes.done = make(chan *entry, maxWaiting), make(chan chan struct{}), make(chan struct{})
 	s.volumes.pending = map[fileNumber]int{}
 	s.handles.open = map[fileNumber]*handle{}
 	s.waste.init(s.allowedWaste())

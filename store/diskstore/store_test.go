@@ -188,7 +188,7 @@ func TestAClosedStoreIsUnavailableAndItsReadersMayFinish(t *testing.T) {
 }
 
 func TestAFormatThatIsNotKnownIsRefused(t *testing.T) {
-	for name, break_ := range map[string]func(*pebble.DB) error{
+	for name, spoil := range map[string]func(*pebble.DB) error{
 		"newer": func(db *pebble.DB) error {
 			return db.Set([]byte{tableHead}, append([]byte{Format + 1}, make([]byte, 8)...), nil)
 		},
@@ -199,7 +199,7 @@ func TestAFormatThatIsNotKnownIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()
 			s := mustOpen(t, testOptions(mem))
-			if err := break_(s.db); err != nil {
+			if err := spoil(s.db); err != nil {
 				t.Fatal(err)
 			}
 			mustClose(t, s)

@@ -3,6 +3,7 @@ package diskstore
 import (
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -34,8 +35,10 @@ type volume struct {
 // offset 0.
 const volumeHead = 8
 
-// groupBytes is about how much is written at once.
-const groupBytes = mebibyte
+const (
+	groupBytes = mebibyte // about how much is written at once
+	maxWaiting = 256      // who may be waiting without being held up
+)
 
 // share appends a small object to a volume and adopts it, together with others.
 func (s *Store) share(e *entry) error {
@@ -84,17 +87,18 @@ func (s *Store) appendAll() {
 	s.seal(v)
 }
 
-// gather takes what is waiting, as far as one write goes.
+// gather takes what is waiting, as far as one write goes, and lets those who are
+// about to come do so: a sync costs more than a turn of theirs.
 func (s *Store) gather(group []*entry, buf []byte) ([]*entry, []byte) {
-	for len(buf) < groupBytes {
-		select {
-		case e, more := <-s.volumes.in:
+	for before := 0; before < len(group) && len(buf) < groupBytes; {
+		before = len(group)
+		runtime.Gosched()
+		for waiting := len(s.volumes.in); waiting > 0 && len(buf) < groupBytes; waiting-- {
+			e, more := <-s.volumes.in
 			if !more {
 				return group, buf
 			}
 			group, buf = append(group, e), append(buf, e.content...)
-		default:
-			return group, buf
 		}
 	}
 	return group, buf
