@@ -76,7 +76,7 @@ func (c Config) ranges() []error {
 		{"memory.buckets", int64(c.Memory.Buckets), 1, 1 << 30},
 		{"memory.media_cache", int64(c.Memory.MediaCache), int64(MiB), math.MaxInt64},
 		{"memory.media_memtable", int64(c.Memory.MediaMemtable), int64(256 * KiB), int64(256 * MiB)},
-		{"media.inline", int64(c.Media.Inline), 1, int64(64 * MiB)},
+		{"media.inline", int64(c.Media.Inline), 1, int64(MiB)},
 		{"media.max", int64(c.Media.Max), 1, int64(5 * GiB)},
 		{"media.max_count", int64(c.Media.MaxCount), 1, 255},
 	} {
