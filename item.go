@@ -148,6 +148,18 @@ func (item Item) EndedAt(now Instant) bool {
 	return item.ID.ExpiredAt(now) && now >= item.ServesUntil
 }
 
+// Erasable says whether bytes of the item may be erased for good: it is deleted,
+// and nobody holds it (I12, I21). Every eraser asks it of a row just read.
+func (item Item) Erasable() error {
+	switch {
+	case item.State != Deleted:
+		return Errorf(Conflict, "%s is %s: only what is deleted is erased", item.ID, item.State)
+	case item.Held:
+		return Errorf(Conflict, "%s is held: its bytes stay until it is released", item.ID)
+	}
+	return nil
+}
+
 // SweepPending is the word for an active row past its deadline.
 const SweepPending = "sweep_pending"
 

@@ -157,7 +157,8 @@ func (c Change) allowed(item Item) error {
 	refuse := func(why string) error {
 		return Errorf(Conflict, "%s: %s → %s: %s", item.ID, item.State, c.To, why)
 	}
-	holdOnly := c.onlyHolds() && item.State != Deleted
+	// A tombstone can be released, so that its bytes may go, and is not held anew.
+	holdOnly := c.onlyHolds() && (item.State != Deleted || item.Held && c.Hold == ReleaseHold)
 	restore := c.To == Active && c.From != Active
 	switch {
 	case !c.Matches(item):
@@ -168,10 +169,12 @@ func (c Change) allowed(item Item) error {
 		return refuse("not an edge of the life of an item")
 	case !holdOnly && c.To == ExpiredHot && !item.EndedAt(c.At):
 		return refuse("its deadline has not passed") // I5
-	case c.To == Deleted && (c.Cause == ByExpiry || c.Cause == ByRetention) && !item.EndedAt(c.At):
+	case !holdOnly && c.To == Deleted && (c.Cause == ByExpiry || c.Cause == ByRetention) && !item.EndedAt(c.At):
 		return refuse("its deadline has not passed, and nobody deleted it") // L14
-	case item.Held && c.To == Deleted && c.Cause != ByUser:
+	case item.Held && !holdOnly && c.To == Deleted && c.Cause != ByUser:
 		return refuse("it is held: nothing scheduled ends it") // I21
+	case item.Held && !holdOnly && (c.To == Archiving || c.To == Cold):
+		return refuse("it is held: its bytes stay where they are") // I21
 	case restore && c.ServesUntil <= c.At:
 		return refuse("a restore says until when it serves")
 	case !restore && c.ServesUntil != 0:

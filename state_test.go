@@ -47,7 +47,10 @@ type attempt struct {
 // told says whether the words above allow a.
 func (a attempt) told(edges map[[2]string]string) bool {
 	rule, edge := edges[[2]string{a.from.String(), a.to.String()}]
-	onlyHold := a.hold != mayfly.KeepHold && a.from == a.to && a.from != mayfly.Deleted
+	onlyHold := a.hold != mayfly.KeepHold && a.from == a.to
+	if a.from == mayfly.Deleted { // a tombstone is released, and not held anew
+		onlyHold = onlyHold && a.held && a.hold == mayfly.ReleaseHold
+	}
 	scheduled := a.cause == mayfly.ByExpiry || a.cause == mayfly.ByRetention
 	switch {
 	case onlyHold:
@@ -60,6 +63,8 @@ func (a attempt) told(edges map[[2]string]string) bool {
 		return false
 	case rule == "at or after its end":
 		return a.ended
+	case rule == "any time":
+		return !a.held // what is held stays where it is
 	case rule == "delete":
 		return (!a.held || a.cause == mayfly.ByUser) && (a.ended || !scheduled)
 	}

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/hydrate"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/walk"
 )
 
 func TestAnExpiredStoryGoesToColdVerifiedAndHotIsErased(t *testing.T) {
@@ -204,4 +207,85 @@ func TestArchivingTwiceTellsTheLogAgainAndMovesNothing(t *testing.T) {
 	if len(told) != 1 {
 		t.Fatalf("%v", told)
 	}
+}
+
+// A batch that failed is tried again from the rows as they were read: what the
+// failed try has claimed or archived already is not forgotten.
+func TestATryThatFailedIsMadeGoodFromTheRowsAsTheyWereRead(t *testing.T) {
+	away := mayfly.Errorf(mayfly.Unavailable, "away")
+	for name, broken := range map[string]func(h *house){
+		"after the claim": func(h *house) {
+			h.set.Hot = storetest.FaultyBlobs(h.real.Hot, func(storetest.BlobCall) storetest.BlobFault { return storetest.Before })
+		},
+		"before hot is erased": func(h *house) {
+			h.set.Hot = storetest.FaultyBlobs(h.real.Hot, func(c storetest.BlobCall) storetest.BlobFault {
+				return map[bool]storetest.BlobFault{true: storetest.Before}[c.Op == "delete"]
+			})
+		},
+		"before the event": func(h *house) { h.set.Log = silent{h.real.Log, away} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t)
+			items := h.expire(h.story(1), h.story(2))
+			broken(h)
+			if _, err := h.archive(7, items...); !errors.Is(err, mayfly.Unavailable) {
+				t.Fatal(err)
+			}
+			h.set = h.real
+			if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
+				t.Fatal(failures, err)
+			}
+			for _, item := range items {
+				h.readable(item.ID, hydrate.Cold)
+			}
+			h.exact(items...)
+			if told := h.events(mayfly.WasArchived); len(told) != 2 {
+				t.Errorf("%v", told)
+			}
+		})
+	}
+}
+
+// silent is a log that is away.
+type silent struct {
+	store.Log
+	err error
+}
+
+func (s silent) Append(context.Context, ...mayfly.Event) error { return s.err }
+
+// Two workers that both believe to hold the shard archive every item once.
+func TestWorkersThatRunAtTheSameTimeLoseNothing(t *testing.T) {
+	h := open(t)
+	var items []mayfly.Item
+	for n := range 40 {
+		items = append(items, h.story(n%3))
+	}
+	items = h.expire(items...)
+	a := h.newArchive()
+	parked := make([][]walk.Failure, 4)
+	var wg sync.WaitGroup
+	for n := range parked {
+		wg.Go(func() {
+			var err error
+			if parked[n], err = a.Act(t.Context(), h.batch(mayfly.Run(n+1), items...)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, failures := range parked { // what is parked comes back by its reminder
+		for _, f := range failures {
+			if more, err := h.archive(0, h.row(f.Item.ID)); err != nil || len(more) > 0 {
+				t.Fatal(more, err)
+			}
+		}
+	}
+	for _, item := range items {
+		h.readable(item.ID, hydrate.Cold)
+	}
+	if n := h.left(items); n > 0 {
+		t.Errorf("%d items are neither archived nor parked", n)
+	}
+	h.exact(items...)
 }

@@ -6,13 +6,127 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/walk"
 )
 
+// copy copies and verifies every medium that is not verified in cold yet, many
+// at once. An item that fails is parked, and hot stays as it is.
+func (p *pass) copy(ctx context.Context) error {
+	var at []int // rows with something to copy
+	var ids []mayfly.ID
+	for i, item := range p.rows {
+		if item.Media > 0 && item.Keys.Cold == 0 {
+			at, ids = append(at, i), append(ids, item.ID)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	bodies, err := p.set.Ledger.Body(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(p.rows))
+	var g errgroup.Group
+	g.SetLimit(p.o.Workers)
+	for n, i := range at {
+		g.Go(func() error {
+			errs[i] = p.copyItem(ctx, p.rows[i], bodies[n])
+			return nil
+		})
+	}
+	_ = g.Wait() // each has its own error
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := p.isAway(ctx, errs, at); err != nil {
+		return err
+	}
+	var failed []walk.Failure
+	kept := make([]mayfly.Item, 0, len(p.rows))
+	for i, item := range p.rows {
+		if errs[i] != nil {
+			failed = append(failed, walk.Failure{Item: item, Err: errs[i]})
+			continue
+		}
+		kept = append(kept, item)
+	}
+	p.rows = kept
+	return p.notCopied(ctx, failed)
+}
+
+// notCopied parks the items that could not be copied. One that somebody has
+// moved meanwhile is theirs: what it was copied from may be gone.
+func (p *pass) notCopied(ctx context.Context, failed []walk.Failure) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	ids := make([]mayfly.ID, len(failed))
+	for i, f := range failed {
+		ids[i] = f.Item.ID
+	}
+	found, err := p.set.Ledger.Get(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	var lost []lostRow
+	for i, f := range failed {
+		if found[i].Item.Generation == f.Item.Generation {
+			p.failures = append(p.failures, f)
+		} else {
+			lost = append(lost, lostRow{known: f.Item, current: found[i].Item})
+		}
+	}
+	return p.abandon(ctx, lost)
+}
+
+// isAway says whether the copies failed because a tier is away or full: every
+// one of a batch did, or one alone behind another. Alone it may be the item's own
+// trouble, unless a tier does not even say what it has.
+func (p *pass) isAway(ctx context.Context, errs []error, at []int) error {
+	for _, i := range at {
+		if !errors.Is(errs[i], mayfly.Unavailable) && !errors.Is(errs[i], mayfly.Full) {
+			p.trouble.Store(nil)
+			return nil
+		}
+	}
+	item := p.rows[at[0]]
+	t := &trouble{first: item.ID, away: len(at) > 1}
+	if before := p.trouble.Load(); before != nil {
+		t = &trouble{first: before.first, away: t.away || before.away || before.first != item.ID}
+	}
+	p.trouble.Store(t)
+	if !t.away && p.answers(ctx, item.MediaKey(item.Generation, 0)) {
+		return nil
+	}
+	return mayfly.Errorf(mayfly.Unavailable, "a tier is away, none of %d items could be copied: %w", len(at), errs[at[0]])
+}
+
+// trouble is what is known since the last copy that went well: the first item
+// that failed as if a tier were away, and whether it was not the only one.
+type trouble struct {
+	first mayfly.ID
+	away  bool
+}
+
+// answers says whether both tiers answer at all.
+func (p *pass) answers(ctx context.Context, key mayfly.BlobKey) bool {
+	for _, tier := range []store.Blobs{p.set.Hot, p.set.Cold} {
+		if _, err := tier.Stat(ctx, key); errors.Is(err, mayfly.Unavailable) {
+			return false
+		}
+	}
+	return true
+}
+
 // copyItem copies the media of a claimed item to cold, under the generation of
-// the claim, and reads each copy back from the cold side.
+// the claim, and verifies each copy from the cold side.
 func (p *pass) copyItem(ctx context.Context, item mayfly.Item, body store.FoundBody) error {
 	if !body.Found || len(body.Body.Media) != int(item.Media) {
 		return mayfly.Errorf(mayfly.Corrupt, "the body of %s does not name its media", item.ID)
@@ -22,16 +136,33 @@ func (p *pass) copyItem(ctx context.Context, item mayfly.Item, body store.FoundB
 		if _, err := p.set.Hot.CopyTo(ctx, p.set.Cold, from, to); err != nil {
 			return fmt.Errorf("copy %s: %w", from, err)
 		}
-		if err := verify(ctx, p.set.Cold, to, medium); err != nil {
+		if err := p.verify(ctx, to, medium); err != nil {
 			return fmt.Errorf("verify %s: %w", to, err)
 		}
 	}
 	return nil
 }
 
-// verify reads a copy back and compares it with what was uploaded. What the copy
-// call said of itself counts for nothing (L9).
-func verify(ctx context.Context, cold store.Blobs, key mayfly.BlobKey, medium mayfly.Medium) error {
+// verify compares a copy with what was uploaded, from the cold side. What the
+// copy call said of itself counts for nothing (L9).
+func (p *pass) verify(ctx context.Context, key mayfly.BlobKey, medium mayfly.Medium) error {
+	if p.o.Verify == Bytes {
+		return readBack(ctx, p.set.Cold, key, medium)
+	}
+	object, err := p.set.Cold.Stat(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case object.Size == medium.Size && object.SHA256 == [32]byte{}, rand.IntN(p.o.Sample) == 0:
+		return readBack(ctx, p.set.Cold, key, medium) // a tier that cannot tell its hash is read, and so is a sample
+	case object.Size != medium.Size || object.SHA256 != medium.SHA256:
+		return mayfly.Errorf(mayfly.Corrupt, "the tier holds %d bytes of another hash than the %d that were uploaded", object.Size, medium.Size)
+	}
+	return nil
+}
+
+// readBack reads a copy and compares every byte of it, by its hash.
+func readBack(ctx context.Context, cold store.Blobs, key mayfly.BlobKey, medium mayfly.Medium) error {
 	r, _, err := cold.Open(ctx, key, store.Span{})
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"time"
@@ -44,6 +43,9 @@ func benchTrials() []benchTrial {
 		{"sweep", "hard expiry of one minute as fast as it goes: walk, transition, event, watermark", func(ctx context.Context, b *bench, folder string) error {
 			return sweepTrialOf(b.form).run(ctx, b, folder)
 		}},
+		{"archive", "hot to cold of one minute as fast as it goes: copy, verify, erase hot; stories with one medium of 8 KiB", func(ctx context.Context, b *bench, folder string) error {
+			return archiveTrialOf(b.form).run(ctx, b, folder)
+		}},
 		{"reads", "gated reads at a fixed rate, at rest and while 20,000 stories a second are swept", func(ctx context.Context, b *bench, folder string) error {
 			return readsTrialOf(b.form).run(ctx, b, folder)
 		}},
@@ -59,7 +61,7 @@ type bench struct {
 	seed   uint64
 	quiet  time.Duration // without writes, and what came before is over
 	report *benchReport
-	stages *benchStages
+	stages *stages
 }
 
 func newBench() *cobra.Command {
@@ -89,7 +91,7 @@ func newBench() *cobra.Command {
 				return usage(errors.New("--quick and --long exclude each other"))
 			}
 			b := &bench{form: fullForm, seed: o.seed, quiet: 300 * time.Millisecond}
-			b.report, b.stages = newBenchReport(c.OutOrStdout(), o.json), newBenchStages(c.ErrOrStderr(), o.json)
+			b.report, b.stages = newBenchReport(c.OutOrStdout(), o.json), newStages(c.ErrOrStderr(), o.json)
 			switch {
 			case o.quick:
 				b.form = quickForm
@@ -120,8 +122,7 @@ func newBench() *cobra.Command {
 
 // run runs the trial called name, or all of them, each in a folder of its own.
 func (b *bench) run(ctx context.Context, name, dir string) error {
-	// The trials run as a node would: with the product's own limit of memory.
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(config.Default().Memory.Limit)))
+	defer tune(config.Default())() // the trials run as a node does
 	for _, t := range benchTrials() {
 		if name != t.name && name != "all" {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,7 @@ type benchEngine struct {
 
 func openBenchEngine(folder string) (*benchEngine, error) {
 	cfg := config.Default()
-	cfg.Data = folder
+	cfg.Data = filepath.Join(folder, "data") // the deletion ledger is beside it
 	s, err := profile.Embedded(cfg)
 	if err != nil {
 		return nil, err

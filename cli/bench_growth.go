@@ -155,7 +155,7 @@ func (g *grown) sweep(ctx context.Context, b *bench, n int) error {
 		if err != nil {
 			return err
 		}
-		took, err := s.sweep(ctx, (minute + 1).Start())
+		took, err := s.run(ctx, (minute + 1).Start(), 0)
 		if err != nil {
 			return err
 		}

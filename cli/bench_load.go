@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"math/rand/v2"
 	"time"
@@ -15,12 +17,13 @@ import (
 
 // benchLoad writes stories in bulk: every row that intake writes for a story
 // with one medium (owner index, upload, row, body, event), thousands to a commit.
-// The media objects themselves are not stored.
+// The media objects themselves are stored only where media is set.
 type benchLoad struct {
 	set    store.Set
+	media  bool
 	random *rand.Rand
 	owners []benchOwner
-	stage  *benchStage
+	stage  *stage
 }
 
 type benchOwner struct {
@@ -37,7 +40,7 @@ const (
 	benchMinOwns = 1_000
 )
 
-func newBenchLoad(set store.Set, seed uint64, stories int, stage *benchStage) *benchLoad {
+func newBenchLoad(set store.Set, seed uint64, stories int, stage *stage) *benchLoad {
 	l := &benchLoad{set: set, random: rand.New(rand.NewPCG(seed, 0)), stage: stage}
 	l.owners = make([]benchOwner, max(benchMinOwns, stories/storiesEach))
 	for i := range l.owners {
@@ -69,6 +72,9 @@ func (l *benchLoad) run(ctx context.Context, n int, born benchBirth, keep func(i
 	for range loadWriters {
 		g.Go(func() error {
 			for b := range full {
+				if err := l.putMedia(ctx, b); err != nil {
+					return err
+				}
 				if err := l.set.Writer.Commit(ctx, b); err != nil {
 					return err
 				}
@@ -132,8 +138,12 @@ func (l *benchLoad) birth(at mayfly.Instant, lifetime mayfly.Lifetime) (store.Bi
 		return store.Birth{}, err
 	}
 	medium := mayfly.Medium{Type: "image/jpeg", Size: benchMedium, Width: 1080, Height: 1920}
-	for i := 0; i < len(medium.SHA256); i += 8 {
-		binary.BigEndian.PutUint64(medium.SHA256[i:], l.random.Uint64())
+	if l.media {
+		medium.SHA256 = sha256.Sum256(benchContent(upload))
+	} else {
+		for i := 0; i < len(medium.SHA256); i += 8 {
+			binary.BigEndian.PutUint64(medium.SHA256[i:], l.random.Uint64())
+		}
 	}
 	item := mayfly.Item{
 		ID: id, Owner: owner.user, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
@@ -141,6 +151,34 @@ func (l *benchLoad) birth(at mayfly.Instant, lifetime mayfly.Lifetime) (store.Bi
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: mayfly.Nonce(l.random.Uint64() | 1), Changed: at,
 	}
 	return store.Birth{Item: item, Body: mayfly.Body{Text: loadCaption, Media: []mayfly.Medium{medium}}}, nil
+}
+
+// putMedia stores the media of a batch: content first (L12).
+func (l *benchLoad) putMedia(ctx context.Context, b *store.Batch) error {
+	if !l.media {
+		return nil
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(128)
+	for _, s := range b.Stages() {
+		for _, birth := range s.Inserts {
+			g.Go(func() error {
+				_, err := l.set.Hot.Put(ctx, birth.Item.MediaKey(mayfly.Born, 0), bytes.NewReader(benchContent(birth.Item.Upload)))
+				return err
+			})
+		}
+	}
+	return g.Wait()
+}
+
+// benchContent is the medium of an upload: opaque, and no two are the same.
+func benchContent(upload mayfly.ID) []byte {
+	r := rand.New(rand.NewPCG(binary.BigEndian.Uint64(upload[:]), binary.BigEndian.Uint64(upload[8:])))
+	content := make([]byte, benchMedium)
+	for i := 0; i < len(content); i += 8 {
+		binary.BigEndian.PutUint64(content[i:], r.Uint64())
+	}
+	return content
 }
 
 // benchLifetime is a lifetime that can be said exactly.

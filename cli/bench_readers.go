@@ -51,7 +51,7 @@ func (t readsTrial) load(ctx context.Context, b *bench, e *benchEngine, base may
 	load := newBenchLoad(e.store.Set, b.seed, n, stage)
 	err := load.run(ctx, n, func(i int) (mayfly.Instant, mayfly.Lifetime) {
 		if i < t.ended {
-			return spread(base.Add(-24*time.Hour-100*time.Second), 30*time.Second, i, t.ended), day
+			return spread(t.begin(base).Add(-24*time.Hour-40*time.Second), 30*time.Second, i, t.ended), day
 		}
 		if i -= t.ended; i < t.pairs*due {
 			from := base.Add(-24*time.Hour + time.Duration(i/due)*t.between())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/sweep"
 	"github.com/mayflyhq/mayfly/walk"
 )
 
@@ -46,6 +47,12 @@ func (t readsTrial) window() time.Duration { return t.warm + t.round }
 // less than a step of the clock that would be in doubt.
 func (t readsTrial) between() time.Duration { return t.window() + t.settle + 4*time.Minute }
 
+// begin is what the clock shows at first: long enough before the first window
+// for the round at rest that comes before it.
+func (t readsTrial) begin(base mayfly.Instant) mayfly.Instant {
+	return base.Add(-t.window() - t.settle - time.Minute)
+}
+
 func (t readsTrial) run(ctx context.Context, b *bench, folder string) (err error) {
 	e, err := openBenchEngine(folder)
 	if err != nil {
@@ -58,7 +65,7 @@ func (t readsTrial) run(ctx context.Context, b *bench, folder string) (err error
 		return err
 	}
 	var trouble problems
-	if err := e.start(ctx, base.Add(-time.Minute), func(o *node.Options) {
+	if err := e.start(ctx, t.begin(base), func(o *node.Options) {
 		o.Walk.Settle, o.Problem = t.settle, trouble.tell
 		if t.cadence != 0 {
 			o.Cadence = t.cadence
@@ -66,7 +73,7 @@ func (t readsTrial) run(ctx context.Context, b *bench, folder string) (err error
 	}); err != nil {
 		return err
 	}
-	if err := t.quiet(ctx, b, e, base.Add(-time.Minute)); err != nil {
+	if err := t.quiet(ctx, b, e, t.begin(base)); err != nil {
 		return err
 	}
 	rounds, err := t.rounds(ctx, b, e, readers, base)
@@ -128,7 +135,7 @@ func (t readsTrial) measure(ctx context.Context, b *bench, e *benchEngine, a arr
 func (t readsTrial) quiet(ctx context.Context, b *bench, e *benchEngine, until mayfly.Instant) error {
 	e.hands.set(max(e.now(), until.Add(t.settle+time.Second))) // spares the wait for the settling
 	for start := time.Now(); ; {
-		behind := slices.ContainsFunc(e.node.Progress(), func(p walk.Progress) bool { return p.Watermark < until })
+		behind := slices.ContainsFunc(e.node.Progress(sweep.Name), func(p walk.Progress) bool { return p.Watermark < until })
 		if !behind {
 			return e.rest(ctx, b)
 		}
@@ -142,14 +149,14 @@ func (t readsTrial) quiet(ctx context.Context, b *bench, e *benchEngine, until m
 }
 
 func sweptBy(e *benchEngine) (n uint64) {
-	for _, p := range e.node.Progress() {
+	for _, p := range e.node.Progress(sweep.Name) {
 		n += p.Done
 	}
 	return n
 }
 
 func lagOf(e *benchEngine) (lag time.Duration) {
-	for _, p := range e.node.Progress() {
+	for _, p := range e.node.Progress(sweep.Name) {
 		lag = max(lag, p.Lag)
 	}
 	return lag

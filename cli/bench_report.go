@@ -64,6 +64,11 @@ func benchFigures() []benchFigure {
 		{"sweep.bytes_per_story", "B", nothing, "written to disk, compactions included"},
 		{"sweep.allocs_per_story", "1", nothing, "allocations, background included"},
 
+		{"archive.stories_per_s", "1/s", atLeast(5_800), "hot to cold, verified, hot deleted; unpaced, one medium of 8 KiB each"},
+		{"archive.stories", "1", nothing, "in it"},
+		{"archive.bytes_per_story", "B", nothing, "written to disk, compactions included"},
+		{"archive.stories_per_fsync", "1", nothing, "stories for each fsync"},
+
 		{"reads.p99_ratio", "1", atMost(1.2), "p99 swept / p99 at rest, median of the pairs of rounds"},
 		{"reads.per_s", "1/s", nothing, "asked, on a schedule fixed in advance"},
 		{"reads.idle_p50_us", "us", nothing, "at rest, from the scheduled instant"},
@@ -90,6 +95,8 @@ func benchFigures() []benchFigure {
 		{"births.bytes_written", "B", nothing, "in the file system"},
 		{"sweep.fsyncs", "1", nothing, "in the file system, during the sweep"},
 		{"sweep.bytes_written", "B", nothing, "in the file system, during the sweep"},
+		{"archive.fsyncs", "1", nothing, "in the file system, during the archiving"},
+		{"archive.bytes_written", "B", nothing, "in the file system, during the archiving"},
 		{"reads.fsyncs", "1", nothing, "in the file system, during the swept rounds"},
 		{"reads.bytes_written", "B", nothing, "in the file system, during the swept rounds"},
 		{"growth.fsyncs", "1", nothing, "in the file system, with many, load included"},

@@ -34,7 +34,7 @@ func (t sweepTrial) run(ctx context.Context, b *bench, folder string) (err error
 	}
 	defer func() { err = errors.Join(err, e.close(ctx)) }()
 	minute := mayfly.InstantOf(time.Now()).Minute() + 1
-	if err := loadMinute(ctx, b, e, minute, t.stories); err != nil {
+	if err := loadMinute(ctx, b, e, minute, t.stories, false); err != nil {
 		return err
 	}
 	if err := e.rest(ctx, b); err != nil {
@@ -47,7 +47,7 @@ func (t sweepTrial) run(ctx context.Context, b *bench, folder string) (err error
 	stage := b.stages.begin("sweep stories", t.stories)
 	defer stage.end()
 	before, allocs := e.io(), mallocs()
-	took, err := s.sweep(ctx, (minute + 1).Start())
+	took, err := s.run(ctx, (minute + 1).Start(), 0)
 	if err != nil {
 		return err
 	}
@@ -72,32 +72,57 @@ func mallocs() uint64 {
 }
 
 // loadMinute loads stories whose deadlines fall into one minute.
-func loadMinute(ctx context.Context, b *bench, e *benchEngine, minute mayfly.Minute, stories int) error {
+func loadMinute(ctx context.Context, b *bench, e *benchEngine, minute mayfly.Minute, stories int, media bool) error {
 	stage := b.stages.begin("load stories of one minute", stories)
 	defer stage.end()
 	day := benchLifetime(24 * time.Hour)
-	return newBenchLoad(e.store.Set, b.seed, stories, stage).run(ctx, stories, func(i int) (mayfly.Instant, mayfly.Lifetime) {
+	load := newBenchLoad(e.store.Set, b.seed, stories, stage)
+	load.media = media
+	return load.run(ctx, stories, func(i int) (mayfly.Instant, mayfly.Lifetime) {
 		return spread(minute.Start().Add(-24*time.Hour), time.Minute, i, stories), day
 	}, nil)
 }
 
-// benchSweeper is the sweep over all shards, unpaced.
-type benchSweeper struct {
+// benchWalk is one walk over all shards, unpaced.
+type benchWalk struct {
 	set     store.Set
 	settle  time.Duration
 	walkers []*walk.Walker
 }
 
-// newBenchSweeper is a sweeper that begins behind origin.
-func newBenchSweeper(e *benchEngine, origin mayfly.Instant) (*benchSweeper, error) {
-	o := config.Default().Walk
-	s := &benchSweeper{set: e.store.Set, settle: o.Settle}
-	holder := fmt.Sprintf("bench-%d", rand.Uint64())
+// newBenchSweeper is the sweep, which begins behind origin.
+func newBenchSweeper(e *benchEngine, origin mayfly.Instant) (*benchWalk, error) {
+	s, err := sweep.New(e.store.Set, sweep.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return newBenchWalk(e, s.Walk(), newBenchShards(e, origin))
+}
+
+// benchShards are the shards of a process: one lease each, for all walks.
+type benchShards struct {
+	holder string
+	all    []*walk.Shard
+}
+
+func newBenchShards(e *benchEngine, origin mayfly.Instant) benchShards {
+	s := benchShards{holder: fmt.Sprintf("bench-%d", rand.Uint64())}
 	for n := range mayfly.Shard(mayfly.Shards) {
-		shard := walk.NewShard(s.set.Rows, n, holder, o.Lease, origin)
-		w, err := walk.New(s.set, sweep.New(s.set), shard, walk.Options{
-			Holder: holder, Settle: o.Settle, Page: o.Page, Batch: o.Batch, Lease: o.Lease, Timeout: o.Timeout, Unpaced: true,
-		})
+		s.all = append(s.all, walk.NewShard(e.store.Set.Rows, n, s.holder, config.Default().Walk.Lease, origin))
+	}
+	return s
+}
+
+// newBenchWalk is a walk with the settings of a node but for its pace, changed by set.
+func newBenchWalk(e *benchEngine, of walk.Walk, shards benchShards, set ...func(o *walk.Options)) (*benchWalk, error) {
+	c := config.Default().Walk
+	o := walk.Options{Holder: shards.holder, Settle: c.Settle, Page: c.Page, Batch: c.Batch, Lease: c.Lease, Timeout: c.Timeout, Unpaced: true}
+	for _, change := range set {
+		change(&o)
+	}
+	s := &benchWalk{set: e.store.Set, settle: c.Settle}
+	for _, shard := range shards.all {
+		w, err := walk.New(s.set, of, shard, o)
 		if err != nil {
 			return nil, err
 		}
@@ -106,13 +131,13 @@ func newBenchSweeper(e *benchEngine, origin mayfly.Instant) (*benchSweeper, erro
 	return s, nil
 }
 
-// sweep sweeps what is due up to end, from the moment at which it is all due to
-// the durable watermark behind it, and says how long that took. What is younger
-// than the settling time is looked at twice, as in a node; only the wait for it
-// is left out.
-func (s *benchSweeper) sweep(ctx context.Context, end mayfly.Instant) (time.Duration, error) {
+// run does what is due up to end, when it is offset behind that, from the moment
+// at which it is all due to the durable watermark behind it, and says how long
+// that took. What is younger than the settling time is looked at twice, as in a
+// node; only the wait for it is left out.
+func (s *benchWalk) run(ctx context.Context, end mayfly.Instant, offset time.Duration) (time.Duration, error) {
 	start := time.Now()
-	for _, now := range []mayfly.Instant{end, end.Add(s.settle)} {
+	for _, now := range []mayfly.Instant{end.Add(offset), end.Add(offset + s.settle)} {
 		g, ctx := errgroup.WithContext(ctx)
 		for _, w := range s.walkers {
 			g.Go(func() error {
@@ -139,7 +164,7 @@ func (s *benchSweeper) sweep(ctx context.Context, end mayfly.Instant) (time.Dura
 
 // check holds the log against what was due: an event for each story. A few are
 // told again, where one pass ended and the next began within a millisecond.
-func (s *benchSweeper) check(ctx context.Context, stories int) error {
+func (s *benchWalk) check(ctx context.Context, stories int) error {
 	r, err := s.set.Log.Reader(ctx, mayfly.Ends, "bench")
 	if err != nil {
 		return err

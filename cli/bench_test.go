@@ -21,6 +21,7 @@ func promised() map[string]string {
 		"births.metadata_per_s": "1/s",
 		"births.media_per_s":    "1/s",
 		"sweep.stories_per_s":   "1/s",
+		"archive.stories_per_s": "1/s",
 		"reads.p99_ratio":       "1",
 		"growth.sweep_ratio":    "1",
 		"growth.restart_s":      "s",
@@ -55,16 +56,17 @@ func TestBenchFiguresKeepTheirNamesAndUnits(t *testing.T) {
 func TestEveryBenchAnswersWithItsFigures(t *testing.T) {
 	const ms = time.Millisecond
 	for name, run := range map[string]func(context.Context, *bench, string) error{
-		"gate":   gateTrial{live: 3_000, cached: 100, ended: 100, lasts: 20 * ms}.run,
-		"births": birthsTrial{writers: 8, warm: 20 * ms, lasts: 200 * ms}.run,
-		"sweep":  sweepTrial{stories: 12_000}.run,
-		"reads":  readsTrial{pairs: 2, round: 300 * ms, warm: 100 * ms, dueEach: 2_000, live: 2_000, ended: 200, perSecond: 500, settle: 200 * ms, cadence: 10 * ms}.run,
-		"growth": growthTrial{few: 500, many: 3_000, minutes: 2, due: 1_000, restarts: 1, load: 300 * ms}.run,
+		"gate":    gateTrial{live: 3_000, cached: 100, ended: 100, lasts: 20 * ms}.run,
+		"births":  birthsTrial{writers: 8, warm: 20 * ms, lasts: 200 * ms}.run,
+		"sweep":   sweepTrial{stories: 12_000}.run,
+		"archive": archiveTrial{stories: 2_000}.run,
+		"reads":   readsTrial{pairs: 2, round: 300 * ms, warm: 100 * ms, dueEach: 2_000, live: 2_000, ended: 200, perSecond: 500, settle: 200 * ms, cadence: 10 * ms}.run,
+		"growth":  growthTrial{few: 500, many: 3_000, minutes: 2, due: 1_000, restarts: 1, load: 300 * ms}.run,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out, progress bytes.Buffer
-			b := &bench{seed: 7, quiet: 10 * ms, report: newBenchReport(&out, true), stages: newBenchStages(&progress, true)}
+			b := &bench{seed: 7, quiet: 10 * ms, report: newBenchReport(&out, true), stages: newStages(&progress, true)}
 			if err := run(t.Context(), b, t.TempDir()); err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +114,7 @@ func readFigures(t *testing.T, text string) map[string]string {
 
 func TestBenchLeavesNoFolderBehind(t *testing.T) {
 	dir := t.TempDir()
-	b := &bench{report: newBenchReport(&bytes.Buffer{}, false), stages: newBenchStages(&bytes.Buffer{}, true)}
+	b := &bench{report: newBenchReport(&bytes.Buffer{}, false), stages: newStages(&bytes.Buffer{}, true)}
 	failing := benchTrial{name: "failing", run: func(_ context.Context, _ *bench, folder string) error {
 		return os.WriteFile(folder+"/x", nil, 0o600)
 	}}
@@ -151,7 +153,7 @@ func TestBenchTableMarksWhatIsMissed(t *testing.T) {
 
 func TestBenchSaysItsStagesInLinesWhereThereIsNoTerminal(t *testing.T) {
 	var out bytes.Buffer
-	s := newBenchStages(&out, false)
+	s := newStages(&out, false)
 	s.trial("sweep")
 	stage := s.begin("load stories", 1_200_000)
 	stage.add(1_200_000)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -28,8 +28,8 @@ type house struct {
 
 func (h *house) start(ctx context.Context) error {
 	cfg := config.Default()
-	cfg.Data = h.folder
-	debug.SetMemoryLimit(int64(cfg.Memory.Limit))
+	cfg.Data = filepath.Join(h.folder, "data")
+	tune(cfg)
 	s, err := h.open(cfg)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@
 package config
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -29,10 +30,16 @@ type Config struct {
 	Node string
 	// Data is the data folder. One process at a time uses it.
 	Data string
+	// Deletions is the folder of the deletion ledger; the data folder's name with
+	// "-erased" behind it unless it is set. Keep it out of backups of Data and never put an old one
+	// back: it makes sure that an erased account stays erased when an old backup is put back.
+	Deletions string
 
 	Stories Stories
 	Births  Births
 	Walk    Walk
+	Ends    Ends
+	Retry   Retry
 	Clock   Clock
 	Log     Log
 	Disk    Disk
@@ -44,6 +51,14 @@ type Config struct {
 type Stories struct {
 	// Lifetimes are those that an author may choose; the first is the default.
 	Lifetimes []mayfly.Lifetime
+}
+
+// DeletionsFolder is where the deletion ledger is.
+func (c Config) DeletionsFolder() string {
+	if c.Deletions != "" {
+		return c.Deletions
+	}
+	return filepath.Clean(c.Data) + "-erased"
 }
 
 // Births are the windows of intake.
@@ -79,6 +94,40 @@ type Walk struct {
 	Lease time.Duration
 	// Timeout is how long one batch may take before it counts as timed out.
 	Timeout time.Duration
+}
+
+// Ends are the windows of the life after the deadline. They are counted from the
+// deadline unless they say otherwise.
+type Ends struct {
+	// Reconcile and ReconcileLate are when items are looked at once more for
+	// whatever got stuck (L6).
+	Reconcile, ReconcileLate time.Duration
+	// ArchiveAfter is the safety window: so long media stay hot, and a restore is instant.
+	ArchiveAfter time.Duration
+	// ArchiveWorkers is how many copies to cold storage are under way at once.
+	ArchiveWorkers int
+	// ArchiveLateness is how late the archive may be while it goes slowly.
+	ArchiveLateness time.Duration
+	// Verify is how a copy is verified before hot is erased: "bytes" reads it
+	// back and hashes it; "checksum" asks the cold side for its checksum, and reads a sample back.
+	Verify string
+	// RetireAfter is how long archived items are kept; 0 is for ever.
+	RetireAfter time.Duration
+	// Tombstone is how long after max(deadline, deletion) it is remembered that an
+	// item was there and is deleted.
+	Tombstone time.Duration
+	// RestoreWithin is how long after its end support can bring an item back.
+	RestoreWithin time.Duration
+	// OrphanAge is how old media that nobody published must be to be collected.
+	OrphanAge time.Duration
+}
+
+// Retry is how steps that failed are tried again (L10).
+type Retry struct {
+	// Tries is how many times a step is tried before it becomes a dead letter.
+	Tries int
+	// Longest is the longest pause between two tries. The first is Births.RemindAfter.
+	Longest time.Duration
 }
 
 // Clock are the windows of the node's clock (L7).

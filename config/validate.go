@@ -36,6 +36,10 @@ func (c Config) ranges() []error {
 			errs = append(errs, invalid("write a lifetime such as 24h", "%s is no lifetime of a story or an upload", l))
 		}
 	}
+	if c.Ends.Verify != "bytes" && c.Ends.Verify != "checksum" {
+		errs = append(errs, invalid("write bytes or checksum", "ends.verify is %q", c.Ends.Verify))
+	}
+	const year = 365 * 24 * time.Hour
 	for _, d := range []struct {
 		name     string
 		value    time.Duration
@@ -49,6 +53,15 @@ func (c Config) ranges() []error {
 		{"walk.lateness", c.Walk.Lateness, time.Millisecond, time.Minute},
 		{"walk.lease", c.Walk.Lease, 100 * time.Millisecond, time.Minute},
 		{"walk.timeout", c.Walk.Timeout, 100 * time.Millisecond, 10 * time.Minute},
+		{"ends.reconcile", c.Ends.Reconcile, time.Millisecond, year},
+		{"ends.reconcile_late", c.Ends.ReconcileLate, time.Millisecond, year},
+		{"ends.archive_after", c.Ends.ArchiveAfter, time.Millisecond, year},
+		{"ends.archive_lateness", c.Ends.ArchiveLateness, time.Millisecond, 24 * time.Hour},
+		{"ends.retire_after", c.Ends.RetireAfter, 0, 100 * year},
+		{"ends.tombstone", c.Ends.Tombstone, time.Second, 10 * year},
+		{"ends.restore_within", c.Ends.RestoreWithin, time.Second, 100 * year},
+		{"ends.orphan_age", c.Ends.OrphanAge, time.Second, year},
+		{"retry.longest", c.Retry.Longest, time.Millisecond, 24 * time.Hour},
 		{"clock.limit", c.Clock.Limit, time.Second, 24 * time.Hour},
 		{"clock.outage", c.Clock.Outage, time.Minute, 10 * 365 * 24 * time.Hour},
 		{"clock.save_period", c.Clock.SavePeriod, 100 * time.Millisecond, time.Minute},
@@ -68,6 +81,8 @@ func (c Config) ranges() []error {
 	}{
 		{"walk.page", int64(c.Walk.Page), 1, 100_000},
 		{"walk.batch", int64(c.Walk.Batch), 1, 10_000},
+		{"ends.archive_workers", int64(c.Ends.ArchiveWorkers), 1, 10_000},
+		{"retry.tries", int64(c.Retry.Tries), 1, 1_000},
 		{"disk.floor", int64(c.Disk.Floor), 0, math.MaxInt64},
 		{"memory.limit", int64(c.Memory.Limit), int64(64 * MiB), math.MaxInt64},
 		{"memory.cache", int64(c.Memory.Cache), int64(MiB), math.MaxInt64},
@@ -96,6 +111,20 @@ func (c Config) relations() []error {
 	}
 	if c.Clock.Outage < c.Clock.Limit {
 		errs = append(errs, invalid("make clock.outage longer", "clock.outage %s is shorter than clock.limit %s", c.Clock.Outage, c.Clock.Limit))
+	}
+	if c.Ends.ReconcileLate <= c.Ends.Reconcile {
+		errs = append(errs, invalid("make ends.reconcile_late longer",
+			"ends.reconcile_late %s is not longer than ends.reconcile %s", c.Ends.ReconcileLate, c.Ends.Reconcile))
+	}
+	if c.Ends.RetireAfter != 0 && c.Ends.RetireAfter <= c.Ends.ArchiveAfter {
+		errs = append(errs, invalid("make ends.retire_after longer, or 0 for ever",
+			"ends.retire_after %s is not longer than ends.archive_after %s", c.Ends.RetireAfter, c.Ends.ArchiveAfter))
+	}
+	if c.Retry.Longest < c.Births.RemindAfter {
+		errs = append(errs, invalid("make retry.longest longer", "retry.longest %s is shorter than births.remind_after %s", c.Retry.Longest, c.Births.RemindAfter))
+	}
+	if least := c.Media.UploadLife.Duration() + c.Births.Timeout; c.Ends.OrphanAge < least {
+		errs = append(errs, invalid(fmt.Sprintf("make it %s at least: younger media may still be published", least), "ends.orphan_age is %s", c.Ends.OrphanAge))
 	}
 	if parts := c.Memory.Parts(); parts > c.Memory.Limit/4*3 {
 		errs = append(errs, invalid("raise memory.limit or lower the caches: a quarter is for everything else",

@@ -84,14 +84,15 @@ func (h *Hydrate) Open(ctx context.Context, item mayfly.Item, body mayfly.Body, 
 	}
 }
 
-// open reads the hot copy, or the cold one where hot is not named any more or is
-// being erased right now: a row that names both means that cold is verified.
+// open reads the hot copy, or the cold one where hot is not named any more, is
+// being erased right now, or cannot be what was uploaded: a row that names both
+// means that cold is verified.
 func (h *Hydrate) open(ctx context.Context, item mayfly.Item, medium mayfly.Medium, n int, span store.Span) (*Medium, error) {
 	err := error(mayfly.Errorf(mayfly.Corrupt, "the row of %s names no copy of its media", item.ID))
 	if item.Keys.Hot != 0 {
 		var m *Medium
 		m, err = openCopy(ctx, h.hot, item.MediaKey(item.Keys.Hot, n), medium, span)
-		if !errors.Is(err, mayfly.NotFound) {
+		if !errors.Is(err, mayfly.NotFound) && !errors.Is(err, mayfly.Corrupt) {
 			return m, err
 		}
 	}
@@ -114,17 +115,19 @@ func openCopy(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, medium 
 		err := mayfly.Errorf(mayfly.Corrupt, "%s has %d bytes, not %d", key, object.Size, medium.Size)
 		return nil, errors.Join(err, r.Close())
 	}
-	if span == (store.Span{}) {
-		r = &checked{ReadCloser: r, hash: sha256.New(), want: medium.SHA256, key: key}
+	if span.Offset == 0 && (span.Length == 0 || span.Length >= medium.Size) {
+		r = &checked{ReadCloser: r, hash: sha256.New(), left: medium.Size, want: medium.SHA256, key: key}
 	}
 	return &Medium{ReadCloser: r, Tier: Hot, Size: object.Size}, nil
 }
 
-// checked hashes what passes, and answers Corrupt instead of the end when it is
-// not what was uploaded.
+// checked hashes what passes. What is not what was uploaded ends in Corrupt, and
+// without its last bytes: who has been promised a length and got that many would
+// take it for whole (I14).
 type checked struct {
 	io.ReadCloser
 	hash hash.Hash
+	left int64 // bytes that have not passed
 	want [32]byte
 	key  mayfly.BlobKey
 }
@@ -132,8 +135,10 @@ type checked struct {
 func (c *checked) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	c.hash.Write(p[:n])
-	if errors.Is(err, io.EOF) && [32]byte(c.hash.Sum(nil)) != c.want {
-		return n, mayfly.Errorf(mayfly.Corrupt, "%s is not what was uploaded", c.key)
+	c.left -= int64(n)
+	last := c.left <= 0 || errors.Is(err, io.EOF)
+	if last && (c.left != 0 || [32]byte(c.hash.Sum(nil)) != c.want) {
+		return 0, mayfly.Errorf(mayfly.Corrupt, "%s is not what was uploaded", c.key)
 	}
 	return n, err
 }

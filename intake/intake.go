@@ -238,9 +238,7 @@ func (in *Intake) announceAgain(ctx context.Context, item mayfly.Item, now mayfl
 		})
 		b.Then()
 	}
-	born := item
-	born.Generation, born.Changed = mayfly.Born, item.ID.Birth()
-	b.Append(mayfly.EventOf(born, mayfly.WasCreated))
+	b.Append(birthEvent(item))
 	reminded, err := in.write(ctx, &b, item, now)
 	if err != nil {
 		return Published{}, fmt.Errorf("again %s: %w", item.ID, err)

@@ -3,15 +3,24 @@ package node
 import (
 	"time"
 
+	"github.com/mayflyhq/mayfly/archive"
 	"github.com/mayflyhq/mayfly/clock"
 	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/erase"
 	"github.com/mayflyhq/mayfly/gate"
 	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/remind"
+	"github.com/mayflyhq/mayfly/restore"
+	"github.com/mayflyhq/mayfly/sweep"
 	"github.com/mayflyhq/mayfly/walk"
 )
 
 // FromConfig are the options that a configuration asks for.
 func FromConfig(c config.Config) Options {
+	e, verify := c.Ends, archive.Bytes
+	if e.Verify == "checksum" {
+		verify = archive.Checksum
+	}
 	return Options{
 		Name:         c.Node,
 		Cadence:      c.Walk.Cadence,
@@ -28,6 +37,16 @@ func FromConfig(c config.Config) Options {
 			Settle: c.Walk.Settle, Page: c.Walk.Page, Batch: c.Walk.Batch, Budget: c.Walk.Lateness,
 			Lease: c.Walk.Lease, Timeout: c.Walk.Timeout, RemindAfter: c.Births.RemindAfter,
 		},
+		Sweep:     sweep.Options{Window: e.ArchiveAfter, RemindAfter: c.Births.RemindAfter},
+		Reconcile: sweep.ReconcileOptions{Soon: e.Reconcile, Late: e.ReconcileLate, Window: e.ArchiveAfter, RemindAfter: c.Births.RemindAfter},
+		Archive:   archive.Options{Window: e.ArchiveAfter, Workers: e.ArchiveWorkers, Verify: verify},
+		Retire:    archive.RetireOptions{After: e.RetireAfter, Window: e.ArchiveAfter, Remind: c.Births.RemindAfter},
+		Erase:     erase.Options{RemindAfter: c.Births.RemindAfter, Tombstone: e.Tombstone, Settle: c.Walk.Settle + c.Births.Timeout},
+		Restore: restore.Options{
+			RemindAfter: c.Births.RemindAfter, Window: e.ArchiveAfter, Days: e.RestoreWithin, Retention: e.RetireAfter, Tombstone: e.Tombstone + 24*time.Hour,
+		},
+		Remind:          remind.Options{Settle: c.Walk.Settle, Tries: uint32(c.Retry.Tries), After: c.Births.RemindAfter, Longest: c.Retry.Longest},
+		ArchiveLateness: e.ArchiveLateness,
 	}
 }
 
@@ -43,4 +62,7 @@ func (o *Options) periods() {
 	def(&o.ReclaimEvery, time.Minute)
 	def(&o.Walk.Lease, 5*time.Second)
 	def(&o.Clock.SavePeriod, time.Second)
+	def(&o.ArchiveLateness, 10*time.Minute)
+	def(&o.ArchiveTimeout, 5*time.Minute)
+	def(&o.AccountsEvery, 10*time.Second)
 }

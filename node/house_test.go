@@ -36,9 +36,13 @@ func open(t testing.TB) (set store.Set, closed func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set = store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Hot: hot, Signals: memstore.NewSignals(), Fuse: fuse}
+	cold, err := diskstore.Open(diskstore.Options{FS: fs, Dir: "cold", Fuse: fuse, MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set = store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Hot: hot, Cold: cold, Signals: memstore.NewSignals(), Fuse: fuse}
 	return set, func() {
-		if err := errors.Join(hot.Close(), db.Close()); err != nil && fuse.Err() == nil {
+		if err := errors.Join(cold.Close(), hot.Close(), db.Close()); err != nil && fuse.Err() == nil {
 			t.Error(err)
 		}
 	}

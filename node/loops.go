@@ -24,7 +24,7 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Walk.Slots == nil {
 		// Half of the cores are left to the reads, whatever the backlog (L5).
-		o.Walk.Slots = walk.NewSlots(runtime.GOMAXPROCS(0) / 2)
+		o.Walk.Slots = walk.NewSlots(min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) / 2)
 	}
 	if o.Problem == nil {
 		o.Problem = func(string, error) {}
@@ -44,9 +44,16 @@ func (n *Node) startLoops() {
 		return l
 	}
 	n.marking.Store(start("mark", n.o.Clock.SavePeriod, n.saveMark))
-	for _, w := range n.walkers {
-		start("walk", n.o.Cadence, func(ctx context.Context) error { return n.walkOn(ctx, w) })
+	for _, p := range n.passes {
+		start(p.name, p.every, func(ctx context.Context) error { return n.passOn(ctx, p) })
 	}
+	start("accounts", n.o.AccountsEvery, func(ctx context.Context) error {
+		if r := n.clock.Read(); r.Confirmed && n.set.Deletions != nil {
+			_, err := n.engine.erase.Accounts(ctx, r.Steady)
+			return err
+		}
+		return nil
+	})
 	start("trim", n.o.TrimEvery, func(ctx context.Context) error {
 		if r := n.clock.Read(); r.Confirmed {
 			return n.set.Log.Trim(ctx, r.Steady, n.o.LogKept)
@@ -63,15 +70,15 @@ func (n *Node) startLoops() {
 	}
 }
 
-// walkOn passes until there is nothing more to do at once, each pass by a fresh
+// passOn passes until there is nothing more to do at once, each pass by a fresh
 // reading of the clock. While the clock is in doubt walks stand still (L7).
-func (n *Node) walkOn(ctx context.Context, w *walk.Walker) error {
+func (n *Node) passOn(ctx context.Context, p passer) error {
 	for {
 		r := n.clock.Read()
 		if !r.Confirmed {
 			return nil
 		}
-		more, err := w.Pass(ctx, r.Steady)
+		more, err := p.Pass(ctx, r.Steady)
 		if err != nil || !more {
 			return err
 		}

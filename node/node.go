@@ -14,10 +14,16 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/archive"
+	"github.com/mayflyhq/mayfly/audit"
 	"github.com/mayflyhq/mayfly/clock"
+	"github.com/mayflyhq/mayfly/erase"
 	"github.com/mayflyhq/mayfly/gate"
+	"github.com/mayflyhq/mayfly/hydrate"
 	"github.com/mayflyhq/mayfly/intake"
 	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/remind"
+	"github.com/mayflyhq/mayfly/restore"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/sweep"
 	"github.com/mayflyhq/mayfly/walk"
@@ -35,10 +41,22 @@ type Options struct {
 	Reclaim      func(ctx context.Context, now mayfly.Instant) error // takes space back that tables have given up; may be nil
 	Problem      func(loop string, err error)                        // is told what a loop could not do, and will try again; may be nil
 
-	Clock  clock.Options
-	Gate   gate.Options
-	Intake intake.Options
-	Walk   walk.Options
+	Clock     clock.Options
+	Gate      gate.Options
+	Intake    intake.Options
+	Walk      walk.Options
+	Sweep     sweep.Options
+	Reconcile sweep.ReconcileOptions
+	Archive   archive.Options
+	Retire    archive.RetireOptions
+	Erase     erase.Options
+	Restore   restore.Options
+	Remind    remind.Options
+
+	ArchiveLateness time.Duration // how late the walks behind the sweep may be while they go slowly; default 10 min
+	ArchiveTimeout  time.Duration // of one of their batches; default 5 min
+	AccountsEvery   time.Duration // how often erased accounts are looked at again; default 10 s
+	Idle            bool          // start no loops: for work on a store that no node serves
 }
 
 // Node is a running process.
@@ -46,10 +64,10 @@ type Node struct {
 	set      store.Set
 	o        Options
 	clock    *clock.Clock
-	intake   *intake.Intake
-	gate     *gate.Gate
+	engine   engine
 	shards   []*walk.Shard
 	walkers  []*walk.Walker
+	passes   []pass
 	loops    []*loop.Loop
 	marking  atomic.Pointer[loop.Loop] // saves the clock's mark
 	stopping context.CancelFunc
@@ -58,39 +76,66 @@ type Node struct {
 // Start starts a node on set.
 func Start(ctx context.Context, set store.Set, o Options) (*Node, error) {
 	o = o.withDefaults()
-	n := &Node{set: set, o: o}
+	n := &Node{set: set, o: o, stopping: func() {}}
 	mark, err := clock.Load(ctx, set.Rows, o.Name)
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	o.Clock.Jumped = n.markSoon
-	n.clock = clock.New(o.Source, o.Clock, mark)
+	n.o.Clock.Jumped = n.markSoon
+	n.clock = clock.New(o.Source, n.o.Clock, mark)
 	if err := n.saveMark(ctx); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	o.Intake.MayMint = n.mayMint
-	o.Intake.Now = func() mayfly.Instant { return n.clock.Read().Now }
-	if n.intake, err = intake.New(set, o.Intake); err != nil {
+	if err := n.openEngine(ctx); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	if n.gate, err = gate.New(ctx, set, o.Gate); err != nil {
-		return nil, fmt.Errorf("start: %w", err)
+	if err := n.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start: %w", err), n.engine.gate.Close())
 	}
-	if err := n.openWalks(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start: %w", err), n.gate.Close())
+	if !o.Idle {
+		n.startLoops()
 	}
-	n.startLoops()
 	return n, nil
+}
+
+// prepare does what comes before the first read: an account that was erased does
+// not come back with an old backup (ST14).
+func (n *Node) prepare(ctx context.Context) error {
+	if n.set.Deletions != nil {
+		if _, err := n.engine.erase.Replay(ctx, n.clock.Read().Steady); err != nil {
+			return err
+		}
+	}
+	if n.o.Idle {
+		return nil
+	}
+	return n.openWalks(ctx)
 }
 
 // Clock is the node's one clock.
 func (n *Node) Clock() *clock.Clock { return n.clock }
 
 // Intake is where items are born.
-func (n *Node) Intake() *intake.Intake { return n.intake }
+func (n *Node) Intake() *intake.Intake { return n.engine.intake }
 
 // Gate is where they are read.
-func (n *Node) Gate() *gate.Gate { return n.gate }
+func (n *Node) Gate() *gate.Gate { return n.engine.gate }
+
+// Hydrate is where the media of what the gate has opened are read.
+func (n *Node) Hydrate() *hydrate.Hydrate { return n.engine.hydrate }
+
+// Erase is where items and accounts end.
+func (n *Node) Erase() *erase.Erase { return n.engine.erase }
+
+// Restore is where support brings items back, holds and releases them.
+func (n *Node) Restore() *restore.Restore { return n.engine.restore }
+
+// Audit is the record of what support and operators do.
+func (n *Node) Audit() *audit.Log { return n.engine.audit }
+
+// Found is what reconcile has found and put back on its way since the start; in
+// a healthy system nothing (L6).
+func (n *Node) Found() sweep.Found { return n.engine.reconcile.Found() }
 
 // Blown is closed when a store can no longer promise durability: the process
 // should end with Err (I20).
@@ -106,11 +151,13 @@ func DiskFailed(err error) bool {
 	return errors.As(err, &blown)
 }
 
-// Progress is how the walks stand.
-func (n *Node) Progress() []walk.Progress {
-	all := make([]walk.Progress, len(n.walkers))
-	for i, w := range n.walkers {
-		all[i] = w.Progress()
+// Progress is how a walk stands in every shard; of all walks if none is named.
+func (n *Node) Progress(name string) []walk.Progress {
+	var all []walk.Progress
+	for _, w := range n.walkers {
+		if p := w.Progress(); name == "" || name == p.Walk {
+			all = append(all, p)
+		}
 	}
 	return all
 }
@@ -128,7 +175,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		}
 		errs = append(errs, n.saveMark(ctx))
 	}
-	errs = append(errs, n.gate.Close())
+	errs = append(errs, n.engine.gate.Close())
 	return errors.Join(errs...)
 }
 
@@ -148,22 +195,4 @@ func (n *Node) saveMark(ctx context.Context) error {
 		return nil
 	}
 	return clock.Save(ctx, n.set.Rows, n.o.Name, mark)
-}
-
-func (n *Node) openWalks(ctx context.Context) error {
-	now := n.clock.Read().Steady
-	origin, err := walk.Origin(ctx, n.set.Rows, now)
-	if err != nil {
-		return err
-	}
-	for number := range mayfly.Shard(mayfly.Shards) {
-		shard := walk.NewShard(n.set.Rows, number, n.o.Walk.Holder, n.o.Walk.Lease, origin)
-		w, err := walk.New(n.set, sweep.New(n.set), shard, n.o.Walk)
-		if err != nil {
-			return err
-		}
-		n.shards = append(n.shards, shard)
-		n.walkers = append(n.walkers, w)
-	}
-	return nil
 }

@@ -49,31 +49,60 @@ func Embedded(cfg config.Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := EmbeddedOn(root, ".", cfg)
+	outside, err := diskfs.Root(cfg.DeletionsFolder())
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", cfg.Data, errors.Join(err, root.Close()))
+		return nil, errors.Join(err, root.Close())
 	}
-	s.open = append([]io.Closer{root}, s.open...)
+	s, err := embeddedOn(root, ".", outside, ".", cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", cfg.Data, errors.Join(err, root.Close(), outside.Close()))
+	}
+	s.open = append([]io.Closer{root, outside}, s.open...)
 	return s, nil
 }
 
 // EmbeddedOn is Embedded in the folder dir of any file system, which stays the
-// caller's.
+// caller's; the deletion ledger is in dir-erased.
 func EmbeddedOn(fs diskfs.FS, dir string, cfg config.Config) (*Store, error) {
+	return embeddedOn(fs, dir, fs, dir+"-erased", cfg)
+}
+
+func embeddedOn(fs diskfs.FS, dir string, outside diskfs.FS, erased string, cfg config.Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	s := &Store{Meter: new(diskfs.Meter), config: cfg}
-	fs = diskfs.Metered(fs, s.Meter)
+	fs, outside = diskfs.Metered(fs, s.Meter), diskfs.Metered(outside, s.Meter)
 	f, err := openFolder(fs, dir, steps())
 	if err != nil {
 		return nil, err
 	}
 	s.open = append(s.open, f.lock)
-	if err := s.openDrivers(f); err != nil {
+	if err := errors.Join(s.openDrivers(f), s.openDeletions(outside, erased)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// The deletion ledger has a few bytes for each erased account.
+const (
+	deletionsMemtable = 256 << 10
+	deletionsCache    = 1 << 20
+)
+
+func (s *Store) openDeletions(fs diskfs.FS, dir string) error {
+	if s.Set.Fuse == nil || s.Set.Hot == nil {
+		return nil // the drivers before it could not be opened
+	}
+	ledger, err := diskstore.Open(diskstore.Options{
+		FS: fs, Dir: dir, Fuse: s.Set.Fuse, Logger: slog.Default(), MemtableBytes: deletionsMemtable, CacheBytes: deletionsCache,
+	})
+	if err != nil {
+		return fmt.Errorf("deletion ledger: %w", err)
+	}
+	s.open = append(s.open, ledger)
+	s.Set.Deletions = ledger
+	return nil
 }
 
 func (s *Store) openDrivers(f *folder) error {

@@ -1,9 +1,10 @@
 // Package remind is in charge of reminders: durable notes to do a step for an
 // item at an instant (L15). They are a safety net behind deletes, restores,
-// retries and walks that had to go on without an item.
+// retries and walks that had to go on without an item; what fails again and
+// again ends in the dead letters (L10).
 //
 // A reminder is never deleted one by one: its walk passes, reads the item's row
-// again and usually finds nothing to do.
+// again and usually finds nothing to do. It knows no step that it reminds of.
 package remind
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Step is what is to be done.
+// Step is what is to be done. Its number is part of the stored format.
 type Step uint8
 
 // The steps.
@@ -23,7 +24,13 @@ const (
 	Announce Step = iota + 1 // append the event of a birth
 	Expire                   // do what the sweep does at the deadline
 	Archive                  // move its media to cold storage
+	Erase                    // erase the bytes of what is deleted
+	Tidy                     // remove its tombstone
+	Retire                   // end its years in cold storage
 )
+
+// Steps lists every step, for tables and tests.
+func Steps() []Step { return []Step{Announce, Expire, Archive, Erase, Tidy, Retire} }
 
 // String is the step's word.
 func (s Step) String() string {
@@ -34,9 +41,25 @@ func (s Step) String() string {
 		return "expire"
 	case Archive:
 		return "archive"
+	case Erase:
+		return "erase"
+	case Tidy:
+		return "tidy"
+	case Retire:
+		return "retire"
 	default:
 		return fmt.Sprintf("step(%d)", uint8(s))
 	}
+}
+
+// ParseStep reads a step's word.
+func ParseStep(word string) (Step, error) {
+	for _, s := range Steps() {
+		if s.String() == word {
+			return s, nil
+		}
+	}
+	return 0, mayfly.Errorf(mayfly.Invalid, "%.40q is no step; the steps are %v", word, Steps())
 }
 
 // Kept is how long after its instant a finished reminder may be taken away.
@@ -44,30 +67,45 @@ const Kept = 30 * 24 * time.Hour
 
 // Reminder is one note.
 type Reminder struct {
-	Due      mayfly.Instant
-	ID       mayfly.ID
-	Step     Step
-	Attempts uint32 // how often the step has failed
-	Reason   string // why it was written
+	Due     mayfly.Instant
+	ID      mayfly.ID
+	Step    Step
+	Reason  string // why it was written
+	Tries   uint32 // how often the step has failed
+	History []Try  // the last of them, oldest first
 }
 
-const format = 1
+// Try is one try that failed.
+type Try struct {
+	At     mayfly.Instant
+	Reason string
+}
 
-// maxReason bounds what is kept of a reason.
-const maxReason = 512
+const (
+	format     = 1
+	maxReason  = 256 // bytes kept of a reason
+	maxHistory = 8   // tries kept
+)
 
 // Write adds the reminder to a batch.
 func Write(b *store.Batch, r Reminder) {
-	value := []byte{format}
-	value = binary.AppendUvarint(value, uint64(r.Attempts))
-	value = append(value, r.Reason[:min(len(r.Reason), maxReason)]...)
-	b.Put(store.Reminders, r.key(), value, r.Due.Add(Kept))
+	b.Put(store.Reminders, r.key(), appendNote([]byte{format}, r.Reason, r.Tries, r.History), r.Due.Add(Kept))
+}
+
+// failed is the reminder after one more try that failed.
+func (r Reminder) failed(at mayfly.Instant, why error) Reminder {
+	r.Tries++
+	history := append(append([]Try(nil), r.History...), Try{At: at, Reason: why.Error()})
+	r.History = history[max(0, len(history)-maxHistory):]
+	return r
 }
 
 // Partition is where the reminders of a shard that are due in a minute lie.
 func Partition(minute mayfly.Minute, shard mayfly.Shard) string {
 	return string(append(binary.BigEndian.AppendUint32(nil, uint32(minute)), byte(shard)))
 }
+
+const sortSize = 8 + 16 + 1
 
 func (r Reminder) key() store.Key {
 	sort := binary.BigEndian.AppendUint64(nil, uint64(r.Due))
@@ -76,20 +114,79 @@ func (r Reminder) key() store.Key {
 	return store.Key{Partition: Partition(r.Due.Minute(), r.ID.Shard()), Sort: string(sort)}
 }
 
-// Read reads a row that Write wrote.
+// Read reads a row that Write wrote. What its key tells is in the answer also
+// when the rest cannot be read.
 func Read(row store.Row) (Reminder, error) {
-	if len(row.Sort) != 8+16+1 || len(row.Value) < 2 || row.Value[0] != format {
+	if len(row.Sort) != sortSize {
 		return Reminder{}, mayfly.Errorf(mayfly.Corrupt, "a reminder cannot be read: key %x", row.Sort)
 	}
-	attempts, n := binary.Uvarint(row.Value[1:])
-	if n <= 0 {
-		return Reminder{}, mayfly.Errorf(mayfly.Corrupt, "a reminder cannot be read: key %x", row.Sort)
+	r := Reminder{
+		Due:  mayfly.Instant(binary.BigEndian.Uint64([]byte(row.Sort[:8]))),
+		ID:   mayfly.ID([]byte(row.Sort[8:24])),
+		Step: Step(row.Sort[24]),
 	}
-	return Reminder{
-		Due:      mayfly.Instant(binary.BigEndian.Uint64([]byte(row.Sort[:8]))),
-		ID:       mayfly.ID([]byte(row.Sort[8:24])),
-		Step:     Step(row.Sort[24]),
-		Attempts: uint32(attempts),
-		Reason:   string(row.Value[1+n:]),
-	}, nil
+	if len(row.Value) == 0 || row.Value[0] != format {
+		return r, mayfly.Errorf(mayfly.Corrupt, "a reminder for %s cannot be read", r.ID)
+	}
+	var err error
+	if r.Reason, r.Tries, r.History, err = readNote(row.Value[1:]); err != nil {
+		return r, fmt.Errorf("a reminder for %s: %w", r.ID, err)
+	}
+	return r, nil
+}
+
+// appendNote writes what reminders and dead letters have in common.
+func appendNote(b []byte, reason string, tries uint32, history []Try) []byte {
+	text := func(b []byte, s string) []byte {
+		s = s[:min(len(s), maxReason)]
+		return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	}
+	b = binary.AppendUvarint(text(b, reason), uint64(tries))
+	history = history[max(0, len(history)-maxHistory):]
+	b = binary.AppendUvarint(b, uint64(len(history)))
+	for _, t := range history {
+		b = text(binary.BigEndian.AppendUint64(b, uint64(t.At)), t.Reason)
+	}
+	return b
+}
+
+func readNote(b []byte) (reason string, tries uint32, history []Try, err error) {
+	bad := mayfly.Errorf(mayfly.Corrupt, "its note cannot be read")
+	number := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			err, b = bad, nil
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	text := func() string {
+		n := number()
+		if n > uint64(len(b)) {
+			err, b = bad, nil
+			return ""
+		}
+		s := string(b[:n])
+		b = b[n:]
+		return s
+	}
+	reason = text()
+	tries = uint32(number())
+	count := number()
+	if count > maxHistory {
+		return "", 0, nil, bad
+	}
+	for range count {
+		if len(b) < 8 {
+			return "", 0, nil, bad
+		}
+		at := mayfly.Instant(binary.BigEndian.Uint64(b))
+		b = b[8:]
+		history = append(history, Try{At: at, Reason: text()})
+	}
+	if err == nil && len(b) > 0 {
+		err = bad
+	}
+	return reason, tries, history, err
 }

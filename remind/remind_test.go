@@ -2,6 +2,7 @@ package remind_test
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,9 +40,9 @@ func TestARemindersWayThroughTheStore(t *testing.T) {
 	minute := now.Minute()
 	all := []remind.Reminder{ // of shard 5, in the order of their due
 		{Due: minute.Start(), ID: newID(t, 0x15), Step: remind.Announce},
-		{Due: minute.Start(), ID: newID(t, 0x25), Step: remind.Expire, Attempts: 1, Reason: "the row keeps changing"},
-		{Due: minute.Start() + 1, ID: newID(t, 0x05), Step: remind.Expire, Attempts: 300, Reason: strings.Repeat("x", 512)},
-		{Due: (minute + 1).Start() - 1, ID: newID(t, 0x15), Step: remind.Announce, Attempts: 1 << 31},
+		{Due: minute.Start(), ID: newID(t, 0x25), Step: remind.Expire, Tries: 1, Reason: "the row keeps changing"},
+		{Due: minute.Start() + 1, ID: newID(t, 0x05), Step: remind.Expire, Tries: 300, Reason: strings.Repeat("x", 256), History: []remind.Try{{At: 7, Reason: "away"}, {At: 9}}},
+		{Due: (minute + 1).Start() - 1, ID: newID(t, 0x15), Step: remind.Announce, Tries: 1 << 31},
 		{Due: (minute + 1).Start() - 1, ID: newID(t, 0x15), Step: remind.Expire},
 	}
 	elsewhere := []remind.Reminder{
@@ -67,7 +68,7 @@ func TestARemindersWayThroughTheStore(t *testing.T) {
 		}
 		got = append(got, r)
 	}
-	if !slices.Equal(got, all) {
+	if !reflect.DeepEqual(got, all) {
 		t.Errorf("read %+v\nwant %+v", got, all)
 	}
 }
@@ -92,7 +93,7 @@ func TestALongReasonIsCut(t *testing.T) {
 	remind.Write(&b, remind.Reminder{Due: now, ID: newID(t, 1), Step: remind.Expire, Reason: strings.Repeat("é", 400)})
 	put := b.Stages()[0].Puts[0]
 	r, err := remind.Read(store.Row{Sort: put.Key.Sort, Value: put.Value})
-	if err != nil || len(r.Reason) > 512 || !strings.HasPrefix(r.Reason, "éé") {
+	if err != nil || len(r.Reason) > 256 || !strings.HasPrefix(r.Reason, "éé") {
 		t.Errorf("%d bytes of reason, %v", len(r.Reason), err)
 	}
 }
@@ -115,9 +116,18 @@ func TestWhatIsNoReminderIsCorrupt(t *testing.T) {
 }
 
 func TestStepsHaveWords(t *testing.T) {
-	for s, want := range map[remind.Step]string{remind.Announce: "announce", remind.Expire: "expire", 99: "step(99)"} {
-		if s.String() != want {
-			t.Errorf("%d is %s", s, s)
+	for s, want := range map[remind.Step]string{
+		remind.Announce: "announce", remind.Expire: "expire", remind.Archive: "archive",
+		remind.Erase: "erase", remind.Tidy: "tidy", remind.Retire: "retire",
+	} {
+		if got, err := remind.ParseStep(want); s.String() != want || got != s || err != nil {
+			t.Errorf("%d is %s; %s is %d, %v", s, s, want, got, err)
 		}
+	}
+	if len(remind.Steps()) != 6 || remind.Step(99).String() != "step(99)" {
+		t.Errorf("%v", remind.Steps())
+	}
+	if _, err := remind.ParseStep("nap"); !errors.Is(err, mayfly.Invalid) {
+		t.Error(err)
 	}
 }

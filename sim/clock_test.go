@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/sweep"
 )
 
 const (
@@ -89,7 +90,7 @@ func TestMonthThatIsConfirmedIsWalkedThrough(t *testing.T) {
 		m.live(time.Minute)
 		m.wantGone(daily)
 		m.wantRow(daily, mayfly.ExpiredHot, 1)
-		for _, p := range m.node.Progress() {
+		for _, p := range m.node.Progress(sweep.Name) {
 			if p.Lag > 2*time.Second {
 				t.Errorf("shard %d is %s behind", p.Shard, p.Lag)
 			}

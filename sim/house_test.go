@@ -66,13 +66,17 @@ func openSet(fs vfs.FS, floor int64) (*pebblestore.Store, *diskstore.Store, stor
 	if err != nil {
 		return nil, nil, store.Set{}, err
 	}
-	hot, err := diskstore.Open(diskstore.Options{
-		FS: fs, Dir: "hot", Fuse: fuse, Floor: floor, InlineBytes: 1 << 10, CacheBytes: 256 << 10, MemtableBytes: 256 << 10,
-	})
+	hot, err := openTier(fs, "hot", fuse, floor)
 	if err != nil {
 		return nil, nil, store.Set{}, errors.Join(err, db.Close())
 	}
 	return db, hot, store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Hot: hot, Fuse: fuse}, nil
+}
+
+func openTier(fs vfs.FS, dir string, fuse *store.Fuse, floor int64) (*diskstore.Store, error) {
+	return diskstore.Open(diskstore.Options{
+		FS: fs, Dir: dir, Fuse: fuse, Floor: floor, InlineBytes: 1 << 10, CacheBytes: 256 << 10, MemtableBytes: 256 << 10,
+	})
 }
 
 // openHouse builds a house at now.
@@ -117,8 +121,12 @@ func newWalkers(ctx context.Context, set store.Set, holder string, shards int, n
 	}
 	o := walk.Options{Holder: holder, Settle: settle, Page: 4, Batch: 3, Unpaced: true}
 	var walkers []*walk.Walker
+	s, err := sweep.New(set, sweep.Options{})
+	if err != nil {
+		return nil, err
+	}
 	for number := range mayfly.Shard(shards) {
-		w, err := walk.New(set, sweep.New(set), walk.NewShard(set.Rows, number, holder, 5*time.Second, origin), o)
+		w, err := walk.New(set, s.Walk(), walk.NewShard(set.Rows, number, holder, 5*time.Second, origin), o)
 		if err != nil {
 			return nil, err
 		}

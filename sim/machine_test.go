@@ -32,6 +32,7 @@ type machine struct {
 	set  store.Set
 	db   *pebblestore.Store
 	hot  *diskstore.Store
+	cold *diskstore.Store
 }
 
 // onMachine runs a test in a bubble with a machine that has just been started.
@@ -52,6 +53,10 @@ func (m *machine) start() {
 	if m.db, m.hot, m.set, err = openSet(m.disk, 0); err != nil {
 		m.t.Fatal(err)
 	}
+	if m.cold, err = openTier(m.disk, "cold", m.set.Fuse, 0); err != nil {
+		m.t.Fatal(err)
+	}
+	m.set.Cold = m.cold
 	m.set.Signals = newSignals()
 	m.set.Writer = slowWriter{m.set.Writer, m}
 	m.node, err = node.Start(m.t.Context(), m.set, node.Options{
@@ -68,7 +73,7 @@ func (m *machine) start() {
 // stop stops the node in good order.
 func (m *machine) stop() {
 	m.t.Helper()
-	if err := errors.Join(m.node.Stop(m.t.Context()), m.hot.Close(), m.db.Close()); err != nil {
+	if err := errors.Join(m.node.Stop(m.t.Context()), m.cold.Close(), m.hot.Close(), m.db.Close()); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -145,15 +150,16 @@ func (m *machine) open(id mayfly.ID, viewer mayfly.Viewer) error {
 	return err
 }
 
-// wantRow wants the row in a state, and exactly so many different expired events.
+// wantRow wants the row in a state, or archived where that lies behind it, and
+// exactly so many different expired events.
 func (m *machine) wantRow(id mayfly.ID, state mayfly.State, expired int) {
 	m.t.Helper()
 	found, err := m.set.Ledger.Get(m.t.Context(), id)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if found[0].Item.State != state {
-		m.t.Errorf("%s is %s, want %s", id, found[0].Item.State, state)
+	if got := found[0].Item.State; got != state && (state != mayfly.ExpiredHot || got != mayfly.Cold) {
+		m.t.Errorf("%s is %s, want %s", id, got, state)
 	}
 	events, err := readStream(m.t.Context(), m.set.Log, mayfly.Ends)
 	if err != nil {
@@ -161,7 +167,7 @@ func (m *machine) wantRow(id mayfly.ID, state mayfly.State, expired int) {
 	}
 	keys := map[mayfly.EventKey]bool{}
 	for _, e := range events {
-		if e.ID == id {
+		if e.ID == id && e.Verb == mayfly.WasExpired {
 			keys[e.Key()] = true
 		}
 	}

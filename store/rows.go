@@ -105,6 +105,8 @@ const (
 	DeadLetters Table = 10
 	// Erased are the accounts that were erased: the tombstones that come first.
 	Erased Table = 11
+	// Runs say what each run of a walk has passed, so that it can be undone.
+	Runs Table = 12
 )
 
 // Declaration is what a table is declared to be.
@@ -117,7 +119,7 @@ type Declaration struct {
 
 // Tables lists every declared table.
 func Tables() []Table {
-	return []Table{Owners, Idempotency, Uploads, Restored, Reminders, Leases, Watermarks, Marks, Audit, DeadLetters, Erased}
+	return []Table{Owners, Idempotency, Uploads, Restored, Reminders, Leases, Watermarks, Marks, Audit, DeadLetters, Erased, Runs}
 }
 
 // Declared is the declaration of t; the zero Declaration for a table that does
@@ -146,6 +148,8 @@ func (t Table) Declared() Declaration {
 		return Declaration{"dead_letters", "shard → item, step: reason, attempts, history", Swapped, NamesItems}
 	case Erased:
 		return Declaration{"erased", "user → when the account was erased, and how far it has come", Swapped, Kept}
+	case Runs:
+		return Declaration{"runs", "run → shard → walk, and from where it went", Plain, NoUser}
 	default:
 		return Declaration{}
 	}

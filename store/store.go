@@ -24,6 +24,11 @@ type Set struct {
 	Limits  Limits
 	Signals Signals
 	Fuse    *Fuse // blown when a store can no longer promise durability (I20)
+
+	// Deletions is the deletion ledger: which accounts were erased. It is kept
+	// outside backups and outlives them, so that a backup that is put back brings
+	// nobody back (ST14).
+	Deletions Blobs
 }
 
 // Writer writes batches.
@@ -68,9 +73,15 @@ type Ledger interface {
 	// after the given id, at most limit of them.
 	Eternal(ctx context.Context, shard mayfly.Shard, after mayfly.ID, limit int) ([]mayfly.Item, error)
 
+	// EraseBody erases the content of items and leaves their rows: from then on
+	// Body does not find it, and a birth inserted again does not bring it back.
+	// Only of a row that is Deleted and not held; another answers Conflict and
+	// nothing of the call is erased. Durable on return. Idempotent.
+	EraseBody(ctx context.Context, ids ...mayfly.ID) error
+
 	// Remove erases rows and bodies of items for good: the last step of a life
-	// (L13). Only a Deleted row is removed; another answers Conflict and nothing
-	// of the call is removed. Idempotent.
+	// (L13). Only a row that is Deleted and not held is removed; another answers
+	// Conflict and nothing of the call is removed. Idempotent.
 	Remove(ctx context.Context, ids ...mayfly.ID) error
 }
 

@@ -28,6 +28,8 @@ type house struct {
 	set    store.Set
 	ledger *ledger
 	log    *log
+	o      sweep.Options
+	erased []mayfly.ID // by the eraser of these tests
 	items  uint64
 }
 
@@ -44,7 +46,19 @@ func open(t testing.TB) *house {
 	})
 	h := &house{TB: t, ledger: &ledger{Ledger: db.Ledger()}, log: &log{Log: db.Log()}}
 	h.set = store.Set{Writer: db.Writer(), Ledger: h.ledger, Rows: db.Rows(), Log: h.log, Signals: memstore.NewSignals(), Fuse: db.Fuse()}
+	h.o.Erase = h.erase
 	return h
+}
+
+// erase is an eraser: these items have no media, only a body.
+func (h *house) erase(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	for _, item := range b.Items {
+		if err := h.set.Ledger.EraseBody(ctx, item.ID); err != nil {
+			return nil, err
+		}
+		h.erased = append(h.erased, item.ID)
+	}
+	return nil, nil
 }
 
 // ledger is a ledger in whose way things come.
@@ -132,9 +146,18 @@ func (h *house) row(id mayfly.ID) mayfly.Item {
 	return found[0].Item
 }
 
+func (h *house) sweep() *sweep.Sweep {
+	h.Helper()
+	s, err := sweep.New(h.set, h.o)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return s
+}
+
 // act sweeps the items, as they were read, at an instant.
 func (h *house) act(now mayfly.Instant, repeat bool, items ...mayfly.Item) ([]walk.Failure, error) {
-	return sweep.New(h.set).Act(h.Context(), walk.Batch{Items: items, Now: now, Run: run, Repeat: repeat})
+	return h.sweep().Act(h.Context(), walk.Batch{Items: items, Now: now, Run: run, Repeat: repeat})
 }
 
 // mustAct sweeps what must go well.

@@ -1,15 +1,17 @@
 // Package sweep is in charge of hard expiry: the walk at offset zero. It moves
-// what is past its deadline to its fate and tells the log.
+// what is past its deadline to its fate, tells the log, and has the bytes of what
+// is purged erased. Reconcile is the second look at it (L6).
 //
 // Nobody waits for it: that an item has stopped serving is arithmetic on its id
-// (L2). It erases nothing, moves nothing before its deadline (I5), and leaves
-// alone what somebody deleted, restored, or holds from being purged (I21).
+// (L2). It moves nothing before its deadline (I5), and leaves alone what somebody
+// deleted, restored, or holds from being purged (I21).
 package sweep
 
 import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/remind"
@@ -20,90 +22,224 @@ import (
 // Name is the sweep's name among the walks.
 const Name = "sweep"
 
-// Sweep expires items.
+// Options are the sweep's settings.
+type Options struct {
+	Window      time.Duration // of the archive, for what a reminder expires; default 90 min
+	RemindAfter time.Duration // how far ahead a reminder is at least; default 2 min
+	Erase       walk.Act      // erases the bytes of rows that are deleted; default refuses, so that a reminder keeps asking
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Window == 0 {
+		o.Window = 90 * time.Minute
+	}
+	if o.RemindAfter == 0 {
+		o.RemindAfter = 2 * time.Minute
+	}
+	if o.Erase == nil {
+		o.Erase = noEraser
+	}
+	if o.Window < 0 || o.RemindAfter < 0 {
+		return o, mayfly.Errorf(mayfly.Invalid, "sweep: a setting is out of range: window %s, reminders %s ahead", o.Window, o.RemindAfter)
+	}
+	return o, nil
+}
+
+// noEraser stands where nobody erases: what is purged is parked and asked for
+// again.
+func noEraser(_ context.Context, b walk.Batch) ([]walk.Failure, error) {
+	return allFail(b.Items, mayfly.Errorf(mayfly.Unsupported, "nothing here erases")), nil
+}
+
+func allFail(items []mayfly.Item, err error) []walk.Failure {
+	failures := make([]walk.Failure, len(items))
+	for i, item := range items {
+		failures[i] = walk.Failure{Item: item, Err: err}
+	}
+	return failures
+}
+
+// Sweep expires items. Safe for concurrent use.
 type Sweep struct {
-	ledger  store.Ledger
-	log     store.Log
-	signals store.Signals
+	set store.Set
+	o   Options
 }
 
-// New is the sweep over set, as a walk.
-func New(set store.Set) walk.Walk {
-	s := &Sweep{ledger: set.Ledger, log: set.Log, signals: set.Signals}
-	return walk.Walk{Name: Name, Act: s.act, Park: park}
+// New is the sweep over set.
+func New(set store.Set, o Options) (*Sweep, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Sweep{set: set, o: o}, nil
 }
 
-// park reminds of an item that could not be expired.
+// Walk is the sweep as a walk.
+func (s *Sweep) Walk() walk.Walk { return walk.Walk{Name: Name, Act: s.Act, Park: park} }
+
+// park reminds of an item that could not be expired; of one that is purged
+// already only the erasing is left.
 func park(b *store.Batch, f walk.Failure, due mayfly.Instant) {
-	remind.Write(b, remind.Reminder{Due: due, ID: f.Item.ID, Step: remind.Expire, Attempts: 1, Reason: fmt.Sprint(f.Err)})
+	step := remind.Expire
+	if f.Item.State == mayfly.Deleted {
+		step = remind.Erase
+	}
+	remind.Write(b, remind.Reminder{Due: due, ID: f.Item.ID, Step: step, Tries: 1, Reason: fmt.Sprint(f.Err)})
+}
+
+// Expire is what a reminder does: the walks have passed, so that a reminder to
+// archive is durable before the item is expired (L15).
+func (s *Sweep) Expire(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	var notes store.Batch
+	for _, item := range b.Items {
+		if due(item, b.Now) && item.Fate == mayfly.Archive {
+			at := max(item.End().Add(s.o.Window), b.Now.Add(s.o.RemindAfter))
+			remind.Write(&notes, remind.Reminder{Due: at, ID: item.ID, Step: remind.Archive, Reason: "expired by a reminder"})
+		}
+	}
+	if len(notes.Stages()) > 0 {
+		if err := s.set.Writer.Commit(ctx, &notes); err != nil {
+			return nil, fmt.Errorf("expire: remind to archive: %w", err)
+		}
+	}
+	return s.Act(ctx, b)
 }
 
 // rounds is how often a change that met a moving row is composed again.
 const rounds = 3
 
-// act expires a batch: transitions first, their events after (L15). The event
-// of a row that is found expired already is appended too where an earlier try
-// may not have come so far: at least once (I13).
-func (s *Sweep) act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
-	events := make([]mayfly.Event, 0, len(b.Items))
+// Act expires a batch: transitions first, their events after (L15), the bytes of
+// what is purged last. The event of a row that is found expired already is
+// appended too where an earlier try may not have come so far: at least once (I13).
+func (s *Sweep) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	p := &pass{Sweep: s, batch: b, events: make([]mayfly.Event, 0, len(b.Items))}
 	changes := make([]mayfly.Change, 0, len(b.Items))
-	var purged []mayfly.ID
-	tell := func(item mayfly.Item) {
-		events = append(events, mayfly.EventOf(item, mayfly.WasExpired))
-		if item.State == mayfly.Deleted {
-			purged = append(purged, item.ID)
-		}
-	}
 	for _, item := range b.Items {
 		switch {
 		case due(item, b.Now):
 			changes = append(changes, expiry(item, b))
 		case expired(item) && (b.Repeat || item.Run != b.Run):
-			tell(item)
+			p.tell(item)
 		}
 	}
-	var failures []walk.Failure
+	if err := p.remindToTidy(ctx); err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	if err := p.expire(ctx, changes); err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	if len(p.events) == 0 {
+		return p.failures, nil
+	}
+	s.invalidate(ctx, p.purged)
+	if err := s.set.Log.Append(ctx, p.events...); err != nil {
+		return nil, fmt.Errorf("sweep: append %d events: %w", len(p.events), err)
+	}
+	if err := p.erase(ctx); err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	return p.failures, nil
+}
+
+// pass is one batch on its way.
+type pass struct {
+	*Sweep
+	batch    walk.Batch
+	events   []mayfly.Event
+	purged   []mayfly.Item
+	failures []walk.Failure
+}
+
+func (p *pass) tell(item mayfly.Item) {
+	p.events = append(p.events, mayfly.EventOf(item, mayfly.WasExpired))
+	if item.State == mayfly.Deleted {
+		p.purged = append(p.purged, item)
+	}
+}
+
+// expire makes the changes, and composes those anew that met a moving row.
+func (p *pass) expire(ctx context.Context, changes []mayfly.Change) error {
 	for round := 0; len(changes) > 0; round++ {
-		outcomes, err := s.ledger.Transition(ctx, changes)
+		outcomes, err := p.set.Ledger.Transition(ctx, changes)
 		if err != nil {
-			return nil, fmt.Errorf("sweep: %w", err)
+			return err
 		}
-		if err := s.settle(ctx, changes, outcomes); err != nil {
-			return nil, err
+		if err := p.settle(ctx, changes, outcomes); err != nil {
+			return err
 		}
-		var next []mayfly.Change
-		for _, outcome := range outcomes {
-			switch current := outcome.Current; {
-			case outcome.Verdict == store.Missing:
-			case outcome.Verdict == store.Refused:
-				failures = append(failures, walk.Failure{Item: current, Err: outcome.Err})
-			case expired(current): // by this change, or by another walker that may not have told the log
-				tell(current)
-			case due(current, b.Now) && round < rounds:
-				next = append(next, expiry(current, b))
-			case due(current, b.Now):
-				failures = append(failures, walk.Failure{Item: current, Err: mayfly.Errorf(mayfly.Conflict, "the row keeps changing")})
-			}
+		changes = p.sort(outcomes, round)
+	}
+	return nil
+}
+
+// sort sorts what became of changes, and answers with those to try again.
+func (p *pass) sort(outcomes []store.Outcome, round int) (next []mayfly.Change) {
+	for _, outcome := range outcomes {
+		switch current := outcome.Current; {
+		case outcome.Verdict == store.Missing:
+		case outcome.Verdict == store.Refused:
+			p.failures = append(p.failures, walk.Failure{Item: current, Err: outcome.Err})
+		case expired(current): // by this change, or by another walker that may not have told the log
+			p.tell(current)
+		case due(current, p.batch.Now) && round < rounds:
+			next = append(next, expiry(current, p.batch))
+		case due(current, p.batch.Now):
+			p.failures = append(p.failures, walk.Failure{Item: current, Err: mayfly.Errorf(mayfly.Conflict, "the row keeps changing")})
 		}
-		changes = next
 	}
-	if len(events) == 0 {
-		return failures, nil
+	return next
+}
+
+// A tombstone stays for 30 days. The walk a day behind that removes those that
+// were made within a day of their deadline; the others need a reminder (L13).
+const (
+	tidyWithin = 24 * time.Hour
+	tombstone  = 31 * 24 * time.Hour
+)
+
+func (p *pass) remindToTidy(ctx context.Context) error {
+	var notes store.Batch
+	for _, item := range p.batch.Items {
+		if item.Fate == mayfly.Purge && due(item, p.batch.Now) && p.batch.Now > item.ID.Deadline().Add(tidyWithin) {
+			remind.Write(&notes, remind.Reminder{Due: p.batch.Now.Add(tombstone), ID: item.ID, Step: remind.Tidy, Reason: "purged late"})
+		}
 	}
-	s.invalidate(ctx, purged)
-	if err := s.log.Append(ctx, events...); err != nil {
-		return nil, fmt.Errorf("sweep: append %d events: %w", len(events), err)
+	if len(notes.Stages()) == 0 {
+		return nil
 	}
-	return failures, nil
+	return p.set.Writer.Commit(ctx, &notes)
+}
+
+// erase has the bytes erased of what is purged. Items that it fails for are
+// parked: a tier that is away must not hold up expiry.
+func (p *pass) erase(ctx context.Context) error {
+	items := make([]mayfly.Item, 0, len(p.purged))
+	for _, item := range p.purged {
+		if !item.Held { // held since it was purged: a second look found it so
+			items = append(items, item)
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	failures, err := p.o.Erase(ctx, walk.Batch{Items: items, Now: p.batch.Now, Run: p.batch.Run, Repeat: true})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		failures = allFail(items, err)
+	}
+	p.failures = append(p.failures, failures...)
+	return nil
 }
 
 // invalidate takes purged rows out of the caches: deleted is deleted for author
 // and moderators too (I7), whose reads the id alone does not end. A row that is
 // only expired may stay cached: Judge does not ask. Whoever cannot be told loses
 // the lease of its cache by itself, and nobody waits for an answer here.
-func (s *Sweep) invalidate(ctx context.Context, purged []mayfly.ID) {
-	for _, id := range purged {
-		_ = s.signals.Publish(ctx, store.Signal{Topic: store.RowChanged, ID: id})
+func (s *Sweep) invalidate(ctx context.Context, purged []mayfly.Item) {
+	for _, item := range purged {
+		_ = s.set.Signals.Publish(ctx, store.Signal{Topic: store.RowChanged, ID: item.ID})
 	}
 }
 
@@ -121,9 +257,9 @@ func (s *Sweep) settle(ctx context.Context, changes []mayfly.Change, outcomes []
 	if len(ids) == 0 {
 		return nil
 	}
-	found, err := s.ledger.Get(ctx, ids...)
+	found, err := s.set.Ledger.Get(ctx, ids...)
 	if err != nil {
-		return fmt.Errorf("sweep: read %d rows back: %w", len(ids), err)
+		return fmt.Errorf("read %d rows back: %w", len(ids), err)
 	}
 	for n, i := range at {
 		outcomes[i] = store.Outcome{Verdict: store.Missing}

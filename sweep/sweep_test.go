@@ -3,6 +3,7 @@ package sweep_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -11,7 +12,6 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/remind"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/sweep"
 	"github.com/mayflyhq/mayfly/walk"
 )
 
@@ -307,7 +307,7 @@ func TestSweepsThatRunAtTheSameTimeMoveEachRowOnce(t *testing.T) {
 		items = append(items, h.born(mayfly.Archive))
 	}
 	h.set.Ledger = h.ledger.Ledger
-	act := sweep.New(h.set).Act
+	act := h.sweep().Act
 	var wg sync.WaitGroup
 	for n := range 4 {
 		wg.Go(func() {
@@ -337,7 +337,7 @@ func TestAParkedItemIsRemindedToExpire(t *testing.T) {
 	h := open(t)
 	item := h.born(mayfly.Archive)
 	var b store.Batch
-	sweep.New(h.set).Park(&b, walk.Failure{Item: item, Err: errors.New("the row keeps changing")}, deadline+5)
+	h.sweep().Walk().Park(&b, walk.Failure{Item: item, Err: errors.New("the row keeps changing")}, deadline+5)
 	if err := h.set.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
@@ -346,8 +346,8 @@ func TestAParkedItemIsRemindedToExpire(t *testing.T) {
 		t.Fatalf("%v, %v", rows, err)
 	}
 	got, err := remind.Read(rows[0])
-	want := remind.Reminder{Due: deadline + 5, ID: item.ID, Step: remind.Expire, Attempts: 1, Reason: "the row keeps changing"}
-	if err != nil || got != want {
+	want := remind.Reminder{Due: deadline + 5, ID: item.ID, Step: remind.Expire, Tries: 1, Reason: "the row keeps changing"}
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v\nwant %+v", got, err, want)
 	}
 }

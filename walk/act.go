@@ -2,6 +2,7 @@ package walk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,9 +18,14 @@ import (
 // Between two batches the pass may have done enough, and is cut; full says that
 // more rows may follow the page.
 func (w *Walker) act(ctx context.Context, page []mayfly.Item, full bool, l look) (cut bool, err error) {
+	if len(page) > 0 {
+		if err := w.begin(ctx, l.now); err != nil {
+			return false, err
+		}
+	}
 	tried := 0 // of the items ahead: a try that failed may have moved them
 	for len(page) > 0 {
-		n := min(w.batchSize, len(page))
+		n := min(w.batchSize, w.stride(w.o.Batch, page[0].ID.Deadline(), l), len(page))
 		failures, took, err := w.try(ctx, Batch{Items: page[:n], Now: l.now, Run: w.run, Repeat: l.repeat || tried > 0})
 		switch {
 		case err == nil:
@@ -32,6 +38,8 @@ func (w *Walker) act(ctx context.Context, page []mayfly.Item, full bool, l look)
 				return false, err
 			}
 			continue
+		case errors.Is(err, mayfly.Unavailable) && !errors.Is(err, context.DeadlineExceeded):
+			return false, err // it is not the item: what the act needs is away, and the walk waits for it
 		default:
 			failures = []Failure{{Item: page[0], Err: err}}
 		}
@@ -98,17 +106,33 @@ func (w *Walker) rest(ctx context.Context, took time.Duration, left []mayfly.Ite
 	if len(left) > 0 {
 		oldest = left[0].ID.Deadline()
 	}
-	p := pause(took, l.onTime.Sub(oldest), w.o.Budget, w.o.Load/mayfly.Shards)
+	p := pause(took, w.late(oldest, l), w.o.Load/mayfly.Shards)
 	w.spent.time += p
 	return loop.Rest(ctx, p)
 }
 
-// pause is how long to rest after a batch that took took, when the oldest item
-// is late by late. On time a walk uses no more than the share idle of a core;
-// the later it is, the less it rests; with its budget used up it does not rest.
-func pause(took, late, budget time.Duration, idle float64) time.Duration {
-	used := min(1, max(0, float64(late)/float64(budget)))
-	share := idle + (1-idle)*used
+// stride is how many items are read or acted on at once, when the oldest of them
+// is oldest: few while the walk is on time, so that no read waits behind a long
+// one; the more, up to most, the later it is.
+func (w *Walker) stride(most int, oldest mayfly.Instant, l look) int {
+	if w.o.Unpaced {
+		return most
+	}
+	few := min(most, w.o.Gentle)
+	return few + int(float64(most-few)*w.late(oldest, l))
+}
+
+// late is how much of the walk's budget is used up when its oldest item is
+// oldest: 0 is on time, 1 all of it.
+func (w *Walker) late(oldest mayfly.Instant, l look) float64 {
+	return min(1, max(0, float64(l.onTime.Sub(oldest))/float64(w.o.Budget)))
+}
+
+// pause is how long to rest after a batch that took took. On time a walk uses no
+// more than the share idle of a core; the later it is, the less it rests; with
+// its budget used up it does not rest.
+func pause(took time.Duration, late, idle float64) time.Duration {
+	share := idle + (1-idle)*late
 	return min(time.Second, time.Duration(float64(took)*(1/share-1)))
 }
 

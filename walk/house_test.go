@@ -118,7 +118,7 @@ func (k *book) sizes() (all []int) {
 func (k *book) walk() walk.Walk { return walk.Walk{Name: name, Act: k.act, Park: park} }
 
 func park(b *store.Batch, f walk.Failure, due mayfly.Instant) {
-	remind.Write(b, remind.Reminder{Due: due, ID: f.Item.ID, Step: remind.Expire, Attempts: 1, Reason: f.Err.Error()})
+	remind.Write(b, remind.Reminder{Due: due, ID: f.Item.ID, Step: remind.Expire, Tries: 1, Reason: f.Err.Error()})
 }
 
 // walker walks the shard for holder from origin, a minute before start.

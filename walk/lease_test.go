@@ -132,8 +132,8 @@ func TestAWatermarkOfUnknownOutcomeIsReadAgain(t *testing.T) {
 			if len(k.done) != want || distinct(k.done)[0] != ids[0] {
 				t.Errorf("%d items done, want %d", len(k.done), want)
 			}
-			if !lands && (!k.batches[1].Repeat || k.batches[1].Run == run) {
-				t.Errorf("%+v: want a repeat in a run of its own", k.batches[1])
+			if !lands && (!k.batches[1].Repeat || k.batches[1].Run != run) {
+				t.Errorf("%+v: want a repeat, in the run of the hour", k.batches[1])
 			}
 		})
 	}

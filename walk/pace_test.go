@@ -3,6 +3,8 @@ package walk
 import (
 	"testing"
 	"time"
+
+	"github.com/mayflyhq/mayfly"
 )
 
 func TestPauseIsLongOnTimeAndNothingWhenTheBudgetIsUsedUp(t *testing.T) {
@@ -26,8 +28,38 @@ func TestPauseIsLongOnTimeAndNothingWhenTheBudgetIsUsedUp(t *testing.T) {
 		{"nothing was done", 0, 0, 20 * s, 0.1, 0, 0},
 		{"a whole core on time", 10 * ms, 0, 20 * s, 1, 0, 0},
 	} {
-		if got := pause(tc.took, tc.late, tc.budget, tc.idle); got < tc.atLeast || got > tc.max {
+		if got := pause(tc.took, lateOf(tc.late, tc.budget), tc.idle); got < tc.atLeast || got > tc.max {
 			t.Errorf("%s: %s, want %s to %s", tc.name, got, tc.atLeast, tc.max)
+		}
+	}
+}
+
+// lateOf is how late a walker with this budget calls an item that is late by late.
+func lateOf(late, budget time.Duration) float64 {
+	w := &Walker{o: Options{Budget: budget}}
+	return w.late(0, look{onTime: mayfly.Instant(late.Milliseconds())})
+}
+
+// On time a walk takes small strides, so that no read waits behind a long one;
+// the later it is the longer they are.
+func TestStridesGrowWithLateness(t *testing.T) {
+	for _, tc := range []struct {
+		name               string
+		late               time.Duration
+		most, gentle, want int
+		unpaced            bool
+	}{
+		{"on time", 0, 500, 50, 50, false},
+		{"early", -time.Minute, 500, 50, 50, false},
+		{"half of the budget", 10 * time.Second, 500, 50, 275, false},
+		{"all of it", 20 * time.Second, 500, 50, 500, false},
+		{"a day", 24 * time.Hour, 500, 50, 500, false},
+		{"never more than the batch", 0, 20, 50, 20, false},
+		{"unpaced", 0, 500, 50, 500, true},
+	} {
+		w := &Walker{o: Options{Budget: 20 * time.Second, Gentle: tc.gentle, Unpaced: tc.unpaced}}
+		if got := w.stride(tc.most, 0, look{onTime: mayfly.Instant(tc.late.Milliseconds())}); got != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}
 }
@@ -35,7 +67,7 @@ func TestPauseIsLongOnTimeAndNothingWhenTheBudgetIsUsedUp(t *testing.T) {
 func TestPauseNeverGrowsWithLateness(t *testing.T) {
 	last := time.Hour
 	for late := time.Duration(0); late <= 25*time.Second; late += 100 * time.Millisecond {
-		got := pause(10*time.Millisecond, late, 20*time.Second, 0.0125)
+		got := pause(10*time.Millisecond, lateOf(late, 20*time.Second), 0.0125)
 		if got > last {
 			t.Fatalf("at %s late it rests %s, before that %s", late, got, last)
 		}

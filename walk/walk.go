@@ -23,6 +23,7 @@ import (
 type Walk struct {
 	Name   string
 	Offset time.Duration // how long after its deadline an item is due
+	Behind string        // the walk that it stays behind: nothing is handed out that that one has not done; may be empty
 	Act    Act
 	Park   Park
 }
@@ -58,6 +59,7 @@ type Options struct {
 	Settle      time.Duration // how far the watermark trails; default 15 s
 	Page        int           // rows read at once; default 500
 	Batch       int           // items acted on at once; default 500
+	Gentle      int           // how many of either while the walk is on time; default 50
 	Budget      time.Duration // lateness up to which a walk may go slowly; default 20 s
 	Load        float64       // share of one core that a walk on time may use over all shards; default 0.2
 	Lease       time.Duration // default 5 s
@@ -82,6 +84,7 @@ func (o Options) withDefaults() (Options, error) {
 	duration(&o.Settle, 15*time.Second)
 	number(&o.Page, 500)
 	number(&o.Batch, 500)
+	number(&o.Gentle, 50)
 	duration(&o.Budget, 20*time.Second)
 	if o.Load == 0 {
 		o.Load = 0.2
@@ -90,7 +93,7 @@ func (o Options) withDefaults() (Options, error) {
 	duration(&o.Timeout, 10*time.Second)
 	duration(&o.RemindAfter, 2*time.Minute)
 	duration(&o.IdleSave, 10*time.Second)
-	if o.Holder == "" || o.Settle < 0 || o.Page < 1 || o.Batch < 1 || o.Budget <= 0 || o.Load <= 0 || o.Lease <= 0 || o.Timeout <= 0 {
+	if o.Holder == "" || o.Settle < 0 || o.Page < 1 || o.Batch < 1 || o.Gentle < 1 || o.Budget <= 0 || o.Load <= 0 || o.Lease <= 0 || o.Timeout <= 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "walk: a setting is out of range, or the holder has no name: %+v", o)
 	}
 	return o, nil
@@ -114,7 +117,7 @@ type Walker struct {
 
 	tenure    uint64
 	run       mayfly.Run
-	mark      watermark      // as it is stored
+	mark      Watermark      // as it is stored
 	done      mayfly.Instant // everything due up to here is done for good, though perhaps not yet saved
 	cursor    mayfly.Instant // everything due up to here was looked at in this tenure
 	again     mayfly.Instant // up to here a look may be repeating one that failed
@@ -134,6 +137,8 @@ func New(set store.Set, w Walk, shard *Shard, o Options) (*Walker, error) {
 	if w.Name == "" || w.Act == nil || w.Park == nil || w.Offset < 0 {
 		return nil, mayfly.Errorf(mayfly.Invalid, "walk %q is not whole", w.Name)
 	}
+	// What is due long after its deadline needs no settling: no birth is that slow.
+	o.Settle = max(0, o.Settle-w.Offset)
 	return &Walker{set: set, walk: w, shard: shard, o: o, batchSize: o.Batch}, nil
 }
 
@@ -152,10 +157,13 @@ func (s spent) enough() bool {
 // leaves the watermark behind whatever is not done; the next pass takes it up
 // from there.
 func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err error) {
-	target := now.Add(-w.walk.Offset)
-	w.report.aim(target)
+	w.report.aim(now.Add(-w.walk.Offset))
 	held, err := w.hold(ctx, now)
 	if err != nil || !held {
+		return false, err
+	}
+	target, err := w.target(ctx, now)
+	if err != nil {
 		return false, err
 	}
 	w.spent = spent{}
@@ -170,6 +178,21 @@ func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err e
 		err = saved
 	}
 	return err == nil && w.spent.enough(), err
+}
+
+// target is up to which deadline the walk may go at now.
+func (w *Walker) target(ctx context.Context, now mayfly.Instant) (mayfly.Instant, error) {
+	target := now.Add(-w.walk.Offset)
+	if w.walk.Behind == "" {
+		return target, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	ahead, err := LoadWatermark(ctx, w.set.Rows, w.walk.Behind, w.shard)
+	if err != nil {
+		return 0, w.failed("see how far "+w.walk.Behind+" is", err)
+	}
+	return min(target, ahead.At), nil
 }
 
 // walkTo looks at what is due up to target. Behind settled nothing can still be
@@ -215,11 +238,11 @@ func (w *Walker) failed(what string, err error) error {
 }
 
 // hold takes or keeps the shard, and begins a tenure when it is new: from the
-// stored watermark, with a run of its own.
+// stored watermark.
 func (w *Walker) hold(ctx context.Context, now mayfly.Instant) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
-	tenure, held, err := w.shard.hold(ctx, now)
+	tenure, held, err := w.shard.Hold(ctx, now)
 	w.report.hold(held)
 	if err != nil {
 		return false, w.failed("hold", err)
@@ -231,12 +254,12 @@ func (w *Walker) hold(ctx context.Context, now mayfly.Instant) (bool, error) {
 	if tenure == w.tenure {
 		return true, nil
 	}
-	mark, err := loadWatermark(ctx, w.set.Rows, w.walk.Name, w.shard.number, w.shard.origin)
+	mark, err := LoadWatermark(ctx, w.set.Rows, w.walk.Name, w.shard)
 	if err != nil {
 		return false, w.failed("load the watermark", err)
 	}
-	w.tenure, w.mark, w.run = tenure, mark, newRun()
-	w.done, w.cursor, w.again, w.unsaved = mark.at, mark.at, 0, 0
+	w.tenure, w.mark, w.run = tenure, mark, 0
+	w.done, w.cursor, w.again, w.unsaved = mark.At, mark.At, 0, 0
 	w.report.forget()
 	return true, nil
 }
@@ -257,11 +280,12 @@ func (w *Walker) look(ctx context.Context, l look) error {
 		s := store.Stretch{Minute: minute, Shard: w.shard.number, To: to}
 		s.After = store.Position{Deadline: l.from, ID: lastID()}
 		for full := true; full; {
-			page, err := w.page(ctx, s)
+			limit := w.stride(w.o.Page, max(s.After.Deadline, minute.Start()), l)
+			page, err := w.page(ctx, s, limit)
 			if err != nil {
 				return err
 			}
-			full = len(page) == w.o.Page
+			full = len(page) == limit
 			if cut, err := w.act(ctx, page, full, l); err != nil || cut {
 				return err
 			}
@@ -275,10 +299,10 @@ func (w *Walker) look(ctx context.Context, l look) error {
 	return nil
 }
 
-func (w *Walker) page(ctx context.Context, s store.Stretch) (page []mayfly.Item, err error) {
+func (w *Walker) page(ctx context.Context, s store.Stretch, limit int) (page []mayfly.Item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
-	w.spent.time += loop.Measure(func() { page, err = w.set.Ledger.Walk(ctx, s, w.o.Page) })
+	w.spent.time += loop.Measure(func() { page, err = w.set.Ledger.Walk(ctx, s, limit) })
 	if err != nil {
 		return nil, fmt.Errorf("read minute %d: %w", s.Minute, err)
 	}

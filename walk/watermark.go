@@ -5,17 +5,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// watermark says how far a walk has come in a shard: everything due up to at is
+// Watermark says how far a walk has come in a shard: everything due up to At is
 // done. It is a swapped row: a walker that lost its shard cannot move it.
-type watermark struct {
-	at    mayfly.Instant
+type Watermark struct {
+	At    mayfly.Instant
+	key   store.Key
 	value []byte // as stored; nil when there is no row yet
 }
 
@@ -23,16 +23,19 @@ func markKey(walk string, shard mayfly.Shard) store.Key {
 	return store.Key{Partition: walk, Sort: string([]byte{byte(shard)})}
 }
 
-func loadWatermark(ctx context.Context, rows store.Rows, walk string, shard mayfly.Shard, origin mayfly.Instant) (watermark, error) {
-	found, err := rows.Get(ctx, store.Watermarks, markKey(walk, shard))
+// LoadWatermark reads how far the walk called name has come in shard: to the
+// origin if it has not begun.
+func LoadWatermark(ctx context.Context, rows store.Rows, name string, shard *Shard) (Watermark, error) {
+	key := markKey(name, shard.number)
+	found, err := rows.Get(ctx, store.Watermarks, key)
 	if err != nil {
-		return watermark{}, err
+		return Watermark{}, err
 	}
 	if found[0] == nil {
-		return watermark{at: origin}, nil
+		return Watermark{At: shard.origin, key: key}, nil
 	}
 	at, err := readMark(found[0])
-	return watermark{at: at, value: found[0]}, err
+	return Watermark{At: at, key: key, value: found[0]}, err
 }
 
 const markSize = 16
@@ -44,28 +47,36 @@ func readMark(value []byte) (mayfly.Instant, error) {
 	return mayfly.Instant(binary.BigEndian.Uint64(value)), nil
 }
 
+// Move moves the watermark from where it was loaded or last moved, forward by the
+// walk, back by an undo. Conflict: somebody else has moved it. After any error
+// it has to be loaded again.
+func (m *Watermark) Move(ctx context.Context, rows store.Rows, to mayfly.Instant, run mayfly.Run) error {
+	next := binary.BigEndian.AppendUint64(nil, uint64(to))
+	next = binary.BigEndian.AppendUint64(next, uint64(run))
+	swapped, _, err := rows.Swap(ctx, store.Watermarks, m.key, m.value, next, 0)
+	if err != nil {
+		return err
+	}
+	if !swapped {
+		return mayfly.Errorf(mayfly.Conflict, "another walker has moved the watermark")
+	}
+	m.At, m.value = to, next
+	return nil
+}
+
 // save stores the watermark at what is done: when items were passed, or after a
 // while without any.
 func (w *Walker) save(ctx context.Context) error {
-	idle := w.unsaved == 0 && w.done.Sub(w.mark.at) < w.o.IdleSave
-	if idle || w.done <= w.mark.at {
+	idle := w.unsaved == 0 && w.done.Sub(w.mark.At) < w.o.IdleSave
+	if idle || w.done <= w.mark.At {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
-	next := binary.BigEndian.AppendUint64(nil, uint64(w.done))
-	next = binary.BigEndian.AppendUint64(next, uint64(w.run))
-	key := markKey(w.walk.Name, w.shard.number)
-	swapped, _, err := w.set.Rows.Swap(ctx, store.Watermarks, key, w.mark.value, next, 0)
-	if err != nil {
-		w.tenure = 0 // whether it was moved is not known: begin again from what is stored
+	if err := w.mark.Move(ctx, w.set.Rows, w.done, w.run); err != nil {
+		w.tenure = 0 // somebody else walks this shard, an undo moved it back, or it is not known
 		return w.failed("move the watermark", err)
 	}
-	if !swapped { // somebody else walks this shard, or an undo moved it back
-		w.tenure = 0
-		return w.failed("move the watermark", mayfly.Errorf(mayfly.Conflict, "another walker has moved it"))
-	}
-	w.mark = watermark{at: w.done, value: next}
 	w.unsaved = 0
 	return nil
 }
@@ -86,9 +97,12 @@ func NewShard(rows store.Rows, number mayfly.Shard, holder string, lasts time.Du
 	return &Shard{number: number, origin: origin, mu: make(chan struct{}, 1), lease: store.NewLease(rows, number, holder, lasts)}
 }
 
-// hold takes or keeps the lease. The tenure changes whenever it was lost in
+// Number is the shard's number.
+func (s *Shard) Number() mayfly.Shard { return s.number }
+
+// Hold takes or keeps the lease. The tenure changes whenever it was lost in
 // between.
-func (s *Shard) hold(ctx context.Context, now mayfly.Instant) (tenure uint64, held bool, err error) {
+func (s *Shard) Hold(ctx context.Context, now mayfly.Instant) (tenure uint64, held bool, err error) {
 	select {
 	case s.mu <- struct{}{}:
 		defer func() { <-s.mu }()
@@ -140,5 +154,3 @@ func Origin(ctx context.Context, rows store.Rows, now mayfly.Instant) (mayfly.In
 	}
 	return readMark(current)
 }
-
-func newRun() mayfly.Run { return mayfly.Run(rand.Uint64() | 1) }

@@ -63,11 +63,16 @@ func (s ledger) Body(ctx context.Context, ids ...mayfly.ID) ([]store.FoundBody, 
 	var key []byte
 	for i, id := range ids {
 		key = appendBodyKey(key[:0], id)
-		var err error
-		found[i].Found, err = s.get(key, func(value []byte) (err error) {
+		there := false
+		_, err := s.get(key, func(value []byte) (err error) {
+			if len(value) == 0 { // erased
+				return nil
+			}
 			found[i].Body, err = store.ReadBody(value)
+			there = true
 			return err
 		})
+		found[i].Found = there
 		if err != nil {
 			return nil, readError("body of "+id.String(), err)
 		}
@@ -135,8 +140,22 @@ func (s *Store) page(ctx context.Context, lower, upper []byte, limit int) (items
 	return items, nil
 }
 
+// EraseBody implements store.Ledger. An empty body stays, so that a birth that is
+// inserted again finds that it was here.
+func (s ledger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
+	return s.erase(ctx, ids, func(b *pebble.Batch, id mayfly.ID) error { return b.Set(appendBodyKey(nil, id), nil, nil) })
+}
+
 // Remove implements store.Ledger.
 func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
+	return s.erase(ctx, ids, func(b *pebble.Batch, id mayfly.ID) error {
+		key := keyOf(id)
+		return errors.Join(b.Delete(key.bytes(), nil), b.Delete(appendBodyKey(nil, id), nil))
+	})
+}
+
+// erase does what it is told to rows that are there and may be erased, all or none.
+func (s ledger) erase(ctx context.Context, ids []mayfly.ID, do func(*pebble.Batch, mayfly.ID) error) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -153,7 +172,7 @@ func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
 		return err
 	}
 	w := &writing{batch: s.db.NewBatch(), held: held}
-	if err := s.remove(w.batch, ids); err != nil {
+	if err := s.eraseRows(w.batch, ids, do); err != nil {
 		s.locks.free(held)
 		s.leave()
 		return errors.Join(err, w.batch.Close())
@@ -161,20 +180,19 @@ func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
 	return s.write(ctx, w)
 }
 
-func (s *Store) remove(b *pebble.Batch, ids []mayfly.ID) error {
+func (s *Store) eraseRows(b *pebble.Batch, ids []mayfly.ID, do func(*pebble.Batch, mayfly.ID) error) error {
 	for _, id := range ids {
 		var found store.Found
 		if err := s.row(&found, id); err != nil {
-			return readError("remove "+id.String(), err)
+			return readError("erase "+id.String(), err)
 		}
 		if !found.Found {
 			continue
 		}
-		if found.Item.State != mayfly.Deleted {
-			return mayfly.Errorf(mayfly.Conflict, "remove %s: it is %s, and only a deleted row is removed", id, found.Item.State)
+		if err := found.Item.Erasable(); err != nil {
+			return err
 		}
-		key := keyOf(id)
-		if err := errors.Join(b.Delete(key.bytes(), nil), b.Delete(appendBodyKey(nil, id), nil)); err != nil {
+		if err := do(b, id); err != nil {
 			return err
 		}
 	}

@@ -71,6 +71,17 @@ func (c *trial) wantNoRow(ids ...mayfly.ID) {
 	}
 }
 
+func (c *trial) wantNoBody(ids ...mayfly.ID) {
+	c.Helper()
+	found, err := c.set.Ledger.Body(c.ctx, ids...)
+	c.must(err)
+	for i, got := range found {
+		if got.Found {
+			c.Errorf("the body of %s is there: %+v", ids[i], got.Body)
+		}
+	}
+}
+
 func (c *trial) wantBody(id mayfly.ID, want mayfly.Body) {
 	c.Helper()
 	found, err := c.set.Ledger.Body(c.ctx, id)

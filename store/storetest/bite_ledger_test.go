@@ -141,6 +141,50 @@ func brokenBirths() []breakage {
 				return nil
 			}}
 		}},
+		{"erasing a body takes what is held", Ledger, "no body of a held row is erased, and no held row removed", func(m *Model, set *store.Set) {
+			set.Ledger = badLedger{Ledger: set.Ledger, eraseBody: func(_ context.Context, ids ...mayfly.ID) error {
+				for _, id := range ids {
+					if m.items[id].State == mayfly.Deleted {
+						delete(m.bodies, id)
+					}
+				}
+				return nil
+			}}
+		}},
+		{"erasing a body takes that of a live row", Ledger, "only of a deleted row the body is erased", func(m *Model, set *store.Set) {
+			set.Ledger = badLedger{Ledger: set.Ledger, eraseBody: func(_ context.Context, ids ...mayfly.ID) error {
+				for _, id := range ids {
+					delete(m.bodies, id)
+				}
+				return nil
+			}}
+		}},
+		{"erasing a body forgets the row", Ledger, "an erased body leaves the tombstone, and no birth brings it back", func(m *Model, set *store.Set) {
+			inner := set.Ledger
+			set.Ledger = badLedger{Ledger: inner, eraseBody: func(ctx context.Context, ids ...mayfly.ID) error {
+				err := inner.EraseBody(ctx, ids...)
+				for _, id := range ids {
+					if err == nil {
+						delete(m.items, id)
+					}
+				}
+				return err
+			}}
+		}},
+		{"remove takes what is held", Ledger, "no body of a held row is erased, and no held row removed", func(m *Model, set *store.Set) {
+			set.Ledger = badLedger{Ledger: set.Ledger, remove: func(_ context.Context, ids ...mayfly.ID) error {
+				for _, id := range ids {
+					if row, there := m.items[id]; there && row.State != mayfly.Deleted {
+						return mayfly.Errorf(mayfly.Conflict, "not deleted")
+					}
+				}
+				for _, id := range ids {
+					delete(m.items, id)
+					delete(m.bodies, id)
+				}
+				return nil
+			}}
+		}},
 		{"remove leaves the body", Ledger, "a removed row is gone with its body from every read", func(m *Model, set *store.Set) {
 			set.Ledger = badLedger{Ledger: set.Ledger, remove: func(_ context.Context, ids ...mayfly.ID) error {
 				for _, id := range ids {

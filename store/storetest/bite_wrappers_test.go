@@ -23,6 +23,7 @@ type badLedger struct {
 	walk       func(context.Context, store.Stretch, int) ([]mayfly.Item, error)
 	eternal    func(context.Context, mayfly.Shard, mayfly.ID, int) ([]mayfly.Item, error)
 	remove     func(context.Context, ...mayfly.ID) error
+	eraseBody func(context.Context, ...mayfly.ID) error
 }
 
 func (b badLedger) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error) {
@@ -58,6 +59,13 @@ func (b badLedger) Eternal(ctx context.Context, shard mayfly.Shard, after mayfly
 		return b.eternal(ctx, shard, after, limit)
 	}
 	return b.Ledger.Eternal(ctx, shard, after, limit)
+}
+
+func (b badLedger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
+	if b.eraseBody != nil {
+		return b.eraseBody(ctx, ids...)
+	}
+	return b.Ledger.EraseBody(ctx, ids...)
 }
 
 func (b badLedger) Remove(ctx context.Context, ids ...mayfly.ID) error {

@@ -20,6 +20,9 @@ func ledgerCases() []testCase {
 		{"bodies are read back, empty and big ones too", bodiesReadBack},
 		{"body answers in the order asked, with absences", bodyKeepsOrder},
 		{"a body outlives every transition", bodyOutlivesTransitions},
+		{"only of a deleted row the body is erased", eraseBodyOnlyDeleted},
+		{"an erased body leaves the tombstone, and no birth brings it back", erasedBodyLeavesTombstone},
+		{"no body of a held row is erased, and no held row removed", heldIsNotErased},
 		{"only a deleted row is removed", removeOnlyDeleted},
 		{"a refused removal removes nothing of its call", refusedRemovalIsWhole},
 		{"a removed row is gone with its body from every read", removedIsGone},
@@ -165,6 +168,67 @@ func bodyOutlivesTransitions(c *trial) {
 		item = c.move(item, to)
 		c.wantBody(item.ID, b.Body)
 	}
+}
+
+func eraseBodyOnlyDeleted(c *trial) {
+	b, dead := freshBirth(), freshBirth()
+	c.insert(b, dead)
+	tombstone := c.move(dead.Item, mayfly.Deleted)
+	item := b.Item
+	for _, to := range []mayfly.State{mayfly.ExpiredHot, mayfly.Archiving, mayfly.Cold, mayfly.Deleted} {
+		c.wantKind(mayfly.Conflict, c.set.Ledger.EraseBody(c.ctx, tombstone.ID, item.ID))
+		c.wantRow(item)
+		c.wantBody(item.ID, b.Body)
+		c.wantBody(tombstone.ID, dead.Body) // nothing of a refused call
+		item = c.move(item, to)
+	}
+	c.must(c.set.Ledger.EraseBody(c.ctx, item.ID))
+	c.wantNoBody(item.ID)
+}
+
+func erasedBodyLeavesTombstone(c *trial) {
+	owner := freshUser()
+	for _, b := range []store.Birth{freshBirth(), birthOf(freshID(mayfly.Never, owner), owner, 1)} {
+		c.insert(b)
+		tombstone := c.move(b.Item, mayfly.Deleted)
+		for range 2 {
+			c.must(c.set.Ledger.EraseBody(c.ctx, tombstone.ID, freshBirth().Item.ID))
+		}
+		c.insert(b)
+		c.wantRow(tombstone)
+		c.wantNoBody(tombstone.ID)
+		c.must(c.set.Ledger.Remove(c.ctx, tombstone.ID))
+		c.wantNoRow(tombstone.ID)
+	}
+	c.must(c.set.Ledger.EraseBody(c.ctx))
+}
+
+func heldIsNotErased(c *trial) {
+	b := freshBirth()
+	c.insert(b)
+	hold := step(b.Item, b.Item.State)
+	hold.Hold, hold.ServesUntil, hold.Keys = mayfly.SetHold, 0, nil
+	held := c.transition(hold)[0].Current
+	byUser := step(held, mayfly.Deleted)
+	byUser.Cause = mayfly.ByUser
+	held = c.transition(byUser)[0].Current
+	if held.State != mayfly.Deleted || !held.Held {
+		c.Fatalf("held and deleted by its author, it is %+v", held)
+	}
+	c.wantKind(mayfly.Conflict, c.set.Ledger.EraseBody(c.ctx, held.ID))
+	c.wantKind(mayfly.Conflict, c.set.Ledger.Remove(c.ctx, held.ID))
+	c.wantRow(held)
+	c.wantBody(held.ID, b.Body)
+	release := step(held, mayfly.Deleted)
+	release.Hold, release.Cause = mayfly.ReleaseHold, mayfly.BySupport
+	free := c.transition(release)[0].Current
+	if free.Held || free.Cause != mayfly.ByUser {
+		c.Fatalf("released, it is %+v", free)
+	}
+	c.must(c.set.Ledger.EraseBody(c.ctx, free.ID))
+	c.wantNoBody(free.ID)
+	c.must(c.set.Ledger.Remove(c.ctx, free.ID))
+	c.wantNoRow(free.ID)
 }
 
 func removeOnlyDeleted(c *trial) {

@@ -171,17 +171,38 @@ func (l *modelLedger) pick(limit int, order func(a, b mayfly.Item) int, want fun
 	return items[:min(limit, len(items))]
 }
 
+func (l *modelLedger) EraseBody(_ context.Context, ids ...mayfly.ID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.erasable(ids); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		delete(l.bodies, id)
+	}
+	return nil
+}
+
 func (l *modelLedger) Remove(_ context.Context, ids ...mayfly.ID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, id := range ids {
-		if row, there := l.items[id]; there && row.State != mayfly.Deleted {
-			return mayfly.Errorf(mayfly.Conflict, "remove %s: it is %s", id, row.State)
-		}
+	if err := l.erasable(ids); err != nil {
+		return err
 	}
 	for _, id := range ids {
 		delete(l.items, id)
 		delete(l.bodies, id)
+	}
+	return nil
+}
+
+func (l *modelLedger) erasable(ids []mayfly.ID) error {
+	for _, id := range ids {
+		if row, there := l.items[id]; there {
+			if err := row.Erasable(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -171,6 +171,13 @@ func (p prefixLedger) Eternal(ctx context.Context, shard mayfly.Shard, after may
 	return p.l.real.Ledger.Eternal(ctx, shard, after, limit)
 }
 
+func (p prefixLedger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
+	if err := p.l.alive(); err != nil {
+		return err
+	}
+	return p.l.real.Ledger.EraseBody(ctx, ids...)
+}
+
 func (p prefixLedger) Remove(ctx context.Context, ids ...mayfly.ID) error {
 	if err := p.l.alive(); err != nil {
 		return err

@@ -192,6 +192,12 @@ func (h *history) remove() {
 		}
 		ids = append(ids, id)
 	}
+	if draw(h, "only the bodies", rapid.Bool()) {
+		realErr, modelErr := h.real.Ledger.EraseBody(h.ctx, ids...), h.model.Ledger.EraseBody(h.ctx, ids...)
+		h.same("erase bodies", nil, nil, realErr, modelErr)
+		h.compareRows(ids...)
+		return
+	}
 	realErr, modelErr := h.real.Ledger.Remove(h.ctx, ids...), h.model.Ledger.Remove(h.ctx, ids...)
 	h.same("remove", nil, nil, realErr, modelErr)
 	for _, id := range ids {

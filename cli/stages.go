@@ -12,44 +12,44 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// benchStages shows how far a trial is: bars on a terminal, a line for each
+// stages shows how far long work is: bars on a terminal, a line for each
 // stage elsewhere, nothing beside JSON.
-type benchStages struct {
+type stages struct {
 	out   io.Writer
 	quiet bool
 	bars  bool
-	name  string // of the trial
+	name  string // of the work
 }
 
-func newBenchStages(out io.Writer, quiet bool) *benchStages {
+func newStages(out io.Writer, quiet bool) *stages {
 	f, isFile := out.(*os.File)
-	return &benchStages{out: out, quiet: quiet, bars: isFile && cwriter.IsTerminal(int(f.Fd()))}
+	return &stages{out: out, quiet: quiet, bars: isFile && cwriter.IsTerminal(int(f.Fd()))}
 }
 
-func (s *benchStages) trial(name string) { s.name = name }
+func (s *stages) trial(name string) { s.name = name }
 
-func (s *benchStages) note(format string, args ...any) {
+func (s *stages) note(format string, args ...any) {
 	if !s.quiet {
 		fmt.Fprintf(s.out, "mayfly: "+format+"\n", args...)
 	}
 }
 
-// benchStage is one stage of a trial that is under way.
-type benchStage struct {
+// stage is one stage that is under way.
+type stage struct {
 	progress *mpb.Progress
 	bar      *mpb.Bar
 	close    func()
 }
 
 // begin begins a stage of so many steps.
-func (s *benchStages) begin(what string, total int) *benchStage {
+func (s *stages) begin(what string, total int) *stage {
 	title := s.name + ": " + what
 	switch {
 	case s.quiet:
-		return &benchStage{}
+		return &stage{}
 	case !s.bars:
 		start := time.Now()
-		return &benchStage{close: func() {
+		return &stage{close: func() {
 			fmt.Fprintf(s.out, "%s: %s in %.1f s\n", title, grouped(int64(total)), time.Since(start).Seconds())
 		}}
 	}
@@ -58,18 +58,18 @@ func (s *benchStages) begin(what string, total int) *benchStage {
 	bar := p.AddBar(int64(total),
 		mpb.PrependDecorators(decor.Name(title, decor.WC{W: 44, C: decor.DindentRight})),
 		mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 8}), " done")))
-	return &benchStage{progress: p, bar: bar}
+	return &stage{progress: p, bar: bar}
 }
 
 // add says that n more steps are done.
-func (s *benchStage) add(n int) {
+func (s *stage) add(n int) {
 	if s.bar != nil {
 		s.bar.IncrBy(n)
 	}
 }
 
 // end ends the stage, whether it came to its end or not.
-func (s *benchStage) end() {
+func (s *stage) end() {
 	if s.bar != nil {
 		s.bar.Abort(false)
 		s.progress.Wait()
@@ -80,7 +80,7 @@ func (s *benchStage) end() {
 }
 
 // timed shows a stage that lasts for d while do runs.
-func (s *benchStages) timed(ctx context.Context, what string, d time.Duration, do func(ctx context.Context) error) error {
+func (s *stages) timed(ctx context.Context, what string, d time.Duration, do func(ctx context.Context) error) error {
 	const tick = 250 * time.Millisecond
 	stage := s.begin(what+" for "+d.String(), int(d/tick))
 	defer stage.end()

@@ -1,0 +1,191 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/archive"
+	"github.com/mayflyhq/mayfly/hydrate"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// counting counts the calls of a tier.
+type counting struct {
+	store.Blobs
+	hash                               func([32]byte) [32]byte // what Stat says instead of the hash; nil leaves it
+	mu                                 sync.Mutex
+	calls, puts, opens, stats, deletes int
+}
+
+func (c *counting) count(n *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
+	*n++
+}
+
+func (c *counting) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
+	c.count(&c.puts)
+	return c.Blobs.Put(ctx, key, r)
+}
+
+func (c *counting) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.ReadCloser, store.Object, error) {
+	c.count(&c.opens)
+	return c.Blobs.Open(ctx, key, span)
+}
+
+func (c *counting) Stat(ctx context.Context, key mayfly.BlobKey) (store.Object, error) {
+	c.count(&c.stats)
+	o, err := c.Blobs.Stat(ctx, key)
+	if c.hash != nil {
+		o.SHA256 = c.hash(o.SHA256)
+	}
+	return o, err
+}
+
+func (c *counting) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
+	for _, key := range keys {
+		if _, err := c.Blobs.Stat(ctx, key); err == nil { // of computable keys most are not there
+			c.count(&c.deletes)
+			break
+		}
+	}
+	return c.Blobs.Delete(ctx, keys...)
+}
+
+func TestItemsWithoutMediaCallNoTier(t *testing.T) {
+	h := open(t)
+	items := h.expire(h.story(0), h.story(0))
+	no := func(storetest.BlobCall) storetest.BlobFault {
+		t.Error("a tier was called")
+		return storetest.NoFault
+	}
+	h.set.Hot, h.set.Cold = storetest.FaultyBlobs(h.real.Hot, no), storetest.FaultyBlobs(h.real.Cold, no)
+	if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
+		t.Fatal(failures, err)
+	}
+	for _, item := range h.rows(items) {
+		if item.State != mayfly.Cold {
+			t.Errorf("%+v", item)
+		}
+	}
+}
+
+func TestAChecksumIsAskedForAndASampleIsRead(t *testing.T) {
+	const stories = 400
+	for _, tc := range []struct{ sample, least, most int }{{1, stories, stories}, {4, stories / 8, stories / 2}, {1 << 40, 0, 0}} {
+		h := open(t)
+		var items []mayfly.Item
+		for range stories {
+			items = append(items, h.story(1))
+		}
+		items = h.expire(items...)
+		cold := &counting{Blobs: h.real.Cold}
+		h.set.Cold, h.o.Verify, h.o.Sample = cold, archive.Checksum, tc.sample
+		if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
+			t.Fatal(failures, err)
+		}
+		if cold.stats != stories || cold.opens < tc.least || cold.opens > tc.most {
+			t.Errorf("sample 1 in %d: %d asked for, %d read", tc.sample, cold.stats, cold.opens)
+		}
+		h.exact(items...)
+	}
+}
+
+func TestAChecksumThatDoesNotMatchKeepsHot(t *testing.T) {
+	h := open(t)
+	items := h.expire(h.story(1), h.story(2))
+	h.o.Verify, h.o.Sample = archive.Checksum, 1<<40
+	h.set.Cold = &counting{Blobs: h.real.Cold, hash: func(sum [32]byte) [32]byte { sum[31] ^= 1; return sum }}
+	failures, err := h.archive(7, items...)
+	if err != nil || len(failures) != 2 || !errors.Is(failures[0].Err, mayfly.Corrupt) {
+		t.Fatal(failures, err)
+	}
+	for _, item := range items {
+		h.readable(item.ID, hydrate.Hot)
+	}
+}
+
+// A tier that does not know the hash of what it holds is read.
+func TestWithoutAChecksumEveryCopyIsRead(t *testing.T) {
+	h := open(t)
+	items := h.expire(h.story(3))
+	h.o.Verify, h.o.Sample = archive.Checksum, 1<<40
+	cold := &counting{Blobs: h.real.Cold, hash: func([32]byte) [32]byte { return [32]byte{} }}
+	h.set.Cold = cold
+	if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 || cold.opens != 3 {
+		t.Fatal(failures, err, cold.opens)
+	}
+}
+
+// One item that a tier does not take is parked and the others go on; when no
+// item is taken it is the tier, and nothing is parked (L10).
+func TestATierThatIsAwayIsNotTheItemsFault(t *testing.T) {
+	for _, tier := range []string{"hot", "cold"} {
+		t.Run(tier, func(t *testing.T) {
+			h := open(t)
+			items := h.expire(h.story(1), h.story(1), h.story(1), h.story(0))
+			var down func(storetest.BlobCall) bool
+			plan := func(c storetest.BlobCall) storetest.BlobFault {
+				if down(c) {
+					return storetest.Before
+				}
+				return storetest.NoFault
+			}
+			if tier == "hot" {
+				h.set.Hot = storetest.FaultyBlobs(h.real.Hot, plan)
+			} else {
+				h.set.Cold = storetest.FaultyBlobs(h.real.Cold, plan)
+			}
+			a := h.newArchive()
+			act := func(run mayfly.Run, items ...mayfly.Item) error {
+				failures, err := a.Act(t.Context(), h.batch(run, h.rows(items)...))
+				if len(failures) > 0 {
+					err = fmt.Errorf("%d failures", len(failures))
+				}
+				return err
+			}
+			down = func(storetest.BlobCall) bool { return true }
+			for run := range mayfly.Run(3) {
+				if err := act(run+1, items...); !errors.Is(err, mayfly.Unavailable) {
+					t.Fatal(err)
+				}
+				if err := act(run+1, items[0]); !errors.Is(err, mayfly.Unavailable) { // alone, too
+					t.Fatal(err)
+				}
+			}
+			for _, item := range items {
+				h.readable(item.ID, hydrate.Hot)
+			}
+			poison := map[mayfly.BlobKey]bool{}
+			for _, item := range items[:1] {
+				for g := mayfly.Born; g < 50; g++ {
+					poison[item.MediaKey(g, 0)] = true
+				}
+			}
+			down = func(c storetest.BlobCall) bool { return (c.Op == "put" || c.Op == "copy") && poison[c.Keys[0]] }
+			if err := act(8, items...); err == nil || err.Error() != "1 failures" {
+				t.Fatal(err)
+			}
+			for range 2 { // alone it is still the item's: the tier answers
+				if err := act(9, items[0]); err == nil || err.Error() != "1 failures" {
+					t.Fatal(err)
+				}
+			}
+			down = func(storetest.BlobCall) bool { return false }
+			if err := act(10, items...); err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range items {
+				h.readable(item.ID, hydrate.Cold)
+			}
+			h.exact(items...)
+		})
+	}
+}

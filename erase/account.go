@@ -1,0 +1,208 @@
+package erase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/audit"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/walk"
+)
+
+// Account erases everything that a user has (ST14). The tombstone comes first,
+// then the deletion ledger, then a pass over everything; a second pass, for
+// births that were in flight, is due after the settling time and done by
+// Accounts, as is whatever a crash or an error left over. What is held stays, is
+// named on the receipt, and looked at again day by day. Errors: Invalid,
+// Conflict (somebody else erases the same account now), Unavailable, Unknown.
+func (e *Erase) Account(ctx context.Context, user mayfly.UserID, by, reason string, now mayfly.Instant) (Receipt, error) {
+	if user.IsZero() || e.o.Deletions == nil {
+		return Receipt{}, mayfly.Errorf(mayfly.Invalid, "erase account %s: nobody has no account, and without a deletion ledger none is erased", user)
+	}
+	var r Receipt
+	entry := audit.Entry{Actor: by, Verb: audit.EraseAccount, Subject: audit.Subject{User: user}, Reason: reason}
+	err := e.audited(ctx, entry, now, func() (detail string, err error) {
+		r, err = e.account(ctx, deletion{user, now})
+		return fmt.Sprintf("%d items, %d objects, %d held", r.Items, r.Objects, len(r.Held)+r.HeldMore), err
+	})
+	if err != nil {
+		return r, fmt.Errorf("erase account %s: %w", user, err)
+	}
+	return r, nil
+}
+
+// account begins an erasure, or begins it anew.
+func (e *Erase) account(ctx context.Context, d deletion) (Receipt, error) {
+	r := Receipt{Format: receiptFormat, User: d.user, At: d.at, Again: d.at.Add(e.o.Settle), Rows: map[string]int{}}
+	if err := e.list(ctx, d.user); err != nil {
+		return r, err
+	}
+	_, old, err := receiptOf(ctx, e.set.Rows, d.user)
+	if err != nil && !errors.Is(err, mayfly.NotFound) {
+		return r, err
+	}
+	value := r.bytes()
+	if err := e.swap(ctx, store.Erased, tombstoneKey(d.user), old, value); err != nil {
+		return r, fmt.Errorf("write the tombstone: %w", err)
+	}
+	if err := e.writeDeletion(ctx, d); err != nil {
+		return r, err
+	}
+	return e.passOver(ctx, r, value, d.at)
+}
+
+// list puts the account among those that have a pass to come: first, so that a
+// crash behind it is found (L15).
+func (e *Erase) list(ctx context.Context, user mayfly.UserID) error {
+	found, err := e.set.Rows.Get(ctx, store.Erased, pendingKey(user))
+	if err == nil && found[0] == nil {
+		err = e.swap(ctx, store.Erased, pendingKey(user), nil, []byte{receiptFormat})
+	}
+	if err != nil {
+		return fmt.Errorf("list the account: %w", err)
+	}
+	return nil
+}
+
+// passOver does one pass and keeps its receipt. Of a pass that ends with an
+// error the receipt is not kept: the next one finds what is left.
+func (e *Erase) passOver(ctx context.Context, r Receipt, old []byte, now mayfly.Instant) (Receipt, error) {
+	r.Held, r.HeldMore = nil, 0
+	if err := e.pass(ctx, &r, now); err != nil {
+		return r, err
+	}
+	// Only a pass that began when no birth could be in flight any more is the last.
+	last := now >= r.At.Add(e.o.Settle)
+	r.Passes++
+	switch {
+	case !last:
+		r.Again = r.At.Add(e.o.Settle)
+	case len(r.Held) > 0:
+		r.Again = now.Add(e.o.HeldEvery)
+	default:
+		r.Again, r.Finished = 0, now
+	}
+	if err := e.swap(ctx, store.Erased, tombstoneKey(r.User), old, r.bytes()); err != nil {
+		return r, fmt.Errorf("keep the receipt: %w", err)
+	}
+	if r.Finished == 0 {
+		return r, nil
+	}
+	return r, e.unlist(ctx, r.User)
+}
+
+func (e *Erase) unlist(ctx context.Context, user mayfly.UserID) error {
+	if err := e.swap(ctx, store.Erased, pendingKey(user), []byte{receiptFormat}, nil); err != nil {
+		return fmt.Errorf("take the account off the list: %w", err)
+	}
+	return nil
+}
+
+// pass erases the user's items and then every table by its rule.
+func (e *Erase) pass(ctx context.Context, r *Receipt, now mayfly.Instant) error {
+	err := e.partition(ctx, store.Owners, string(r.User[:]), func(page []store.Row) error { return e.eraseOwned(ctx, r, page, now) })
+	if err != nil {
+		return fmt.Errorf("items: %w", err)
+	}
+	for _, t := range store.Tables() {
+		if err := e.eraseTable(ctx, r, t); err != nil {
+			return fmt.Errorf("table %s: %w", t, err)
+		}
+	}
+	return nil
+}
+
+// accountPage is how many rows of a user are read at once.
+const accountPage = 100
+
+// partition hands the rows of a partition to do, in pages.
+func (e *Erase) partition(ctx context.Context, t store.Table, partition string, do func([]store.Row) error) error {
+	r := store.Range{Partition: partition, Limit: accountPage}
+	for {
+		page, err := e.set.Rows.Range(ctx, t, r)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		if err := do(page); err != nil || len(page) < accountPage {
+			return err
+		}
+		r.From = page[len(page)-1].Sort + "\x00"
+	}
+}
+
+// eraseOwned deletes and erases the items that a page of the owner index names.
+func (e *Erase) eraseOwned(ctx context.Context, r *Receipt, page []store.Row, now mayfly.Instant) error {
+	var gone []mayfly.Item
+	var strays store.Batch
+	count := 0
+	for _, row := range page {
+		if len(row.Sort) != len(mayfly.ID{}) {
+			return mayfly.Errorf(mayfly.Corrupt, "owner index: a key of %d bytes", len(row.Sort))
+		}
+		id := mayfly.ID([]byte(row.Sort))
+		item, err := e.Delete(ctx, id, mayfly.ByAccount, now)
+		switch {
+		case errors.Is(err, mayfly.NotFound):
+			// Its birth was abandoned, or is in flight: then the entry is what the
+			// second pass will find it by.
+			if id.Birth().Add(e.o.Settle) <= now {
+				strays.Delete(store.Owners, ownerKey(r.User, id))
+				count++
+			}
+		case errors.Is(err, mayfly.Conflict), err == nil && item.Held:
+			r.hold(id)
+		case err != nil:
+			return err
+		default:
+			gone = append(gone, item)
+		}
+	}
+	if err := e.finish(ctx, gone, now); err != nil {
+		return err
+	}
+	for _, item := range gone {
+		r.erased(item)
+	}
+	r.count(store.Owners, count)
+	if len(strays.Stages()) == 0 {
+		return nil
+	}
+	return e.set.Writer.Commit(ctx, &strays)
+}
+
+// finish erases deleted items at once. The reminders come first, also for those
+// that somebody else deleted: an index entry goes before the body does, and no
+// pass finds an item that a crash leaves in between.
+func (e *Erase) finish(ctx context.Context, items []mayfly.Item, now mayfly.Instant) error {
+	if len(items) == 0 {
+		return nil
+	}
+	var b store.Batch
+	for _, item := range items {
+		e.Remind(&b, item.ID, "erased with its account", now)
+	}
+	if err := e.set.Writer.Commit(ctx, &b); err != nil {
+		return fmt.Errorf("write %d reminders: %w", len(items), err)
+	}
+	_, err := e.Act(ctx, walk.Batch{Items: items, Now: now, Repeat: true})
+	return err
+}
+
+// erased counts what has gone with an item.
+func (r *Receipt) erased(item mayfly.Item) {
+	r.Items++
+	r.count(store.Owners, 1)
+	if item.Media > 0 {
+		r.count(store.Uploads, 1)
+	}
+	if item.ServesUntil != 0 {
+		r.count(store.Restored, 1)
+	}
+	for _, g := range []mayfly.Generation{item.Keys.Hot, item.Keys.Cold} {
+		if g != 0 {
+			r.Objects += int(item.Media)
+		}
+	}
+}

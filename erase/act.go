@@ -1,0 +1,166 @@
+package erase
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/walk"
+)
+
+// Act erases what is left of deleted items in both tiers and in every table, and
+// tells the log of their deletion once more (I13). It is what a reminder does,
+// and whoever has just deleted. Rows that are not deleted are left alone; of one
+// that is held nothing goes (I21). An item whose body is gone is finished.
+func (e *Erase) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	rows, err := e.unfinished(ctx, b.Items)
+	if err != nil {
+		return nil, fmt.Errorf("erase: %w", err)
+	}
+	if err := e.tellLog(ctx, rows...); err != nil {
+		return nil, fmt.Errorf("erase: %w", err)
+	}
+	if err := e.erase(ctx, erasable(rows)); err != nil {
+		return nil, fmt.Errorf("erase: %w", err)
+	}
+	return nil, nil
+}
+
+// unfinished reads the rows of items again (I12) and answers those that are
+// deleted and still have a body.
+func (e *Erase) unfinished(ctx context.Context, items []mayfly.Item) ([]mayfly.Item, error) {
+	deleted, err := e.deleted(ctx, items)
+	if err != nil || len(deleted) == 0 {
+		return nil, err
+	}
+	bodies, err := e.set.Ledger.Body(ctx, ids(deleted)...)
+	if err != nil {
+		return nil, fmt.Errorf("read %d bodies: %w", len(deleted), err)
+	}
+	var rows []mayfly.Item
+	for i, row := range deleted {
+		if bodies[i].Found {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// deleted reads the rows of items again and answers those that are deleted.
+func (e *Erase) deleted(ctx context.Context, items []mayfly.Item) ([]mayfly.Item, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	found, err := e.set.Ledger.Get(ctx, ids(items)...)
+	if err != nil {
+		return nil, fmt.Errorf("read %d rows: %w", len(items), err)
+	}
+	var rows []mayfly.Item
+	for _, f := range found {
+		if f.Found && f.Item.State == mayfly.Deleted {
+			rows = append(rows, f.Item)
+		}
+	}
+	return rows, nil
+}
+
+// erasable are the rows whose bytes may go.
+func erasable(rows []mayfly.Item) []mayfly.Item {
+	var free []mayfly.Item
+	for _, row := range rows {
+		if row.Erasable() == nil {
+			free = append(free, row)
+		}
+	}
+	return free
+}
+
+// erase erases everything of rows but the tombstones, the bodies last: a body
+// that is there says that a crash may have left something.
+func (e *Erase) erase(ctx context.Context, rows []mayfly.Item) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	keys, err := keysOf(rows)
+	if err != nil {
+		return err
+	}
+	if err := deleteAll(ctx, e.set.Hot, keys); err != nil {
+		return fmt.Errorf("hot: %w", err)
+	}
+	if err := deleteAll(ctx, e.set.Cold, keys); err != nil {
+		return fmt.Errorf("cold: %w", err)
+	}
+	var b store.Batch
+	for _, row := range rows {
+		forget(&b, row)
+	}
+	if len(b.Stages()) > 0 {
+		if err := e.set.Writer.Commit(ctx, &b); err != nil {
+			return fmt.Errorf("rows: %w", err)
+		}
+	}
+	if err := e.set.Ledger.EraseBody(ctx, ids(rows)...); err != nil {
+		return fmt.Errorf("bodies: %w", err)
+	}
+	return nil
+}
+
+// keysOf are the keys under which an object of rows can be, in either tier: of
+// every generation, named or not, and of the next one, which a restore may have
+// been writing when the deletion came first.
+func keysOf(rows []mayfly.Item) ([]mayfly.BlobKey, error) {
+	var keys []mayfly.BlobKey
+	for _, row := range rows {
+		if err := row.Erasable(); err != nil {
+			return nil, err
+		}
+		for n := range int(row.Media) {
+			for g := mayfly.Born; g <= row.Generation+1; g++ {
+				keys = append(keys, row.MediaKey(g, n))
+			}
+		}
+	}
+	return keys, nil
+}
+
+// bulk is how many keys a tier is asked to delete at once.
+const bulk = 1_000
+
+func deleteAll(ctx context.Context, tier store.Blobs, keys []mayfly.BlobKey) error {
+	for len(keys) > 0 {
+		n := min(bulk, len(keys))
+		if err := tier.Delete(ctx, keys[:n]...); err != nil {
+			return fmt.Errorf("delete %d objects: %w", n, err)
+		}
+		keys = keys[n:]
+	}
+	return nil
+}
+
+// forget removes the rows of plain tables that name the item. Its reminders and
+// dead letters name it too, and pass by themselves.
+func forget(b *store.Batch, row mayfly.Item) {
+	if !row.Owner.IsZero() {
+		b.Delete(store.Owners, ownerKey(row.Owner, row.ID))
+	}
+	if row.Media > 0 {
+		b.Delete(store.Uploads, uploadKey(row.Upload))
+	}
+	if row.ServesUntil != 0 {
+		b.Delete(store.Restored, restoredKey(row.ID))
+	}
+}
+
+// The keys of the tables as those who write them lay them out: intake the first
+// two, restore the last. They meet in the row.
+func ownerKey(owner mayfly.UserID, id mayfly.ID) store.Key {
+	return store.Key{Partition: string(owner[:]), Sort: string(id[:])}
+}
+
+func uploadKey(upload mayfly.ID) store.Key { return store.Key{Partition: string(upload[:])} }
+
+func restoredKey(id mayfly.ID) store.Key {
+	return store.Key{Partition: string([]byte{byte(id.Shard())}), Sort: string(id[:])}
+}

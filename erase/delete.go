@@ -1,0 +1,151 @@
+package erase
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Delete ends an item for good, whatever state it is in (ST5): when it returns
+// nil no route of ours shows it any more. Its bytes go soon after, by Act. An
+// item that is deleted already is deleted: no error. What is held and deleted by
+// its author is hidden and keeps its bytes until it is released (L16). Errors:
+// NotFound, Conflict (it is held, and it is not its author who deletes),
+// Invalid (the cause), Unavailable, Unknown; after the last two, ask again.
+func (e *Erase) Delete(ctx context.Context, id mayfly.ID, cause mayfly.Cause, now mayfly.Instant) (mayfly.Item, error) {
+	item, err := e.delete(ctx, id, cause, now)
+	if err != nil {
+		return mayfly.Item{}, fmt.Errorf("delete %s: %w", id, err)
+	}
+	return item, nil
+}
+
+func (e *Erase) delete(ctx context.Context, id mayfly.ID, cause mayfly.Cause, now mayfly.Instant) (mayfly.Item, error) {
+	if cause != mayfly.ByUser && cause != mayfly.ByAccount && cause != mayfly.BySupport {
+		return mayfly.Item{}, mayfly.Errorf(mayfly.Invalid, "nobody deletes by %s", cause)
+	}
+	row, err := e.read(ctx, id)
+	if err != nil {
+		return mayfly.Item{}, err
+	}
+	if row.State != mayfly.Deleted {
+		if row.Held && cause != mayfly.ByUser {
+			return mayfly.Item{}, errHeld(row, nil)
+		}
+		if err := e.remind(ctx, id, cause, now); err != nil {
+			return mayfly.Item{}, err
+		}
+		if row, err = e.end(ctx, row, cause, now); err != nil {
+			return mayfly.Item{}, err
+		}
+	}
+	if err := e.tellCaches(ctx, row); err != nil {
+		return mayfly.Item{}, err
+	}
+	_ = e.tellLog(ctx, row) // the reminder tells it again
+	return row, nil
+}
+
+func (e *Erase) remind(ctx context.Context, id mayfly.ID, cause mayfly.Cause, now mayfly.Instant) error {
+	var b store.Batch
+	e.Remind(&b, id, "deleted by "+cause.String(), now)
+	if err := e.set.Writer.Commit(ctx, &b); err != nil {
+		return fmt.Errorf("write the reminder: %w", err)
+	}
+	return nil
+}
+
+func errHeld(row mayfly.Item, why error) error {
+	if why == nil {
+		why = mayfly.Errorf(mayfly.Conflict, "%s is held", row.ID)
+	}
+	return mayfly.Wrap(mayfly.Conflict, why, "release it first: only its author deletes what is held, and its bytes stay")
+}
+
+// rounds is how often a deletion that met a moving row is composed again: more
+// often than a row moves while somebody looks.
+const rounds = 16
+
+// end moves the row to deleted. Where an outcome is in doubt no nonce need be
+// compared: deleted is final, so a row that shows another state has not been
+// deleted by an earlier try, and one that shows it is, whoever did it.
+func (e *Erase) end(ctx context.Context, row mayfly.Item, cause mayfly.Cause, now mayfly.Instant) (mayfly.Item, error) {
+	var last error
+	for range rounds {
+		if row.State == mayfly.Deleted {
+			return row, nil
+		}
+		outcomes, err := e.set.Ledger.Transition(ctx, []mayfly.Change{{
+			ID: row.ID, From: row.State, Generation: row.Generation, To: mayfly.Deleted,
+			Nonce: mayfly.Nonce(rand.Uint64() | 1), Cause: cause, At: now,
+		}})
+		outcome := store.Outcome{Verdict: store.InDoubt}
+		if err == nil {
+			outcome = outcomes[0]
+		}
+		switch last = err; outcome.Verdict {
+		case store.Applied, store.Stale:
+			row = outcome.Current
+		case store.Missing:
+			return row, mayfly.Errorf(mayfly.NotFound, "there is no item %s", row.ID)
+		case store.Refused:
+			return row, errHeld(row, outcome.Err)
+		default:
+			if row, err = e.read(ctx, row.ID); err != nil {
+				return row, mayfly.Wrap(mayfly.Unknown, err, askAgain)
+			}
+		}
+	}
+	if row.State == mayfly.Deleted {
+		return row, nil
+	}
+	if last == nil {
+		last = mayfly.Errorf(mayfly.Unavailable, "the row keeps changing")
+	}
+	return row, mayfly.Wrap(mayfly.Unavailable, last, askAgain)
+}
+
+const askAgain = "try again: deleting twice is deleting once"
+
+// tellCaches returns when no cache shows the item any more: each was told, or a
+// lease has passed in which it was not (trap 18).
+func (e *Erase) tellCaches(ctx context.Context, row mayfly.Item) error {
+	topics := []store.Topic{store.RowChanged}
+	if row.ServesUntil != 0 {
+		topics = append(topics, store.RestoredSet)
+	}
+	told := true
+	for _, topic := range topics {
+		if err := e.set.Signals.Publish(ctx, store.Signal{Topic: topic, ID: row.ID}); err != nil {
+			told = false
+		}
+	}
+	if told {
+		return nil
+	}
+	if err := loop.Rest(ctx, e.o.Lease); err != nil {
+		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("it is deleted, and a cache may still show it: %w", err), askAgain)
+	}
+	return nil
+}
+
+// tellLog appends the deletion of rows. What expiry ended the sweep has told.
+func (e *Erase) tellLog(ctx context.Context, rows ...mayfly.Item) error {
+	var events []mayfly.Event
+	for _, row := range rows {
+		if row.State == mayfly.Deleted && row.Cause != mayfly.ByExpiry {
+			events = append(events, mayfly.EventOf(row, mayfly.WasDeleted))
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	if err := e.set.Log.Append(ctx, events...); err != nil {
+		return fmt.Errorf("append %d events: %w", len(events), err)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package erase
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Receipt says what was erased of a user, and where (ST14). It is kept in the
+// row of the account's tombstone, and grows with every pass.
+type Receipt struct {
+	Format   int            `json:"format"`
+	User     mayfly.UserID  `json:"user"`
+	At       mayfly.Instant `json:"at"`       // when it was asked for
+	Passes   int            `json:"passes"`   // how often everything was looked for
+	Again    mayfly.Instant `json:"again"`    // when the next pass is due; not set: there is none
+	Finished mayfly.Instant `json:"finished"` // when nothing was left; not set: not yet
+	Items    int            `json:"items"`
+	Objects  int            `json:"objects"` // copies of media that rows named
+	Rows     map[string]int `json:"rows"`    // by table
+	Held     []mayfly.ID    `json:"held"`    // left, because they are held: the first of them
+	HeldMore int            `json:"held_more,omitempty"`
+}
+
+const (
+	receiptFormat = 1
+	maxHeld       = 1_000 // named on a receipt
+)
+
+func (r *Receipt) hold(id mayfly.ID) {
+	if len(r.Held) < maxHeld {
+		r.Held = append(r.Held, id)
+	} else {
+		r.HeldMore++
+	}
+}
+
+func (r *Receipt) count(t store.Table, n int) {
+	if n > 0 {
+		r.Rows[t.String()] += n
+	}
+}
+
+func (r *Receipt) bytes() []byte {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(fmt.Sprintf("erase: a receipt of numbers and ids cannot be written: %v", err))
+	}
+	return b
+}
+
+func readReceipt(value []byte) (Receipt, error) {
+	var r Receipt
+	if err := json.Unmarshal(value, &r); err != nil || r.Format != receiptFormat {
+		return r, mayfly.Errorf(mayfly.Corrupt, "the row of an erased account cannot be read: %v", err)
+	}
+	return r, nil
+}
+
+func tombstoneKey(user mayfly.UserID) store.Key { return store.Key{Partition: string(user[:])} }
+
+// pendingKey is where an account is listed that has another pass to come. Rows
+// cannot be read over all partitions, and the deletion ledger may be far away.
+func pendingKey(user mayfly.UserID) store.Key {
+	return store.Key{Partition: pending, Sort: string(user[:])}
+}
+
+const pending = "pending"
+
+// ReceiptOf is the receipt of a user's erasure: whoever has one is erased, though
+// perhaps not yet whole. Errors: NotFound, Corrupt, Unavailable.
+func ReceiptOf(ctx context.Context, rows store.Rows, user mayfly.UserID) (Receipt, error) {
+	r, _, err := receiptOf(ctx, rows, user)
+	return r, err
+}
+
+// Tombstones says which of the users are erased: nothing of theirs is born,
+// archived or restored any more. One answer per user, in order.
+func Tombstones(ctx context.Context, rows store.Rows, users ...mayfly.UserID) ([]bool, error) {
+	keys := make([]store.Key, len(users))
+	for i, user := range users {
+		keys[i] = tombstoneKey(user)
+	}
+	found, err := rows.Get(ctx, store.Erased, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("read the tombstones of %d accounts: %w", len(users), err)
+	}
+	erased := make([]bool, len(users))
+	for i, value := range found {
+		erased[i] = value != nil
+	}
+	return erased, nil
+}
+
+func receiptOf(ctx context.Context, rows store.Rows, user mayfly.UserID) (Receipt, []byte, error) {
+	found, err := rows.Get(ctx, store.Erased, tombstoneKey(user))
+	if err != nil {
+		return Receipt{}, nil, fmt.Errorf("read the tombstone of %s: %w", user, err)
+	}
+	if found[0] == nil {
+		return Receipt{}, nil, mayfly.Errorf(mayfly.NotFound, "%s was not erased", user)
+	}
+	r, err := readReceipt(found[0])
+	return r, found[0], err
+}
+
+// deletionPrefix begins the keys of the deletion ledger; keys are made of
+// letters, digits, dashes and slashes in every tier.
+const (
+	deletionPrefix = "erased/"
+	deletionEnd    = "erased0" // behind all of them
+)
+
+func deletionKey(user mayfly.UserID) mayfly.BlobKey {
+	return mayfly.BlobKey(deletionPrefix + user.String())
+}
+
+// deletion is one line of the deletion ledger: whom, and when it was asked for.
+type deletion struct {
+	user mayfly.UserID
+	at   mayfly.Instant
+}
+
+func (e *Erase) writeDeletion(ctx context.Context, d deletion) error {
+	text, err := d.at.MarshalText()
+	if err != nil {
+		return err
+	}
+	if _, err := e.o.Deletions.Put(ctx, deletionKey(d.user), strings.NewReader(string(text))); err != nil {
+		return fmt.Errorf("write the deletion ledger: %w", err)
+	}
+	return nil
+}
+
+func (e *Erase) readDeletion(ctx context.Context, key mayfly.BlobKey) (deletion, error) {
+	var d deletion
+	user, err := mayfly.ParseUserID(strings.TrimPrefix(string(key), deletionPrefix))
+	if err != nil {
+		return d, mayfly.Wrap(mayfly.Corrupt, fmt.Errorf("deletion ledger: %w", err), "")
+	}
+	r, _, err := e.o.Deletions.Open(ctx, key, store.Span{})
+	if err != nil {
+		return d, fmt.Errorf("deletion ledger: %s: %w", key, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, 64))
+	if err := errors.Join(err, r.Close()); err != nil {
+		return d, fmt.Errorf("deletion ledger: %s: %w", key, err)
+	}
+	d.user = user
+	return d, d.at.UnmarshalText(text)
+}

@@ -1,0 +1,172 @@
+package erase
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/remind"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// ScrubRun asks for the cold copies of a span of the ledger to be read again.
+type ScrubRun struct {
+	Rows           Span
+	Now            mayfly.Instant
+	BytesPerSecond int64 // how fast it reads at most; default 8 MiB
+}
+
+// ScrubReport is what a scrub read and found.
+type ScrubReport struct {
+	Items, Objects int
+	Bytes          int64
+	Bad            []BadCopy // at most maxBad; what is over them is counted
+	BadObjects     int
+	Again          int // items put back on their way to be copied again from hot
+}
+
+// BadCopy is a cold object that is not what was uploaded.
+type BadCopy struct {
+	Item mayfly.ID
+	Key  mayfly.BlobKey
+	Why  string
+}
+
+const maxBad = 100
+
+// Scrub reads cold objects again and compares them with what was uploaded (L9).
+// It erases nothing. Where the archive has not finished and hot is whole, the bad
+// copy is no longer named, so that the archive copies again instead of erasing
+// hot behind it (I1).
+func (e *Erase) Scrub(ctx context.Context, run ScrubRun) (ScrubReport, error) {
+	if run.BytesPerSecond == 0 {
+		run.BytesPerSecond = 8 << 20
+	}
+	if run.BytesPerSecond < 0 || run.Now <= 0 {
+		return ScrubReport{}, mayfly.Errorf(mayfly.Invalid, "scrub: a setting is out of range: %+v", run)
+	}
+	s := &scrub{Erase: e, run: run}
+	err := e.each(ctx, run.Rows, func(page []mayfly.Item) error {
+		bodies, err := e.set.Ledger.Body(ctx, ids(page)...)
+		if err != nil {
+			return err
+		}
+		for i, item := range page {
+			if item.Keys.Cold == 0 || item.State == mayfly.Deleted || !bodies[i].Found {
+				continue
+			}
+			if err := s.item(ctx, item, bodies[i].Body); err != nil {
+				return fmt.Errorf("%s: %w", item.ID, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return s.report, fmt.Errorf("scrub: %w", err)
+	}
+	return s.report, nil
+}
+
+type scrub struct {
+	*Erase
+	run    ScrubRun
+	report ScrubReport
+}
+
+func (s *scrub) item(ctx context.Context, item mayfly.Item, body mayfly.Body) error {
+	bad, err := s.bad(ctx, s.set.Cold, item, item.Keys.Cold, body)
+	if err != nil {
+		return err
+	}
+	s.report.Items++
+	if len(bad) == 0 {
+		return nil
+	}
+	row, err := s.read(ctx, item.ID)
+	switch {
+	case errors.Is(err, mayfly.NotFound):
+		return nil
+	case err != nil:
+		return err
+	case row.State == mayfly.Deleted || row.Keys.Cold != item.Keys.Cold:
+		return nil // it moved while it was read: it was deleted, restored or copied anew
+	}
+	s.report.BadObjects += len(bad)
+	s.report.Bad = append(s.report.Bad, bad[:min(len(bad), maxBad-len(s.report.Bad))]...)
+	return s.again(ctx, row, body)
+}
+
+// bad reads a copy of the item, at the run's pace, and answers what is not right.
+func (s *scrub) bad(ctx context.Context, tier store.Blobs, item mayfly.Item, g mayfly.Generation, body mayfly.Body) ([]BadCopy, error) {
+	var bad []BadCopy
+	for n, medium := range body.Media {
+		key := item.MediaKey(g, n)
+		size, why := compare(ctx, tier, key, medium)
+		if errors.Is(why, mayfly.Unavailable) || ctx.Err() != nil {
+			return nil, errors.Join(why, ctx.Err()) // that says nothing about the object
+		}
+		if why != nil {
+			bad = append(bad, BadCopy{Item: item.ID, Key: key, Why: why.Error()})
+		}
+		s.report.Objects++
+		s.report.Bytes += size
+		if err := loop.Rest(ctx, time.Duration(float64(size)/float64(s.run.BytesPerSecond)*float64(time.Second))); err != nil {
+			return nil, err
+		}
+	}
+	return bad, nil
+}
+
+// compare reads an object and says what is wrong with it.
+func compare(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, medium mayfly.Medium) (int64, error) {
+	r, _, err := tier.Open(ctx, key, store.Span{})
+	if err != nil {
+		return 0, err
+	}
+	h := sha256.New()
+	size, err := io.Copy(h, r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		return size, err
+	}
+	if size != medium.Size || [32]byte(h.Sum(nil)) != medium.SHA256 {
+		return size, mayfly.Errorf(mayfly.Corrupt, "%d bytes are there, and they are not the %d that were uploaded", size, medium.Size)
+	}
+	return size, nil
+}
+
+// again puts an item back on its way whose archiving has not finished and whose
+// hot copy is whole: a reminder first, then the row names hot alone. The archive
+// erases hot behind a cold copy that is named without reading it once more.
+func (s *scrub) again(ctx context.Context, row mayfly.Item, body mayfly.Body) error {
+	if row.State != mayfly.Archiving || row.Keys.Hot == 0 || row.Held {
+		return nil
+	}
+	bad, err := s.bad(ctx, s.set.Hot, row, row.Keys.Hot, body)
+	if err != nil || len(bad) > 0 {
+		return err
+	}
+	var b store.Batch
+	remind.Write(&b, remind.Reminder{
+		Due: s.run.Now.Add(s.o.RemindAfter), ID: row.ID, Step: remind.Archive, Reason: "its cold copy does not match what was uploaded",
+	})
+	if err := s.set.Writer.Commit(ctx, &b); err != nil {
+		return fmt.Errorf("remind of the archive: %w", err)
+	}
+	outcomes, err := s.set.Ledger.Transition(ctx, []mayfly.Change{{
+		ID: row.ID, From: row.State, Generation: row.Generation, To: mayfly.Archiving, Nonce: mayfly.Nonce(rand.Uint64() | 1),
+		Run: row.Run, Cause: row.Cause, At: s.run.Now, Keys: &mayfly.Keys{Hot: row.Keys.Hot},
+	}})
+	if err != nil {
+		return fmt.Errorf("name hot alone: %w", err)
+	}
+	if outcomes[0].Verdict == store.Applied {
+		s.report.Again++
+	}
+	return nil
+}

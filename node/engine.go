@@ -1,0 +1,175 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/archive"
+	"github.com/mayflyhq/mayfly/audit"
+	"github.com/mayflyhq/mayfly/erase"
+	"github.com/mayflyhq/mayfly/gate"
+	"github.com/mayflyhq/mayfly/hydrate"
+	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/remind"
+	"github.com/mayflyhq/mayfly/restore"
+	"github.com/mayflyhq/mayfly/sweep"
+	"github.com/mayflyhq/mayfly/walk"
+)
+
+// engine is every step of a life, each knowing of the others only what it calls.
+type engine struct {
+	intake    *intake.Intake
+	gate      *gate.Gate
+	hydrate   *hydrate.Hydrate
+	sweep     *sweep.Sweep
+	reconcile *sweep.Reconcile
+	archive   *archive.Archive
+	retire    *archive.Retire
+	erase     *erase.Erase
+	restore   *restore.Restore
+	audit     *audit.Log
+	budget    *remind.Budget // of retries
+}
+
+func (n *Node) openEngine(ctx context.Context) (err error) {
+	e := &n.engine
+	e.budget, e.hydrate = remind.NewBudget(), hydrate.New(n.set)
+	if e.audit, err = audit.Open(ctx, n.set.Rows, n.o.Name, n.clock.Read().Steady); err != nil {
+		return err
+	}
+	n.o.Erase.Audit, n.o.Erase.Deletions = e.audit, n.set.Deletions
+	if e.erase, err = erase.New(n.set, n.o.Erase); err != nil {
+		return err
+	}
+	n.o.Sweep.Erase, n.o.Archive.Erase, n.o.Retire.Erase = e.erase.Act, e.erase.Act, e.erase.Act
+	if e.sweep, err = sweep.New(n.set, n.o.Sweep); err != nil {
+		return err
+	}
+	if e.reconcile, err = sweep.NewReconcile(n.set, n.o.Reconcile); err != nil {
+		return err
+	}
+	if e.archive, err = archive.New(n.set, n.o.Archive); err != nil {
+		return err
+	}
+	if e.retire, err = archive.NewRetire(n.set, n.o.Retire); err != nil {
+		return err
+	}
+	if e.restore, err = restore.New(n.set, e.audit, n.o.Restore); err != nil {
+		return err
+	}
+	n.o.Intake.MayMint = n.mayMint
+	n.o.Intake.Now = func() mayfly.Instant { return n.clock.Read().Now }
+	if e.intake, err = intake.New(n.set, n.o.Intake); err != nil {
+		return err
+	}
+	e.gate, err = gate.New(ctx, n.set, n.o.Gate) // last: it is what has to be closed
+	return err
+}
+
+// step is a walk with its pace.
+type step struct {
+	walk  walk.Walk
+	o     walk.Options
+	every time.Duration
+}
+
+// slowly is by how much less often a walk looks that nobody waits for.
+const slowly = 10
+
+// steps are the walks of every shard, in the order of a life.
+func (n *Node) steps() []step {
+	e, o := n.engine, n.o.Walk
+	later := o // its own slots: a sweep never waits for a copy
+	later.Slots = walk.NewSlots(1)
+	later.Budget, later.Timeout = n.o.ArchiveLateness, n.o.ArchiveTimeout
+	slow := n.o.Cadence * slowly
+	all := []step{{e.sweep.Walk(), o, n.o.Cadence}}
+	for _, w := range e.reconcile.Walks() {
+		all = append(all, step{w, later, slow})
+	}
+	all = append(all, step{e.archive.Walk(), later, n.o.Cadence}, step{e.erase.Tidy(), later, slow})
+	if w, ok := e.retire.Walk(); ok {
+		all = append(all, step{w, later, slow}, step{e.erase.TidyAfter(w.Offset), later, slow})
+	}
+	for i := range all {
+		all[i].walk.Act = n.earning(all[i].walk.Act)
+	}
+	return all
+}
+
+// earning is act, which earns retries by what it does (L10).
+func (n *Node) earning(act walk.Act) walk.Act {
+	return func(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+		failures, err := act(ctx, b)
+		if err == nil {
+			n.engine.budget.Earn(len(b.Items) - len(failures))
+		}
+		return failures, err
+	}
+}
+
+// acts say what does the step that a reminder is for.
+func (n *Node) acts() remind.Acts {
+	e := n.engine
+	return remind.Acts{
+		remind.Announce: e.intake.Announce,
+		remind.Expire:   n.both(e.sweep.Expire, e.restore.Clean),
+		remind.Archive:  e.archive.Act,
+		remind.Erase:    e.erase.Act,
+		remind.Tidy:     e.erase.TidyAct,
+		remind.Retire:   e.retire.Act,
+	}
+}
+
+// both does one act and then the other, which reads the rows again by itself.
+func (n *Node) both(first, then walk.Act) walk.Act {
+	return func(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+		failed, err := first(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		more, err := then(ctx, b)
+		return append(failed, more...), err
+	}
+}
+
+// openWalks opens the walks and the reminders of every shard.
+func (n *Node) openWalks(ctx context.Context) error {
+	origin, err := walk.Origin(ctx, n.set.Rows, n.clock.Read().Steady)
+	if err != nil {
+		return err
+	}
+	n.o.Remind.Budget = n.engine.budget
+	steps := n.steps()
+	for number := range mayfly.Shard(mayfly.Shards) {
+		shard := walk.NewShard(n.set.Rows, number, n.o.Walk.Holder, n.o.Walk.Lease, origin)
+		n.shards = append(n.shards, shard)
+		for _, s := range steps {
+			w, err := walk.New(n.set, s.walk, shard, s.o)
+			if err != nil {
+				return fmt.Errorf("walk %s: %w", s.walk.Name, err)
+			}
+			n.walkers = append(n.walkers, w)
+			n.passes = append(n.passes, pass{s.walk.Name, s.every, w})
+		}
+		r, err := remind.New(n.set, shard, n.acts(), n.o.Remind)
+		if err != nil {
+			return err
+		}
+		n.passes = append(n.passes, pass{remind.Name, n.o.Cadence, r})
+	}
+	return nil
+}
+
+// pass is something that passes over a shard now and then.
+type pass struct {
+	name  string
+	every time.Duration
+	passer
+}
+
+type passer interface {
+	Pass(ctx context.Context, now mayfly.Instant) (more bool, err error)
+}

@@ -1,0 +1,140 @@
+package remind
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Dead is a dead letter: a step that was given up after its last try. The item
+// itself is as the last step left it.
+type Dead struct {
+	ID      mayfly.ID
+	Step    Step
+	Since   mayfly.Instant // when it was given up
+	Reason  string         // why the step was to be done
+	Tries   uint32
+	History []Try
+}
+
+func deadKey(id mayfly.ID, step Step) store.Key {
+	return store.Key{Partition: string([]byte{byte(id.Shard())}), Sort: string(append(id[:], byte(step)))}
+}
+
+// bury makes a dead letter of the reminder. One that is there already is
+// replaced: it is the same step, given up once more.
+func bury(ctx context.Context, rows store.Rows, r Reminder, now mayfly.Instant) error {
+	value := binary.BigEndian.AppendUint64([]byte{format}, uint64(now))
+	value = appendNote(value, r.Reason, r.Tries, r.History)
+	key := deadKey(r.ID, r.Step)
+	var old []byte
+	for range swapTries {
+		swapped, current, err := rows.Swap(ctx, store.DeadLetters, key, old, value, 0)
+		if err != nil {
+			return fmt.Errorf("bury %s of %s: %w", r.Step, r.ID, err)
+		}
+		if swapped {
+			return nil
+		}
+		old = current
+	}
+	return mayfly.Errorf(mayfly.Conflict, "bury %s of %s: the row keeps changing", r.Step, r.ID)
+}
+
+const swapTries = 4
+
+// DeadLetters reads dead letters of one shard in order of id, after the given
+// one (zero: from the beginning), at most limit.
+func DeadLetters(ctx context.Context, rows store.Rows, shard mayfly.Shard, after Dead, limit int) ([]Dead, error) {
+	r := store.Range{Partition: string([]byte{byte(shard)}), Limit: limit}
+	if !after.ID.IsZero() {
+		r.From = deadKey(after.ID, after.Step).Sort + "\x00"
+	}
+	found, err := rows.Range(ctx, store.DeadLetters, r)
+	if err != nil {
+		return nil, fmt.Errorf("dead letters: %w", err)
+	}
+	all := make([]Dead, 0, len(found))
+	for _, row := range found {
+		d, err := readDead(row.Sort, row.Value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// DeadLetter is the dead letter of a step of an item. Errors: NotFound.
+func DeadLetter(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) (Dead, error) {
+	value, err := deadValue(ctx, rows, id, step)
+	if err != nil {
+		return Dead{}, err
+	}
+	return readDead(deadKey(id, step).Sort, value)
+}
+
+func deadValue(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) ([]byte, error) {
+	found, err := rows.Get(ctx, store.DeadLetters, deadKey(id, step))
+	if err != nil {
+		return nil, fmt.Errorf("dead letter %s of %s: %w", step, id, err)
+	}
+	if found[0] == nil {
+		return nil, mayfly.Errorf(mayfly.NotFound, "there is no dead letter for %s of %s", step, id)
+	}
+	return found[0], nil
+}
+
+// Retry puts a dead letter on its way again, due at due, with fresh tries. Errors:
+// NotFound, Conflict (it was given up anew meanwhile).
+func Retry(ctx context.Context, set store.Set, id mayfly.ID, step Step, due mayfly.Instant) error {
+	value, err := deadValue(ctx, set.Rows, id, step)
+	if err != nil {
+		return err
+	}
+	d, err := readDead(deadKey(id, step).Sort, value)
+	if err != nil {
+		return err
+	}
+	var b store.Batch
+	Write(&b, Reminder{Due: due, ID: id, Step: step, Reason: d.Reason})
+	if err := set.Writer.Commit(ctx, &b); err != nil {
+		return fmt.Errorf("retry %s of %s: %w", step, id, err)
+	}
+	return unbury(ctx, set.Rows, id, step, value)
+}
+
+// Drop forgets a dead letter: its step is not done. Errors: NotFound, Conflict.
+func Drop(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) error {
+	value, err := deadValue(ctx, rows, id, step)
+	if err != nil {
+		return err
+	}
+	return unbury(ctx, rows, id, step, value)
+}
+
+func unbury(ctx context.Context, rows store.Rows, id mayfly.ID, step Step, value []byte) error {
+	swapped, _, err := rows.Swap(ctx, store.DeadLetters, deadKey(id, step), value, nil, 0)
+	if err != nil {
+		return fmt.Errorf("dead letter %s of %s: %w", step, id, err)
+	}
+	if !swapped {
+		return mayfly.Errorf(mayfly.Conflict, "the dead letter for %s of %s has just changed", step, id).WithHint("look at it again")
+	}
+	return nil
+}
+
+func readDead(sort string, value []byte) (Dead, error) {
+	if len(sort) != 17 || len(value) < 9 || value[0] != format {
+		return Dead{}, mayfly.Errorf(mayfly.Corrupt, "a dead letter cannot be read: key %x", sort)
+	}
+	d := Dead{ID: mayfly.ID([]byte(sort[:16])), Step: Step(sort[16]), Since: mayfly.Instant(binary.BigEndian.Uint64(value[1:]))}
+	var err error
+	if d.Reason, d.Tries, d.History, err = readNote(value[9:]); err != nil {
+		return Dead{}, fmt.Errorf("dead letter %s of %s: %w", d.Step, d.ID, err)
+	}
+	return d, nil
+}

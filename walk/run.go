@@ -1,0 +1,116 @@
+package walk
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Run is what one process did by one walk in one hour, in one shard: what an
+// undo brings back (L14). It has the same number in all shards.
+type Run struct {
+	Number mayfly.Run
+	Walk   string
+	Shard  mayfly.Shard
+	Began  mayfly.Instant
+	From   mayfly.Instant // nothing due before that was touched by it
+}
+
+// runKept is how long runs can be looked up: longer than the restore window.
+const runKept = 40 * 24 * time.Hour
+
+// runOf numbers what holder does by a walk in the hour of now.
+func runOf(holder, walk string, now mayfly.Instant) mayfly.Run {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s\x00%s\x00%d", holder, walk, now/mayfly.Instant(time.Hour.Milliseconds()))
+	return mayfly.Run(h.Sum64() | 1)
+}
+
+func runPartition(run mayfly.Run) string {
+	return "run" + string(binary.BigEndian.AppendUint64(nil, uint64(run)))
+}
+
+func hourPartition(at mayfly.Instant) string {
+	return "hour" + string(binary.BigEndian.AppendUint64(nil, uint64(at)/uint64(time.Hour.Milliseconds())))
+}
+
+// begin makes the run of now durable before its first act, so that whatever it
+// does can be found by its number.
+func (w *Walker) begin(ctx context.Context, now mayfly.Instant) error {
+	run := runOf(w.o.Holder, w.walk.Name, now)
+	if run == w.run {
+		return nil
+	}
+	value := binary.BigEndian.AppendUint64(nil, uint64(now))
+	value = binary.BigEndian.AppendUint64(value, uint64(w.done))
+	value = append(value, w.walk.Name...)
+	// A shard that was lost and taken again within the hour has two entries.
+	part := string(binary.BigEndian.AppendUint64([]byte{byte(w.shard.number)}, uint64(now)))
+	number := runPartition(run)
+	var b store.Batch
+	b.Put(store.Runs, store.Key{Partition: number, Sort: part}, value, now.Add(runKept))
+	b.Put(store.Runs, store.Key{Partition: hourPartition(now), Sort: number[len("run"):] + part}, value, now.Add(runKept))
+	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	if err := w.set.Writer.Commit(ctx, &b); err != nil {
+		return fmt.Errorf("write the run down: %w", err)
+	}
+	w.run = run
+	return nil
+}
+
+// maxParts is how many entries of a run are read: all its shards, many times.
+const maxParts = 100 * mayfly.Shards
+
+// RunsOf are the parts of a run: every shard in which it did something, once for
+// each tenure.
+func RunsOf(ctx context.Context, rows store.Rows, run mayfly.Run) ([]Run, error) {
+	found, err := rows.Range(ctx, store.Runs, store.Range{Partition: runPartition(run), Limit: maxParts})
+	if err != nil {
+		return nil, fmt.Errorf("run %x: %w", uint64(run), err)
+	}
+	all := make([]Run, 0, len(found))
+	for _, row := range found {
+		r, err := readRun(run, row.Sort, row.Value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// RunsIn are the runs that began in the hour of at, at most limit parts of them.
+func RunsIn(ctx context.Context, rows store.Rows, at mayfly.Instant, limit int) ([]Run, error) {
+	found, err := rows.Range(ctx, store.Runs, store.Range{Partition: hourPartition(at), Limit: limit})
+	if err != nil {
+		return nil, fmt.Errorf("runs of an hour: %w", err)
+	}
+	all := make([]Run, 0, len(found))
+	for _, row := range found {
+		if len(row.Sort) != 17 {
+			return nil, mayfly.Errorf(mayfly.Corrupt, "a run cannot be read: key %x", row.Sort)
+		}
+		r, err := readRun(mayfly.Run(binary.BigEndian.Uint64([]byte(row.Sort[:8]))), row.Sort[8:], row.Value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func readRun(number mayfly.Run, part string, value []byte) (Run, error) {
+	if len(part) != 9 || len(value) <= 16 {
+		return Run{}, mayfly.Errorf(mayfly.Corrupt, "run %x cannot be read", uint64(number))
+	}
+	return Run{
+		Number: number, Walk: string(value[16:]), Shard: mayfly.Shard(part[0]),
+		Began: mayfly.Instant(binary.BigEndian.Uint64(value)), From: mayfly.Instant(binary.BigEndian.Uint64(value[8:])),
+	}, nil
+}
