@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"text/tabwriter"
 	"time"
 
@@ -16,12 +17,13 @@ import (
 )
 
 func newDemo() *cobra.Command {
-	d := demo{}
+	d, child := demo{}, ""
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show the life of a few stories in seconds, and judge it",
-		Long: "Publishes stories with lifetimes of seconds into an empty data folder, asks for each of them all the time,\n" +
-			"stops and starts the node in between, and says at the end whether all was right. It leaves nothing behind.\n\n" +
+		Long: "Shows whole lives with every window in seconds: a process that publishes is killed, stories are asked for around their\n" +
+			"deadlines, archived, read back from cold storage, deleted, held and restored. At the end it says whether all was right,\n" +
+			"and it leaves nothing behind.\n\n" +
 			"The verdict counts what must never happen:\n" +
 			"  LOST         something acknowledged is not there any more\n" +
 			"  RESURRECTED  something that had ended was served again\n" +
@@ -34,8 +36,16 @@ func newDemo() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			d.out = c.OutOrStdout()
+			if child != "" {
+				return publishUntilKilled(c.Context(), child, d.out)
+			}
+			d.child = ownChild
 			return d.run(c.Context())
 		},
+	}
+	c.Flags().StringVar(&child, "child", "", "publish into this folder until killed")
+	if err := c.Flags().MarkHidden("child"); err != nil {
+		panic(err) // the flag stands one line above
 	}
 	c.Flags().Bool("once", false, "run it once and exit (for scripts; it does so anyway for now)")
 	c.Flags().IntVar(&d.stories, "stories", 12, "how many stories")
@@ -48,8 +58,11 @@ type demo struct {
 	stories int
 	folder  string
 	open    func(config.Config) (*profile.Store, error) // default profile.Embedded
+	child   func(folder string) (*exec.Cmd, error)      // publishes until it is killed; nil: nobody is killed
 	house   *house
 	lives   []*life
+	shown   []*life // those that something was shown with
+	killed  bool    // a process was killed while it published
 	count   tally
 }
 
@@ -76,8 +89,18 @@ func (d *demo) run(ctx context.Context) (err error) {
 		d.open = profile.Embedded
 	}
 	d.house = &house{folder: d.folder, open: d.open}
+	d.say("A life in about 20 seconds: every window of it is set to seconds.")
+	if d.child != nil {
+		if err := d.crash(ctx); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
 	if err := d.house.start(ctx); err != nil {
 		return err
+	}
+	if d.child != nil {
+		d.say("a node starts on the folder that it left: ready after %s.", time.Since(start).Round(time.Millisecond))
 	}
 	defer func() {
 		if closed := d.house.close(context.WithoutCancel(ctx)); err == nil {
@@ -92,39 +115,46 @@ func (d *demo) run(ctx context.Context) (err error) {
 
 // show is the story of the demonstration, from publish to the last look.
 func (d *demo) show(ctx context.Context) error {
-	d.say("ana publishes %d stories that live for 2 to 6 seconds, each with a medium of 8 KiB. It takes about 10 seconds.", d.stories)
+	d.say("ana publishes stories until there are %d. They live for 3 to 7 seconds, each with a medium of 8 KiB.", d.stories)
 	if err := d.publish(ctx); err != nil {
 		return err
 	}
 	d.say("ben, who is a close friend, a stranger, somebody without an account, and a moderator keep asking for every one of them …")
 	asking := d.ask(ctx)
-	if err := sleep(ctx, 3*time.Second); err != nil {
+	if err := sleep(ctx, 2*time.Second); err != nil {
 		return err
 	}
 	took, err := d.house.restart(ctx)
 	if err != nil {
 		return err
 	}
-	d.say("in the middle of it the node stops and starts again on the same folder: ready after %s.", took.Round(time.Millisecond))
+	d.say("in the middle of it the node stops and starts again: ready after %s.", took.Round(time.Millisecond))
 	if err := asking(); err != nil {
 		return err
 	}
-	if err := d.awaitSweep(ctx); err != nil {
+	d.say("a second after its deadline each story moves to cold storage, verified before hot is erased …")
+	if err := d.awaitState(ctx, mayfly.Cold, d.lives...); err != nil {
 		return err
 	}
-	if err := d.lookBack(ctx); err != nil {
+	for _, l := range d.lives {
+		l.afterwards = d.openAsAuthor(ctx, l)
+	}
+	if err := d.readLog(ctx); err != nil {
 		return err
 	}
 	d.table()
-	return nil
+	if err := d.afterwards(ctx); err != nil {
+		return err
+	}
+	return d.findOrphans(ctx)
 }
 
 func (d *demo) table() {
 	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nstory\taudience\tlifetime\tborn\tdeadline\tlast served\tfirst refused\tswept\tfor ana")
+	fmt.Fprintln(w, "\nstory\taudience\tlifetime\tborn\tdeadline\tlast served\tfirst refused\tcold\tfor ana")
 	for n, l := range d.lives {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t+%.1f s\t%s\n", n+1, l.item.Audience, l.lifetime, clockTime(l.born), clockTime(l.deadline),
-			offset(l.lastServed.Load(), l.deadline), offset(l.firstRefused.Load(), l.deadline), l.swept.Sub(l.deadline).Seconds(), l.afterwards)
+			offset(l.lastServed.Load(), l.deadline), offset(l.firstRefused.Load(), l.deadline), l.changed.Sub(l.deadline).Seconds(), l.afterwards)
 	}
 	if err := w.Flush(); err != nil {
 		d.say("%v", err)

@@ -26,9 +26,18 @@ type house struct {
 	node   *node.Node
 }
 
-func (h *house) start(ctx context.Context) error {
+// demoConfig are the product's settings with every window of a life in seconds.
+func demoConfig(folder string) config.Config {
 	cfg := config.Default()
-	cfg.Data = filepath.Join(h.folder, "data")
+	cfg.Data = filepath.Join(folder, "data")
+	cfg.Births.Timeout, cfg.Births.RemindAfter = 800*time.Millisecond, 500*time.Millisecond
+	cfg.Walk.Cadence, cfg.Walk.Settle, cfg.Walk.Lateness = 100*time.Millisecond, time.Second, 500*time.Millisecond
+	cfg.Ends.ArchiveAfter, cfg.Ends.ArchiveLateness = time.Second, 500*time.Millisecond
+	return cfg
+}
+
+func (h *house) start(ctx context.Context) error {
+	cfg := demoConfig(h.folder)
 	tune(cfg)
 	s, err := h.open(cfg)
 	if err != nil {
@@ -36,6 +45,7 @@ func (h *house) start(ctx context.Context) error {
 	}
 	o := node.FromConfig(cfg)
 	o.Reclaim = s.Reclaim
+	o.Restore.Timeout = time.Second // a restore may last for seconds only
 	o.Gate.Relations = func(_ context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
 		if owner == ana() && viewer == ben() {
 			return mayfly.CloseFriend, nil

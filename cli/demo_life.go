@@ -26,53 +26,65 @@ type life struct {
 	lifetime       time.Duration
 	born, deadline mayfly.Instant
 	hash           [32]byte
+	twice          mayfly.ID // what its retry was answered with
 
-	lastServed, firstRefused atomic.Int64 // for ben, in Unix milliseconds
-	swept                    mayfly.Instant
+	lastServed, firstRefused atomic.Int64   // for ben, in Unix milliseconds
+	changed                  mayfly.Instant // when its row came into the state that was waited for
 	afterwards               string
 }
 
 func (d *demo) publish(ctx context.Context) error {
-	for n := range d.stories {
-		l := &life{lifetime: time.Duration(2+n%5) * time.Second}
-		audience := mayfly.Everyone
-		if n%3 == 2 {
-			audience = mayfly.CloseFriends
-		}
-		medium := make([]byte, 8<<10)
-		if _, err := rand.Read(medium); err != nil {
-			return err
-		}
-		l.hash = sha256.Sum256(medium)
-		lifetime, err := mayfly.LifetimeOf(l.lifetime)
+	for len(d.lives) < d.stories {
+		l, err := newLife(ctx, d.house, len(d.lives), "demo")
 		if err != nil {
 			return err
 		}
-		in := d.house.node.Intake()
-		upload, err := in.Begin(ana(), d.house.now())
-		if err != nil {
-			return err
-		}
-		if _, err := upload.Add(ctx, bytes.NewReader(medium)); err != nil {
-			return err
-		}
-		draft := intake.Draft{
-			Owner: ana(), Sort: mayfly.Story, Fate: mayfly.Archive, Audience: audience, Lifetime: lifetime,
-			Text: fmt.Sprintf("story %d", n+1), Upload: upload, Key: fmt.Sprintf("demo-%d", n),
-		}
-		l.born = d.house.now()
-		p, err := in.Publish(ctx, draft, l.born)
-		if err != nil {
-			return err
-		}
-		l.item, l.deadline = p.Item, l.born+mayfly.Instant(l.lifetime.Milliseconds())
-		again, err := in.Publish(ctx, draft, d.house.now()) // a client that did not hear the answer
-		if err != nil || again.Item.ID != p.Item.ID {
-			d.count.blame(double, "a retry of story %d became %s (%v)", n+1, again.Item.ID, err)
+		if l.twice != l.item.ID {
+			d.count.blame(double, "a retry of story %d became %s", len(d.lives)+1, l.twice)
 		}
 		d.lives = append(d.lives, l)
 	}
 	return nil
+}
+
+// newLife publishes the n-th story, and once more as a client does that did not
+// hear the answer.
+func newLife(ctx context.Context, h *house, n int, key string) (*life, error) {
+	l := &life{lifetime: time.Duration(3+n%5) * time.Second}
+	audience := mayfly.Everyone
+	if n%3 == 2 {
+		audience = mayfly.CloseFriends
+	}
+	medium := make([]byte, 8<<10)
+	if _, err := rand.Read(medium); err != nil {
+		return nil, err
+	}
+	l.hash = sha256.Sum256(medium)
+	lifetime, err := mayfly.LifetimeOf(l.lifetime)
+	if err != nil {
+		return nil, err
+	}
+	in := h.node.Intake()
+	upload, err := in.Begin(ana(), h.now())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := upload.Add(ctx, bytes.NewReader(medium)); err != nil {
+		return nil, err
+	}
+	draft := intake.Draft{
+		Owner: ana(), Sort: mayfly.Story, Fate: mayfly.Archive, Audience: audience, Lifetime: lifetime,
+		Text: fmt.Sprintf("story %d", n+1), Upload: upload, Key: fmt.Sprintf("%s-%d", key, n),
+	}
+	l.born = h.now()
+	p, err := in.Publish(ctx, draft, l.born)
+	if err != nil {
+		return nil, err
+	}
+	l.item, l.deadline = p.Item, l.born+mayfly.Instant(l.lifetime.Milliseconds())
+	again, err := in.Publish(ctx, draft, h.now())
+	l.twice = again.Item.ID
+	return l, err
 }
 
 // ask opens every story for everybody until well after its deadline, most often
@@ -165,10 +177,10 @@ func (d *demo) judge(l *life, who string, now mayfly.Instant, served, permitted,
 	}
 }
 
-// awaitSweep waits until every row has been moved, at most 20 seconds.
-func (d *demo) awaitSweep(ctx context.Context) error {
+// awaitState waits until every row is in a state, at most 20 seconds.
+func (d *demo) awaitState(ctx context.Context, state mayfly.State, lives ...*life) error {
 	until := time.Now().Add(20 * time.Second)
-	for _, l := range d.lives {
+	for _, l := range lives {
 		for {
 			found, err := d.house.set().Ledger.Get(ctx, l.item.ID)
 			if err != nil {
@@ -178,15 +190,15 @@ func (d *demo) awaitSweep(ctx context.Context) error {
 				d.count.blame(lost, "the row of %s", l.item.ID)
 				break
 			}
-			if found[0].Item.State == mayfly.ExpiredHot {
-				l.swept = found[0].Item.Changed
+			if l.item = found[0].Item; l.item.State == state {
+				l.changed = l.item.Changed
 				break
 			}
 			if time.Now().After(until) {
-				d.count.blame(late, "%s is still %s", l.item.ID, found[0].Item.State)
+				d.count.blame(late, "%s is still %s, not %s", l.item.ID, l.item.State, state)
 				break
 			}
-			if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			if err := sleep(ctx, 20*time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -194,33 +206,23 @@ func (d *demo) awaitSweep(ctx context.Context) error {
 	return nil
 }
 
-// lookBack holds the archive, the log and the stored media against what was published.
-func (d *demo) lookBack(ctx context.Context) error {
-	for _, l := range d.lives {
-		l.afterwards = d.openAsAuthor(ctx, l)
-	}
-	if err := d.readLog(ctx); err != nil {
-		return err
-	}
-	return d.findOrphans(ctx)
-}
-
+// openAsAuthor reads a story as its author does, from wherever its medium is.
 func (d *demo) openAsAuthor(ctx context.Context, l *life) string {
 	_, opened, err := d.house.ask(ctx, l.item.ID, mayfly.ViewerOf(ana()))
 	if err != nil || opened.Verdict != gate.Archived {
 		d.count.blame(lost, "ana cannot open %s any more: %v", l.item.ID, err)
 		return "lost"
 	}
-	r, _, err := d.house.set().Hot.Open(ctx, opened.Item.MediaKey(opened.Item.Keys.Hot, 0), store.Span{})
+	m, err := d.house.node.Hydrate().Open(ctx, opened.Item, opened.Body, 0, store.Span{})
 	if err != nil {
 		d.count.blame(lost, "medium of %s: %v", l.item.ID, err)
 		return "medium lost"
 	}
 	h := sha256.New()
-	_, err = io.Copy(h, r)
-	if err = errors.Join(err, r.Close()); err != nil || [32]byte(h.Sum(nil)) != l.hash {
+	_, err = io.Copy(h, m)
+	if err = errors.Join(err, m.Close()); err != nil || [32]byte(h.Sum(nil)) != l.hash {
 		d.count.blame(lost, "medium of %s is not what was uploaded: %v", l.item.ID, err)
 		return "medium damaged"
 	}
-	return "archived, hot, hash ok"
+	return fmt.Sprintf("archived, %s, hash ok", m.Tier)
 }
