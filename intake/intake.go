@@ -127,7 +127,8 @@ type Published struct {
 // the node's clock: the id is minted here. A retry with the same key and the same
 // content resumes or repeats the same birth; with other content it is a Conflict.
 // Errors: Invalid, Conflict, Gone (the key's birth was abandoned and its deadline
-// has passed, or the upload is too old), Full, Unavailable.
+// has passed, or the upload is too old), Denied (the account is erased), Full,
+// Unavailable.
 func (in *Intake) Publish(ctx context.Context, d Draft, now mayfly.Instant) (Published, error) {
 	r := request{Draft: d, now: now, elapsed: loop.Stopwatch()}
 	if err := r.validate(in.o, now); err != nil {
@@ -153,6 +154,9 @@ type request struct {
 }
 
 func (in *Intake) publish(ctx context.Context, r request) (Published, error) {
+	if err := in.mayPublish(ctx, r.Owner); err != nil {
+		return Published{}, err
+	}
 	c, err := in.mint(r)
 	if err != nil {
 		return Published{}, fmt.Errorf("mint: %w", err)
@@ -167,6 +171,23 @@ func (in *Intake) publish(ctx context.Context, r request) (Published, error) {
 		return in.again(ctx, r, c)
 	}
 	return in.commit(ctx, r, c)
+}
+
+// mayPublish refuses an owner whose account is erased, and a birth that would
+// resume one of theirs. A birth that was in flight when the account was erased is
+// found by the second pass (ST14).
+func (in *Intake) mayPublish(ctx context.Context, owner mayfly.UserID) error {
+	if owner.IsZero() {
+		return nil
+	}
+	erased, err := in.set.Rows.Get(ctx, store.Erased, store.Key{Partition: string(owner[:])})
+	if err != nil {
+		return fmt.Errorf("is the account erased: %w", err)
+	}
+	if erased[0] != nil {
+		return mayfly.Errorf(mayfly.Denied, "the account is erased").WithHint("nothing can be published for it any more")
+	}
+	return nil
 }
 
 // claim is what makes a birth this birth: a resumed one is the same in every byte.

@@ -341,3 +341,26 @@ func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestNothingIsPublishedForAnErasedAccount(t *testing.T) {
+	h := open(t)
+	in := h.intake(intake.Options{})
+	d := h.draft()
+	d.Key = "once"
+	if _, err := in.Publish(t.Context(), d, start); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.real.Rows.Swap(t.Context(), store.Erased, store.Key{Partition: string(ana[:])}, nil, []byte("erased"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]intake.Draft{"a new one": h.draft(), "a retry": d} {
+		if _, err := in.Publish(t.Context(), d, start+1); !errors.Is(err, mayfly.Denied) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other := h.draft()
+	other.Owner = ben
+	if _, err := in.Publish(t.Context(), other, start); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+}

@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/remind"
 	"github.com/mayflyhq/mayfly/restore"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/sweep"
 	"github.com/mayflyhq/mayfly/walk"
-
-	"github.com/mayflyhq/mayfly/remind"
 )
 
 // firstShard makes every id fall into one shard, so that one walker does.

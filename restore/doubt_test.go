@@ -156,3 +156,18 @@ func TestAnOldEntryThatLandsLateDoesNotEndALaterRestore(t *testing.T) {
 		t.Fatalf("it serves until %s: %v", back.ServesUntil, err)
 	}
 }
+
+func TestAnEntryThatACleanerTakesOutMeanwhileIsPutBack(t *testing.T) {
+	h := open(t)
+	door, item := h.door(), h.item(expired, 1)
+	h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(int) {
+		var b store.Batch
+		b.Delete(store.Restored, gate.RestoredKey(item.ID))
+		h.must(h.real.Writer.Commit(context.Background(), &b))
+	}}
+	_, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
+	h.must(err)
+	if err := h.stranger(door, item.ID); err != nil {
+		t.Fatalf("it is restored, and nobody sees it: %v", err)
+	}
+}

@@ -93,6 +93,9 @@ func TestARestoredStoryServesUntilItsTimeAndThenGoesItsWayAgain(t *testing.T) {
 		if item.Media > 0 && back.Keys.Hot != back.Generation {
 			h.Fatalf("restored to old keys: %+v", back)
 		}
+		if item.State == mayfly.Active { // the sweep had not come
+			h.wantTold(item.ID, item.Generation+1, mayfly.WasExpired)
+		}
 		h.wantRead(back, hydrate.Hot)
 		for _, at := range []mayfly.Instant{h.now, req.Until - 1} {
 			h.now = at
@@ -220,6 +223,11 @@ func TestADeleteThatRacesARestoreWinsAndNothingIsLeft(t *testing.T) {
 		}}
 		if _, err := h.support().Item(context.Background(), h.request(item.ID), h.now); !errors.Is(err, mayfly.Gone) {
 			h.Fatalf("%v", err)
+		}
+		for n := range int(item.Media) { // what came too late goes at once
+			if _, err := h.real.Hot.Stat(context.Background(), item.MediaKey(item.Generation+1, n)); !errors.Is(err, mayfly.NotFound) {
+				h.Errorf("the copy of medium %d was left: %v", n, err)
+			}
 		}
 		h.must(h.live(item.ID, time.Hour, time.Minute))
 		row := h.get(item.ID)
