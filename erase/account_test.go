@@ -217,8 +217,17 @@ func TestABackupPutBackIsErasedAgainBeforeTheFirstRead(t *testing.T) {
 	if h.scan(ana()).Count != 0 || len(h.traces(others[0])) == 0 {
 		t.Fatal("the wrong account was erased")
 	}
-	// A backup from after a first erasure knows nothing of a second one.
-	again := h.story(1)
+	// A backup from after a first erasure knows nothing of a second one, which
+	// caught a birth that had landed late.
+	again := mayfly.Item{
+		ID: h.newID(ana()), Owner: ana(), Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: h.now,
+	}
+	var late store.Batch
+	late.Put(store.Owners, intake.OwnerKey(again), []byte{byte(mayfly.Story)}, 0)
+	late.Then()
+	late.Insert(store.Birth{Item: again, Body: mayfly.Body{Text: "late"}})
+	h.must(h.real.Writer.Commit(t.Context(), &late))
 	text, err := h.now.MarshalText()
 	h.must(err)
 	h.must(h.deletions.Delete(t.Context(), h.keys(h.deletions)[0]))
@@ -351,4 +360,14 @@ func TestAnAccountErasureStoppedAtAnyErasingCallIsFinishedLater(t *testing.T) {
 	if stops < 9 {
 		t.Fatalf("%d stops prove little", stops)
 	}
+}
+
+// newID is an id of the owner's, born now, for a day.
+func (h *house) newID(owner mayfly.UserID) mayfly.ID {
+	h.Helper()
+	lifetime, err := mayfly.LifetimeOf(24 * time.Hour)
+	h.must(err)
+	id, err := mayfly.NewID(h.now, lifetime, owner.Trace(), uint64(h.now))
+	h.must(err)
+	return id
 }
