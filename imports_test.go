@@ -86,8 +86,8 @@ func rules() []rule {
 		{packages: []string{"profile"}, may: append([]string{".", "config", "store", "store/diskfs"}, drivers()...), reason: "the profile is the one visible switch between drivers, and nothing else"},
 		{
 			packages: []string{"cli"}, may: []string{".", "config", "profile", "node", "client", "wire", "clock"},
-			inFiles: "bench|demo|desk", mayAlso: slices.Concat(base(), engine(), products()),
-			reason: "verbs talk to a node or a server; only bench, demo and the desk (on a stopped folder) drive the engine in process",
+			inFiles: "bench|demo|desk|worker", mayAlso: slices.Concat(base(), engine(), products()),
+			reason: "verbs talk to a node or a server; only bench, demo, the desk (on a stopped folder) and the worker that tests kill drive the engine in process",
 		},
 		{packages: []string{"cmd/mayfly"}, may: []string{"cli"}, stdOnly: true, reason: "main calls cli, nothing else"},
 

@@ -289,3 +289,31 @@ func TestWorkersThatRunAtTheSameTimeLoseNothing(t *testing.T) {
 	}
 	h.exact(items...)
 }
+
+// Claims and restores that crashed before their change have left objects under
+// any generation that they could have had: they go with hot (L12).
+func TestWhatCrashedClaimsAndRestoresLeftGoesWithHot(t *testing.T) {
+	for takeovers := range 4 {
+		h := open(t)
+		items := h.expire(h.story(2))
+		leave := func() { // as a claim or a restore of the row as it is would write it
+			row := h.row(items[0].ID)
+			for n := range int(row.Media) {
+				for _, tier := range []store.Blobs{h.real.Hot, h.real.Cold} {
+					_, err := tier.Put(t.Context(), row.MediaKey(row.Generation+1, n), bytes.NewReader(content(n)))
+					h.must(err)
+				}
+			}
+		}
+		leave()
+		for range takeovers {
+			h.change(items[0].ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
+			leave()
+		}
+		if failures, err := h.archive(7, h.rows(items)...); err != nil || len(failures) > 0 {
+			t.Fatal(failures, err)
+		}
+		h.readable(items[0].ID, hydrate.Cold)
+		h.exact(items...)
+	}
+}

@@ -131,6 +131,11 @@ func (p *pass) abandon(ctx context.Context, lost []lostRow) error {
 	return nil
 }
 
+// firstCopy is the lowest generation that a claim or a restore can have written
+// an object under: both come after expiry, which is the second generation at
+// least. Asking a tier for what cannot be there costs as much as for what is.
+const firstCopy = mayfly.Born + 2
+
 // eraseHot deletes the hot copy, and whatever a crashed claim or restore may have
 // left under a lower generation in either tier (L12).
 func (p *pass) eraseHot(ctx context.Context) error {
@@ -140,9 +145,10 @@ func (p *pass) eraseHot(ctx context.Context) error {
 			panic(fmt.Sprintf("archive: hot of %s would be erased before its cold copy is in the row (I1)", item.ID))
 		}
 		for n := range int(item.Media) {
-			for g := mayfly.Born; g < item.Generation; g++ {
+			hot = append(hot, item.MediaKey(mayfly.Born, n))
+			for g := firstCopy; g < item.Generation; g++ {
 				hot = append(hot, item.MediaKey(g, n))
-				if g != item.Keys.Cold && g != mayfly.Born {
+				if g != item.Keys.Cold {
 					cold = append(cold, item.MediaKey(g, n))
 				}
 			}

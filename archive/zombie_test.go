@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/hydrate"
+	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
@@ -137,4 +139,41 @@ func TestAWorkerThatWakesUpLateWritesNothingAndDeletesOnlyWhatIsDead(t *testing.
 	if tried < 32 {
 		t.Errorf("%d were tried", tried)
 	}
+}
+
+// A change that was applied and answered as if somebody else had moved the row,
+// as a driver may that asked twice: what the row names is not taken for a copy
+// of a claim that is over.
+func TestACopyThatTheRowNamesIsNotAbandoned(t *testing.T) {
+	h := open(t)
+	items := h.expire(h.story(2))
+	h.set.Ledger = &askedTwice{Ledger: h.real.Ledger}
+	if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
+		t.Fatal(failures, err)
+	}
+	if row := h.row(items[0].ID); row.State != mayfly.Archiving || row.Keys.Cold == 0 {
+		t.Fatalf("%+v", row)
+	}
+	h.exact(items...)
+	h.set = h.real // whoever looks next takes over
+	if failures, err := h.archive(8, h.rows(items)...); err != nil || len(failures) > 0 {
+		t.Fatal(failures, err)
+	}
+	h.readable(items[0].ID, hydrate.Cold)
+	h.exact(items...)
+}
+
+// askedTwice is a ledger that answers its second call as if it had been asked
+// once more.
+type askedTwice struct {
+	store.Ledger
+	calls int
+}
+
+func (l *askedTwice) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
+	outcomes, err := l.Ledger.Transition(ctx, changes)
+	if l.calls++; l.calls == 2 {
+		return l.Ledger.Transition(ctx, changes)
+	}
+	return outcomes, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/gate"
+	"github.com/mayflyhq/mayfly/walk"
 )
 
 // readersOf ask the gate what viewers ask it: mostly for stories that many look
@@ -43,7 +44,7 @@ const (
 // of rounds a window of stories that fall due.
 func (t readsTrial) load(ctx context.Context, b *bench, e *benchEngine, base mayfly.Instant) (*readersOf, error) {
 	due := int(float64(t.dueEach) * t.window().Seconds())
-	n := t.ended + t.pairs*due + t.live
+	n := t.ended + t.windows()*due + t.live
 	stage := b.stages.begin("load stories", n)
 	defer stage.end()
 	day := benchLifetime(24 * time.Hour)
@@ -53,18 +54,17 @@ func (t readsTrial) load(ctx context.Context, b *bench, e *benchEngine, base may
 		if i < t.ended {
 			return spread(t.begin(base).Add(-24*time.Hour-40*time.Second), 30*time.Second, i, t.ended), day
 		}
-		if i -= t.ended; i < t.pairs*due {
-			from := base.Add(-24*time.Hour + time.Duration(i/due)*t.between())
-			return spread(from, t.window(), i%due, due), day
+		if i -= t.ended; i < t.windows()*due {
+			return spread(t.from(base, i/due).Add(-24*time.Hour), t.window(), i%due, due), day
 		}
-		i -= t.pairs * due
+		i -= t.windows() * due
 		return spread(base.Add(-20*time.Hour), 19*time.Hour, i, t.live), day
 	}, func(i int, item mayfly.Item) {
 		switch {
 		case i < t.ended:
 			r.gone, r.own = append(r.gone, item.ID), append(r.own, item.ID)
 			r.author = append(r.author, mayfly.ViewerOf(item.Owner))
-		case i >= t.ended+t.pairs*due:
+		case i >= t.ended+t.windows()*due:
 			r.live = append(r.live, item.ID)
 		}
 	})
@@ -77,6 +77,27 @@ func (t readsTrial) load(ctx context.Context, b *bench, e *benchEngine, base may
 		r.asker = append(r.asker, readerState{random: own, viewer: mayfly.ViewerOf(newBenchOwner(own).user)})
 	}
 	return r, err
+}
+
+// loadArchived loads the stories that fall due for the archive in the third
+// rounds. The walks begin before them: the node sweeps them first of all.
+func (t readsTrial) loadArchived(ctx context.Context, b *bench, e *benchEngine, base mayfly.Instant) error {
+	each := int(float64(t.moveEach) * t.window().Seconds())
+	n := t.archived * each
+	stage := b.stages.begin("load stories with media", n)
+	defer stage.end()
+	first := base.Add(-e.config.Ends.ArchiveAfter)
+	if _, err := walk.Origin(ctx, e.store.Set.Rows, first); err != nil {
+		return err
+	}
+	load := newBenchLoad(e.store.Set, b.seed+1, n, stage)
+	load.media = true
+	day := benchLifetime(24 * time.Hour)
+	return load.run(ctx, n, func(i int) (mayfly.Instant, mayfly.Lifetime) {
+		// Behind the swept window of each pair comes that of its third round.
+		from := t.from(first, 2*(i/each)+1).Add(-24 * time.Hour)
+		return spread(from, t.window(), i%each, each), day
+	}, nil)
 }
 
 // ask asks one question and holds the answer against what it must be.

@@ -11,6 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/archive"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/sweep"
 	"github.com/mayflyhq/mayfly/walk"
@@ -18,8 +19,12 @@ import (
 
 // readsTrial asks at a fixed rate, in pairs of rounds: one at rest, one while a
 // window of stories falls due and the node's own walkers sweep it at their pace.
+// The first pairs have a third round, in which other stories, whose safety window
+// is over, are archived beside the sweep.
 type readsTrial struct {
 	pairs     int
+	archived  int           // so many pairs have the third round
+	moveEach  int           // stories due a second for the archive, with a medium each
 	round     time.Duration // what is measured of each
 	warm      time.Duration // before it: the sweep has come into its pace
 	dueEach   int           // stories due a second
@@ -31,17 +36,27 @@ type readsTrial struct {
 }
 
 func readsTrialOf(f benchForm) readsTrial {
-	t := readsTrial{pairs: 5, dueEach: 20_000, live: 1_000_000, ended: 50_000, perSecond: 20_000}
+	t := readsTrial{pairs: 5, archived: 3, moveEach: 5_800, dueEach: 20_000, live: 1_000_000, ended: 50_000, perSecond: 20_000}
 	t.round, t.warm, t.settle = time.Minute, 2*time.Second, 15*time.Second
 	if f == quickForm {
 		// A settling time that fits the round: the second look is in it, too.
 		t.round, t.warm, t.settle = 1500*time.Millisecond, time.Second, time.Second
-		t.live, t.ended = 150_000, 10_000
+		t.live, t.ended, t.archived = 150_000, 10_000, 2
 	}
 	return t
 }
 
 func (t readsTrial) window() time.Duration { return t.warm + t.round }
+
+// windows is how many windows of stories fall due: one for each pair, and then
+// one for each third round.
+func (t readsTrial) windows() int { return t.pairs + t.archived }
+
+// from is when the n-th window begins to fall due: that of the third round of a
+// pair comes right behind the pair's own.
+func (t readsTrial) from(base mayfly.Instant, n int) mayfly.Instant {
+	return base.Add(time.Duration(n) * t.between())
+}
 
 // between is how far apart windows lie: far enough for a round at rest, and by
 // less than a step of the clock that would be in doubt.
@@ -64,9 +79,14 @@ func (t readsTrial) run(ctx context.Context, b *bench, folder string) (err error
 	if err != nil {
 		return err
 	}
+	if err := t.loadArchived(ctx, b, e, base); err != nil {
+		return err
+	}
 	var trouble problems
 	if err := e.start(ctx, t.begin(base), func(o *node.Options) {
 		o.Walk.Settle, o.Problem = t.settle, trouble.tell
+		// A round is too short for the archive to come so late that it keeps up.
+		o.ArchiveLateness = t.warm
 		if t.cadence != 0 {
 			o.Cadence = t.cadence
 		}
@@ -86,39 +106,63 @@ func (t readsTrial) run(ctx context.Context, b *bench, folder string) (err error
 
 // readsRounds is what the rounds have shown.
 type readsRounds struct {
-	idle, swept []*hdrhistogram.Histogram
-	stories     uint64 // swept in the measured rounds and their warm-up
-	lag         time.Duration
-	io          benchIO
+	idle, swept, archived []*hdrhistogram.Histogram
+	stories               uint64 // swept in the swept rounds and their warm-up
+	moved                 uint64 // archived in the third rounds and their warm-up
+	lag                   time.Duration
+	io                    benchIO
 }
 
 func (t readsTrial) rounds(ctx context.Context, b *bench, e *benchEngine, readers *readersOf, base mayfly.Instant) (*readsRounds, error) {
 	var r readsRounds
+	window := 0
 	for pair := range t.pairs {
 		a := arrivals{perSecond: t.perSecond, askers: readers.askers, seed: b.seed + uint64(pair)}
-		idle, err := t.measure(ctx, b, e, a, readers, fmt.Sprintf("pair %d, at rest", pair+1), t.warm/4)
+		ask := func(what string, warm time.Duration) (*hdrhistogram.Histogram, error) {
+			return t.measure(ctx, b, e, a, readers, fmt.Sprintf("pair %d, %s", pair+1, what), warm)
+		}
+		idle, err := ask("at rest", t.warm/4)
 		if err != nil {
 			return nil, err
 		}
-		from := base.Add(time.Duration(pair) * t.between())
-		if e.now() > from {
-			return nil, errors.New("a round at rest took so long that the next window fell due in it: the machine is too busy")
-		}
-		e.hands.set(from) // the window begins to fall due
-		before, io := sweptBy(e), e.io()
-		swept, err := t.measure(ctx, b, e, a, readers, fmt.Sprintf("pair %d, swept", pair+1), t.warm)
+		before, io := doneBy(e, sweep.Name), e.io()
+		swept, err := t.due(ctx, b, e, t.from(base, window), func() (*hdrhistogram.Histogram, error) { return ask("swept", t.warm) })
 		if err != nil {
 			return nil, err
 		}
+		window++
 		r.idle, r.swept = append(r.idle, idle), append(r.swept, swept)
-		r.stories += sweptBy(e) - before
+		r.stories += doneBy(e, sweep.Name) - before
 		r.io = r.io.plus(e.io().since(io))
 		r.lag = max(r.lag, lagOf(e))
-		if err := t.quiet(ctx, b, e, from.Add(t.window())); err != nil {
+		if pair >= t.archived {
+			continue
+		}
+		before = doneBy(e, archive.Name)
+		archived, err := t.due(ctx, b, e, t.from(base, window), func() (*hdrhistogram.Histogram, error) {
+			defer func() { r.moved += doneBy(e, archive.Name) - before }()
+			return ask("swept and archived", t.warm)
+		})
+		if err != nil {
 			return nil, err
 		}
+		window++
+		r.archived = append(r.archived, archived)
 	}
 	return &r, nil
+}
+
+// due lets a window fall due, measures meanwhile, and waits until it is over.
+func (t readsTrial) due(ctx context.Context, b *bench, e *benchEngine, from mayfly.Instant, measure func() (*hdrhistogram.Histogram, error)) (*hdrhistogram.Histogram, error) {
+	if e.now() > from {
+		return nil, errors.New("a round took so long that the next window fell due in it: the machine is too busy")
+	}
+	e.hands.set(from)
+	h, err := measure()
+	if err != nil {
+		return nil, err
+	}
+	return h, t.quiet(ctx, b, e, from.Add(t.window()))
 }
 
 func (t readsTrial) measure(ctx context.Context, b *bench, e *benchEngine, a arrivals, readers *readersOf, what string, warm time.Duration) (h *hdrhistogram.Histogram, err error) {
@@ -134,13 +178,15 @@ func (t readsTrial) measure(ctx context.Context, b *bench, e *benchEngine, a arr
 // is compacted, so that nothing of it reaches into a round at rest.
 func (t readsTrial) quiet(ctx context.Context, b *bench, e *benchEngine, until mayfly.Instant) error {
 	e.hands.set(max(e.now(), until.Add(t.settle+time.Second))) // spares the wait for the settling
+	behind := func(name string, until mayfly.Instant) bool {
+		return slices.ContainsFunc(e.node.Progress(name), func(p walk.Progress) bool { return p.Watermark < until })
+	}
 	for start := time.Now(); ; {
-		behind := slices.ContainsFunc(e.node.Progress(sweep.Name), func(p walk.Progress) bool { return p.Watermark < until })
-		if !behind {
+		if !behind(sweep.Name, until) && !behind(archive.Name, until.Add(-e.config.Ends.ArchiveAfter)) {
 			return e.rest(ctx, b)
 		}
 		if time.Since(start) > 2*time.Minute {
-			return errors.New("the sweep does not come to rest: the machine is too busy")
+			return errors.New("the walks do not come to rest: the machine is too busy")
 		}
 		if err := sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
@@ -148,8 +194,9 @@ func (t readsTrial) quiet(ctx context.Context, b *bench, e *benchEngine, until m
 	}
 }
 
-func sweptBy(e *benchEngine) (n uint64) {
-	for _, p := range e.node.Progress(sweep.Name) {
+// doneBy is how many items a walk has acted on.
+func doneBy(e *benchEngine, name string) (n uint64) {
+	for _, p := range e.node.Progress(name) {
 		n += p.Done
 	}
 	return n
@@ -182,7 +229,19 @@ func (t readsTrial) tell(b *bench, r *readsRounds) {
 	b.report.add("reads.swept_p99_us", median(swept))
 	b.report.add("reads.swept_per_s", float64(r.stories)/(time.Duration(t.pairs)*t.window()).Seconds())
 	b.report.add("reads.lag_s", r.lag.Seconds())
+	t.tellArchived(b, at(r.archived, 99), idle, r)
 	b.addIO("reads", r.io)
+}
+
+// tellArchived reports the third rounds, each against the round at rest of its pair.
+func (t readsTrial) tellArchived(b *bench, archived, idle []float64, r *readsRounds) {
+	ratios := make([]float64, len(archived))
+	for i := range archived {
+		ratios[i] = archived[i] / idle[i]
+	}
+	b.report.add("reads.archive_p99_ratio", median(ratios))
+	b.report.add("reads.archived_p99_us", median(archived))
+	b.report.add("reads.archived_per_s", float64(r.moved)/(time.Duration(t.archived)*t.window()).Seconds())
 }
 
 func median(values []float64) float64 {

@@ -77,6 +77,9 @@ func benchFigures() []benchFigure {
 		{"reads.swept_p99_us", "us", nothing, "median of the rounds"},
 		{"reads.swept_per_s", "1/s", nothing, "stories swept a second during those rounds"},
 		{"reads.lag_s", "s", nothing, "how late the sweep was at most"},
+		{"reads.archive_p99_ratio", "1", atMost(1.2), "p99 with sweep and archive / p99 at rest, median of the pairs that have both"},
+		{"reads.archived_p99_us", "us", nothing, "median of the rounds with sweep and archive"},
+		{"reads.archived_per_s", "1/s", nothing, "stories archived a second during those rounds"},
 
 		{"growth.sweep_ratio", "1", atMost(1.15), "cost of sweeping a story, many live items / few; median of the pairs"},
 		{"growth.few_items", "1", nothing, "live items: few"},

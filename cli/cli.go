@@ -47,7 +47,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath()))
 	})
-	root.AddCommand(newDemo(), newVerify(), newRestore(), newHold(), newRelease(), newDLQ(), newOrphans(), newAudit(), newBench(), newVersion())
+	root.AddCommand(newDemo(), newVerify(), newRestore(), newHold(), newRelease(), newDLQ(), newOrphans(), newAudit(), newBench(), newWorker(), newVersion())
 	return root
 }
 

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// seesWhatIsPlanted breaks the folder and the book on purpose, one thing of each
+// sort, and looks again: zeros of an audit that sees nothing are worth nothing.
+func (a *killAudit) seesWhatIsPlanted(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	a.book.count = tally{}
+	var live []*killItem
+	for _, i := range a.book.items {
+		row, found := a.rows[i.id]
+		if found && row.State == mayfly.Cold && row.Media > 0 && !row.Held && i.deleted == no && i.held == no && a.now < i.sure() {
+			live = append(live, i)
+		}
+	}
+	if len(live) < 6 {
+		t.Fatalf("%d items are too few to plant faults in", len(live))
+	}
+	var want []string
+	plant := func(w word, format string, args ...any) {
+		want = append(want, w.String()+": "+fmt.Sprintf(format, args...))
+	}
+
+	gone := a.rows[live[0].id]
+	if err := a.set.Cold.Delete(ctx, gone.MediaKey(gone.Keys.Cold, 0)); err != nil {
+		t.Fatal(err)
+	}
+	plant(lost, "%s is not what was published", gone.ID)
+
+	wrong := a.rows[live[1].id]
+	if _, err := a.set.Cold.Put(ctx, wrong.MediaKey(wrong.Keys.Cold, 0), strings.NewReader("something else")); err != nil {
+		t.Fatal(err)
+	}
+	plant(lost, "%s is not what was published", wrong.ID)
+
+	live[2].deleted = yes
+	plant(resurrected, "%s was deleted", live[2].id)
+
+	live[3].held = yes
+	plant(lost, "the hold of %s", live[3].id)
+
+	delete(a.book.items, live[4].id)
+	plant(double, "%s", live[4].id)
+
+	stray := a.rows[live[5].id].MediaKey(1_000, 0)
+	if _, err := a.set.Hot.Put(ctx, stray, strings.NewReader("nobody's")); err != nil {
+		t.Fatal(err)
+	}
+	plant(orphan, "hot %s", stray)
+
+	a.look(t)
+	for _, fault := range want {
+		if !strings.Contains(strings.Join(a.book.count.faults(), "\n"), fault) {
+			t.Errorf("the audit does not see what was planted: %s", fault)
+		}
+	}
+}

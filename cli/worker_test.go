@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// A worker whose input ends finishes what it has begun: every intent has its
+// answer, and its folder can be opened at once.
+func TestAWorkerStopsInGoodOrderWhenItsInputEnds(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	for seed := range uint64(2) {
+		c := newWorker()
+		in, say := io.Pipe()
+		hear, out := io.Pipe()
+		c.SetIn(in)
+		c.SetOut(out)
+		c.SetArgs([]string{"--data", data, "--seed", string(rune('1' + seed))})
+		ended := make(chan error, 1)
+		go func() { ended <- errors.Join(c.ExecuteContext(t.Context()), out.Close()) }()
+		go func() { _, _ = io.WriteString(say, "\n") }()
+		book, lines := newKillBook(), bufio.NewScanner(hear)
+		for n := 0; lines.Scan(); n++ {
+			if err := book.line(lines.Bytes()); err != nil {
+				t.Fatal(err)
+			}
+			if n == 200 {
+				if err := say.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if book.acknowledged < 50 || len(book.flying) > 0 || len(book.count.faults()) > 0 {
+			t.Errorf("%d acknowledged, %d without an answer, %s", book.acknowledged, len(book.flying), &book.count)
+		}
+	}
+}
+
+// By a worker's windows the items of others would be erased within a minute.
+func TestAWorkerTakesNoFolderThatIsNotItsOwn(t *testing.T) {
+	data := t.TempDir()
+	if err := os.WriteFile(filepath.Join(data, "FORMAT"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := worker{data: data}
+	if err := w.run(t.Context(), new(bytes.Buffer), io.Discard); !errors.Is(err, mayfly.Conflict) {
+		t.Errorf("%v", err)
+	}
+}
