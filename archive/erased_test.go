@@ -125,7 +125,7 @@ func TestALateEndingRemindsOfItsTombstone(t *testing.T) {
 		if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
 			t.Fatal(failures, err)
 		}
-		r := h.reminders(h.now, h.now.Add(32*24*time.Hour))
+		r := h.reminders(h.now.Add(30*24*time.Hour+23*time.Hour), h.now.Add(31*24*time.Hour+time.Hour))
 		if late != (len(r) == 1 && r[0].Step == remind.Tidy && r[0].Due == h.now.Add(31*24*time.Hour)) {
 			t.Errorf("late %t: %+v", late, r)
 		}

@@ -69,7 +69,7 @@ func TestWhatWasColdForItsYearsIsDeletedAndErased(t *testing.T) {
 	if events := h.events(mayfly.WasDeleted); len(events) != 3 || len(told) < 3 {
 		t.Errorf("%v, %v", events, told)
 	}
-	if r := h.reminders(h.now, h.now.Add(32*24*time.Hour)); len(r) > 0 {
+	if r := h.reminders(h.now.Add(31*24*time.Hour-time.Hour), h.now.Add(31*24*time.Hour+time.Hour)); len(r) > 0 {
 		t.Errorf("the walk removes tombstones that were made in time: %+v", r)
 	}
 }
@@ -120,7 +120,7 @@ func TestStatesThatMayAndMayNotBeRetired(t *testing.T) {
 			if tc.want != mayfly.Deleted {
 				h.readable(item.ID, hydrate.Cold)
 			}
-			r := h.reminders(h.now, h.now.Add(24*time.Hour))
+			r := h.reminders(h.now, h.now.Add(3*time.Hour))
 			due := max(row.ServesUntil, h.now).Add(90 * time.Minute)
 			if tc.remind != (len(r) == 1 && r[0].Step == remind.Retire && r[0].Due == due) || !tc.remind && len(r) > 0 {
 				t.Fatalf("%+v, want one for %s: %t", r, due, tc.remind)
@@ -134,7 +134,7 @@ func TestStatesThatMayAndMayNotBeRetired(t *testing.T) {
 				t.Fatal(failures, err)
 			}
 			h.exact(item)
-			r = h.reminders(h.now, h.now.Add(32*24*time.Hour))
+			r = h.reminders(h.now.Add(31*24*time.Hour-time.Hour), h.now.Add(31*24*time.Hour+time.Hour))
 			if row := h.row(item.ID); row.State != mayfly.Deleted || len(r) > 1 {
 				t.Errorf("%s, %+v", row.State, r)
 			}

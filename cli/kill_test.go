@@ -196,7 +196,7 @@ func (k *killer) live(t *testing.T) {
 		t.Fatalf("MAYFLY_SEED=%d: a worker does not begin: %d\n%s", k.seed, k.kill(t, l), &l.errs)
 	}
 	k.startUp = time.Since(began)
-	time.Sleep(time.Duration(k.rand.Int64N(int64(1200 * time.Millisecond))))
+	time.Sleep(200*time.Millisecond + time.Duration(k.rand.Int64N(int64(1400*time.Millisecond))))
 	if k.rand.IntN(3) > 0 {
 		k.aim(l)
 	}

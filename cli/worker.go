@@ -69,7 +69,7 @@ func workerConfig(data string) config.Config {
 	c.Data = data
 	c.Births = config.Births{Timeout: 400 * time.Millisecond, KeepKeys: 10 * time.Minute, RemindAfter: 600 * time.Millisecond}
 	c.Walk.Cadence, c.Walk.Settle = 50*time.Millisecond, time.Second
-	c.Walk.Lateness, c.Walk.Lease = 500*time.Millisecond, 400*time.Millisecond
+	c.Walk.Lateness, c.Walk.Lease = 500*time.Millisecond, 100*time.Millisecond // the next life walks at once
 	c.Ends.Reconcile, c.Ends.ReconcileLate = 4*time.Second, 10*time.Second
 	c.Ends.ArchiveAfter, c.Ends.ArchiveLateness = time.Second, 500*time.Millisecond
 	c.Ends.RetireAfter, c.Ends.Tombstone = workerRetire, workerTombstone
@@ -83,6 +83,7 @@ func workerOptions(c config.Config) node.Options {
 	o := node.FromConfig(c)
 	o.Restore.Timeout, o.Restore.Tombstone = workerRestore, workerTombstone+workerSlack
 	o.Erase.Slack = workerSlack
+	o.Walk.Unpaced = true // so that most kills meet a walk in the middle of something
 	o.Reconcile.Grace, o.Reconcile.Stuck = 3*time.Second, 3*time.Second
 	return o
 }

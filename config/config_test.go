@@ -53,6 +53,15 @@ func TestWhatCannotWorkIsRefusedWithAHint(t *testing.T) {
 		"disk.floor is":               func(c *config.Config) { c.Disk.Floor = -1 },
 		"the parts of memory take":    func(c *config.Config) { c.Memory.Cache = config.GiB },
 		"over a quarter":              func(c *config.Config) { c.Media.Inline = 4 * config.MiB },
+		"ends.verify is":              func(c *config.Config) { c.Ends.Verify = "trust" },
+		"ends.archive_after is":       func(c *config.Config) { c.Ends.ArchiveAfter = 0 },
+		"ends.archive_workers is":     func(c *config.Config) { c.Ends.ArchiveWorkers = 0 },
+		"ends.tombstone is":           func(c *config.Config) { c.Ends.Tombstone = 0 },
+		"ends.orphan_age is":          func(c *config.Config) { c.Ends.OrphanAge = 23 * time.Hour },
+		"is not longer than ends.rec": func(c *config.Config) { c.Ends.ReconcileLate = time.Minute },
+		"ends.retire_after 1h0m0s is": func(c *config.Config) { c.Ends.RetireAfter = time.Hour },
+		"retry.tries is":              func(c *config.Config) { c.Retry.Tries = 0 },
+		"retry.longest 1s is shorter": func(c *config.Config) { c.Retry.Longest = time.Second },
 		"media.max_count is":          func(c *config.Config) { c.Media.MaxCount = 256 },
 	} {
 		c := valid()
@@ -69,5 +78,17 @@ func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
 	c.Data, c.Walk.Page, c.Births.Timeout = "", 0, time.Minute
 	if err := c.Validate(); strings.Count(err.Error(), "config: ") != 3 {
 		t.Fatal(err)
+	}
+}
+
+func TestTheDeletionLedgerLiesBesideTheDataFolder(t *testing.T) {
+	c := valid()
+	for data, want := range map[string]string{"data": "data-erased", "./a/b/": "a/b-erased", "/x": "/x-erased"} {
+		if c.Data = data; c.DeletionsFolder() != want {
+			t.Errorf("%s: %s", data, c.DeletionsFolder())
+		}
+	}
+	if c.Deletions = "elsewhere"; c.DeletionsFolder() != "elsewhere" {
+		t.Error(c.DeletionsFolder())
 	}
 }

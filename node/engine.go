@@ -136,11 +136,7 @@ func (n *Node) both(first, then walk.Act) walk.Act {
 }
 
 // openWalks opens the walks and the reminders of every shard.
-func (n *Node) openWalks(ctx context.Context) error {
-	origin, err := walk.Origin(ctx, n.set.Rows, n.clock.Read().Steady)
-	if err != nil {
-		return err
-	}
+func (n *Node) openWalks(origin mayfly.Instant) error {
 	n.o.Remind.Budget = n.engine.budget
 	steps := n.steps()
 	for number := range mayfly.Shard(mayfly.Shards) {

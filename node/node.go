@@ -106,10 +106,11 @@ func (n *Node) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if n.o.Idle {
-		return nil
+	origin, err := walk.Origin(ctx, n.set.Rows, n.clock.Read().Steady) // before any birth, also of a node that does not walk
+	if err != nil || n.o.Idle {
+		return err
 	}
-	return n.openWalks(ctx)
+	return n.openWalks(origin)
 }
 
 // Clock is the node's one clock.
