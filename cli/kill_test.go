@@ -196,7 +196,8 @@ func (k *killer) live(t *testing.T) {
 		t.Fatalf("MAYFLY_SEED=%d: a worker does not begin: %d\n%s", k.seed, k.kill(t, l), &l.errs)
 	}
 	k.startUp = time.Since(began)
-	time.Sleep(200*time.Millisecond + time.Duration(k.rand.Int64N(int64(1400*time.Millisecond))))
+	part := k.rand.Float64() // squared: the first moments, when the walks catch up, meet more kills
+	time.Sleep(time.Duration(part * part * float64(1800*time.Millisecond)))
 	if k.rand.IntN(3) > 0 {
 		k.aim(l)
 	}

@@ -163,6 +163,9 @@ type Disk struct {
 	// what is alive, about 100 bytes an item. 1 GiB carries 5 million live
 	// items; above that set 200 bytes an item.
 	Floor Bytes
+	// Share is how much of one core the ledger's flushes and compactions use while
+	// there is no hurry, so that reads do not wait behind them; 0 is all of it.
+	Share float64
 	// ReclaimEvery is how often space of rows past their time is taken back.
 	ReclaimEvery time.Duration
 	// ReclaimMediaEvery is the same for small media that were deleted. It rewrites

@@ -53,6 +53,7 @@ func TestWhatCannotWorkIsRefusedWithAHint(t *testing.T) {
 		"disk.floor is":               func(c *config.Config) { c.Disk.Floor = -1 },
 		"the parts of memory take":    func(c *config.Config) { c.Memory.Cache = config.GiB },
 		"over a quarter":              func(c *config.Config) { c.Media.Inline = 4 * config.MiB },
+		"disk.share is":               func(c *config.Config) { c.Disk.Share = 1.5 },
 		"ends.verify is":              func(c *config.Config) { c.Ends.Verify = "trust" },
 		"ends.archive_after is":       func(c *config.Config) { c.Ends.ArchiveAfter = 0 },
 		"ends.archive_workers is":     func(c *config.Config) { c.Ends.ArchiveWorkers = 0 },

@@ -37,7 +37,7 @@ func Default() Config {
 		Retry: Retry{Tries: 10, Longest: 6 * time.Hour},
 		Clock: Clock{Limit: 5 * time.Minute, Outage: 30 * day, SavePeriod: time.Second},
 		Log:   Log{Retention: 30 * day, TrimEvery: time.Hour},
-		Disk:  Disk{Floor: GiB, ReclaimEvery: time.Minute, ReclaimMediaEvery: time.Hour},
+		Disk:  Disk{Floor: GiB, Share: 0.25, ReclaimEvery: time.Minute, ReclaimMediaEvery: time.Hour},
 		Memory: Memory{
 			Limit:         448 * MiB,
 			Cache:         64 * MiB,

@@ -39,6 +39,9 @@ func (c Config) ranges() []error {
 	if c.Ends.Verify != "bytes" && c.Ends.Verify != "checksum" {
 		errs = append(errs, invalid("write bytes or checksum", "ends.verify is %q", c.Ends.Verify))
 	}
+	if c.Disk.Share < 0 || c.Disk.Share > 1 {
+		errs = append(errs, invalid("set it from 0 to 1", "disk.share is %g", c.Disk.Share))
+	}
 	const year = 365 * 24 * time.Hour
 	for _, d := range []struct {
 		name     string

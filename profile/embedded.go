@@ -111,6 +111,7 @@ func (s *Store) openDrivers(f *folder) error {
 	ledger, err := pebblestore.Open(pebblestore.Options{
 		FS: f.fs, Dir: f.path(ledgerFolder), Fuse: s.Set.Fuse, Logger: log,
 		Floor: int64(s.config.Disk.Floor), CacheBytes: int64(memory.Cache), MemtableBytes: int64(memory.Memtable),
+		Share: s.config.Disk.Share,
 	})
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)

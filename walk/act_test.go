@@ -336,3 +336,25 @@ func TestAPassEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// An act that says of one item alone that something is away speaks of more than
+// the item: the walk waits, and parks nothing (L10).
+func TestWhatIsAwayHoldsTheWalkUpAndParksNothing(t *testing.T) {
+	set, k := open(t), &book{}
+	ids := due(t, set, spread(start, time.Second, 5)...)
+	away := mayfly.Errorf(mayfly.Unavailable, "the bucket is away")
+	k.then = poison(away, ids[2])
+	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
+	now := start.Add(time.Hour)
+	for range 3 {
+		if _, err := w.Pass(t.Context(), now); !errors.Is(err, away) {
+			t.Fatal(err)
+		}
+		if got := stored(t, set); got >= ids[2].Deadline() || w.Progress().Parked > 0 {
+			t.Fatalf("watermark at %s, %d parked", got, w.Progress().Parked)
+		}
+	}
+	k.then = nil
+	pass(t, w, now)
+	same(t, "done", distinct(k.done), ids)
+}

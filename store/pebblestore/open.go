@@ -22,6 +22,7 @@ type Store struct {
 	db    *pebble.DB
 	locks locks
 	log   tails
+	hurry hurry
 
 	life    sync.RWMutex // read-held by every call; Close takes it
 	closing chan struct{}
@@ -75,6 +76,9 @@ func Open(opts Options) (*Store, error) {
 	}
 	s := &Store{opts: opts, fuse: opts.Fuse, closing: make(chan struct{})}
 	s.fs = diskfs.Guard(opts.FS, opts.Fuse)
+	if opts.Share > 0 {
+		s.fs = diskfs.Paced(s.fs, opts.Share, s.hurry.now)
+	}
 	s.locks.init()
 	s.log.init()
 	s.scratch.New = func() any { return new(page) }
@@ -102,6 +106,7 @@ func (s *Store) open() error {
 		return openError(err)
 	}
 	s.db = db
+	s.hurry.db.Store(db)
 	if err := s.checkFormat(); err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -161,6 +166,7 @@ func (s *Store) Close() error {
 
 func (s *Store) close() error {
 	close(s.closing)
+	s.hurry.db.Store(nil) // what is under way need not rest any more
 	done := make(chan error, 1)
 	go func() {
 		s.life.Lock()

@@ -24,6 +24,10 @@ type Options struct {
 	CacheBytes    int64 // of blocks read; 64 MiB if 0
 	MemtableBytes int64 // of writes before they go to a table; 32 MiB if 0
 
+	// Share is how much of a core flushes and compactions use while there is no
+	// hurry, so that reads do not wait behind them; all of it if 0.
+	Share float64
+
 	Logger *slog.Logger // for what the operator should know; none if nil
 }
 
@@ -55,6 +59,8 @@ func (o Options) complete() (Options, error) {
 		return o, mayfly.Errorf(mayfly.Invalid, "the database needs a file system and a folder")
 	case o.Floor < 0:
 		return o, mayfly.Errorf(mayfly.Invalid, "the free-space floor is %d bytes", o.Floor)
+	case o.Share < 0 || o.Share > 1:
+		return o, mayfly.Errorf(mayfly.Invalid, "flushes and compactions cannot use %g of a core", o.Share)
 	case o.CacheBytes < 0:
 		return o, mayfly.Errorf(mayfly.Invalid, "the cache is %d bytes", o.CacheBytes)
 	case o.MemtableBytes < minMemtable || o.MemtableBytes > maxMemtable:
