@@ -17,7 +17,7 @@ import (
 func (h *house) eraseAccount(name string) {
 	h.Helper()
 	user := mayfly.UserOf("test", name)
-	swapped, _, err := h.real.Rows.Swap(context.Background(), store.Erased, store.Key{Partition: string(user[:])}, nil, []byte("erased"), 0)
+	swapped, _, err := h.real.Rows.Swap(context.Background(), store.Erased, store.ErasedKey(user), nil, []byte("erased"), 0)
 	h.must(err)
 	if !swapped {
 		h.Fatal("the account was erased already")

@@ -2,10 +2,8 @@ package archive
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 
 	"golang.org/x/sync/errgroup"
@@ -147,33 +145,18 @@ func (p *pass) copyItem(ctx context.Context, item mayfly.Item, body store.FoundB
 // copy call said of itself counts for nothing (L9).
 func (p *pass) verify(ctx context.Context, key mayfly.BlobKey, medium mayfly.Medium) error {
 	if p.o.Verify == Bytes {
-		return readBack(ctx, p.set.Cold, key, medium)
+		_, err := store.ReadBack(ctx, p.set.Cold, key, medium)
+		return err
 	}
 	object, err := p.set.Cold.Stat(ctx, key)
 	switch {
 	case err != nil:
 		return err
 	case object.Size == medium.Size && object.SHA256 == [32]byte{}, rand.IntN(p.o.Sample) == 0:
-		return readBack(ctx, p.set.Cold, key, medium) // a tier that cannot tell its hash is read, and so is a sample
+		_, err := store.ReadBack(ctx, p.set.Cold, key, medium)
+		return err // a tier that cannot tell its hash is read, and so is a sample
 	case object.Size != medium.Size || object.SHA256 != medium.SHA256:
 		return mayfly.Errorf(mayfly.Corrupt, "the tier holds %d bytes of another hash than the %d that were uploaded", object.Size, medium.Size)
-	}
-	return nil
-}
-
-// readBack reads a copy and compares every byte of it, by its hash.
-func readBack(ctx context.Context, cold store.Blobs, key mayfly.BlobKey, medium mayfly.Medium) error {
-	r, _, err := cold.Open(ctx, key, store.Span{})
-	if err != nil {
-		return err
-	}
-	h := sha256.New()
-	size, err := io.Copy(h, r)
-	if err := errors.Join(err, r.Close()); err != nil {
-		return err
-	}
-	if size != medium.Size || [32]byte(h.Sum(nil)) != medium.SHA256 {
-		return mayfly.Errorf(mayfly.Corrupt, "%d bytes are there, and they are not the %d that were uploaded", size, medium.Size)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/intake"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -114,8 +113,8 @@ func (l *benchLoad) batch(first, size int, born benchBirth, keep func(int, mayfl
 		}
 		item := birth.Item
 		births[i], events[i] = birth, mayfly.EventOf(item, mayfly.WasCreated)
-		b.Put(store.Owners, intake.OwnerKey(item), []byte{byte(item.Sort)}, 0)
-		b.Put(store.Uploads, store.Key{Partition: string(item.Upload[:])}, item.ID[:], 0)
+		b.Put(store.Owners, store.OwnerKey(item.Owner, item.ID), []byte{byte(item.Sort)}, 0)
+		b.Put(store.Uploads, store.UploadKey(item.Upload), item.ID[:], 0)
 		if keep != nil {
 			keep(first+i, item)
 		}

@@ -261,7 +261,15 @@ func (b *killBook) known(most int) (lines []string, err error) {
 		}
 	}
 	slices.SortFunc(all, func(x, y *killItem) int { return x.id.Compare(y.id) })
-	all = all[max(0, len(all)-most):]
+	// The youngest, and as many again that have been held for longest: they are
+	// released when all walks have passed them.
+	older := all[:max(0, len(all)-most)]
+	all = all[len(older):]
+	for _, i := range older {
+		if i.held != no && len(all) < 2*most {
+			all = append(all, i)
+		}
+	}
 	var known []workerKnown
 	for _, i := range all {
 		known = append(known, workerKnown{ID: i.id, Owner: i.draft.Owner, Held: i.held != no})

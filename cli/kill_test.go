@@ -42,12 +42,14 @@ func TestWhatWasAcknowledgedSurvivesKills(t *testing.T) {
 		k.live(t)
 	}
 	lived := time.Since(began)
+	k.inspect(t)
 	a := k.audit(t)
 
 	name := "kill -9"
 	storetest.Proof(t, name, "kills with operations in flight", fmt.Sprintf("%d in %s; besides %d while starting, %d between operations", k.kills, lived.Round(time.Second), k.atStart, k.idle))
 	storetest.Proof(t, name, "operations in flight at the kills", k.book.flight())
 	storetest.Proof(t, name, "acknowledgements", fmt.Sprintf("%d (%d refused, %d failed)", k.book.acknowledged, k.book.refused, k.book.failed))
+	storetest.Proof(t, name, "items read right behind kills", k.inspected)
 	storetest.Proof(t, name, "at the end", a.String())
 	storetest.Proof(t, name, "verdict", &k.book.count)
 	for _, why := range k.book.why {
@@ -81,6 +83,7 @@ type killer struct {
 	kills        int // with operations in flight
 	idle         int // without
 	atStart      int
+	inspected    int           // items read right behind kills
 	startUp      time.Duration // how long the last start took
 	lives        uint64
 }
@@ -117,8 +120,8 @@ type killedLife struct {
 	begins  chan struct{} // an operation begins
 }
 
-// maxTold is how many items a worker is told of.
-const maxTold = 400
+// maxTold is how many young items a worker is told of, and how many old ones.
+const maxTold = 250
 
 func (k *killer) start(t *testing.T) *killedLife {
 	t.Helper()
@@ -205,6 +208,9 @@ func (k *killer) live(t *testing.T) {
 		k.idle++
 	} else {
 		k.kills++
+	}
+	if k.rand.IntN(2) == 0 { // not always: the next worker is to find the folder as the kill left it
+		k.inspect(t)
 	}
 }
 

@@ -148,7 +148,7 @@ func (e *Erase) eraseOwned(ctx context.Context, r *Receipt, page []store.Row, no
 			// Its birth was abandoned, or is in flight: then the entry is what the
 			// second pass will find it by.
 			if id.Birth().Add(e.o.Settle) <= now {
-				strays.Delete(store.Owners, ownerKey(r.User, id))
+				strays.Delete(store.Owners, store.OwnerKey(r.User, id))
 				count++
 			}
 		case errors.Is(err, mayfly.Conflict), err == nil && item.Held:

@@ -224,7 +224,7 @@ func TestABackupPutBackIsErasedAgainBeforeTheFirstRead(t *testing.T) {
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: h.now,
 	}
 	var late store.Batch
-	late.Put(store.Owners, intake.OwnerKey(again), []byte{byte(mayfly.Story)}, 0)
+	late.Put(store.Owners, store.OwnerKey(again.Owner, again.ID), []byte{byte(mayfly.Story)}, 0)
 	late.Then()
 	late.Insert(store.Birth{Item: again, Body: mayfly.Body{Text: "late"}})
 	h.must(h.real.Writer.Commit(t.Context(), &late))

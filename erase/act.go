@@ -143,24 +143,12 @@ func deleteAll(ctx context.Context, tier store.Blobs, keys []mayfly.BlobKey) err
 // dead letters name it too, and pass by themselves.
 func forget(b *store.Batch, row mayfly.Item) {
 	if !row.Owner.IsZero() {
-		b.Delete(store.Owners, ownerKey(row.Owner, row.ID))
+		b.Delete(store.Owners, store.OwnerKey(row.Owner, row.ID))
 	}
 	if row.Media > 0 {
-		b.Delete(store.Uploads, uploadKey(row.Upload))
+		b.Delete(store.Uploads, store.UploadKey(row.Upload))
 	}
 	if row.ServesUntil != 0 {
-		b.Delete(store.Restored, restoredKey(row.ID))
+		b.Delete(store.Restored, store.RestoredKey(row.ID))
 	}
-}
-
-// The keys of the tables as those who write them lay them out: intake the first
-// two, restore the last. They meet in the row.
-func ownerKey(owner mayfly.UserID, id mayfly.ID) store.Key {
-	return store.Key{Partition: string(owner[:]), Sort: string(id[:])}
-}
-
-func uploadKey(upload mayfly.ID) store.Key { return store.Key{Partition: string(upload[:])} }
-
-func restoredKey(id mayfly.ID) store.Key {
-	return store.Key{Partition: string([]byte{byte(id.Shard())}), Sort: string(id[:])}
 }

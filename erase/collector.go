@@ -168,7 +168,7 @@ func (e *Erase) itemsOf(ctx context.Context, objects []object) ([]mayfly.ID, err
 	var keys []store.Key
 	for i, o := range objects {
 		if items[i] = o.id; o.uploaded {
-			at, keys = append(at, i), append(keys, uploadKey(o.id))
+			at, keys = append(at, i), append(keys, store.UploadKey(o.id))
 		}
 	}
 	if len(keys) == 0 {

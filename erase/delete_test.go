@@ -9,7 +9,6 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/erase"
-	"github.com/mayflyhq/mayfly/gate"
 	"github.com/mayflyhq/mayfly/intake"
 	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"
@@ -162,7 +161,7 @@ func TestARestoredItemLeavesTheRestoredSet(t *testing.T) {
 	h.sweep(item)
 	h.change(item.ID, mayfly.Change{To: mayfly.Active, ServesUntil: h.now.Add(time.Hour), Cause: mayfly.BySupport})
 	var b store.Batch
-	b.Put(store.Restored, gate.RestoredKey(item.ID), []byte{1}, 0)
+	b.Put(store.Restored, store.RestoredKey(item.ID), []byte{1}, 0)
 	h.must(h.real.Writer.Commit(t.Context(), &b))
 	topics := map[store.Topic]int{}
 	sub, err := h.real.Signals.Subscribe(t.Context(), func(s store.Signal) { topics[s.Topic]++ })
@@ -173,7 +172,7 @@ func TestARestoredItemLeavesTheRestoredSet(t *testing.T) {
 		t.Fatalf("told: %v", topics)
 	}
 	h.act(row)
-	found, err := h.real.Rows.Get(t.Context(), store.Restored, gate.RestoredKey(item.ID))
+	found, err := h.real.Rows.Get(t.Context(), store.Restored, store.RestoredKey(item.ID))
 	if err != nil || found[0] != nil {
 		t.Fatal("it is still in the restored set")
 	}

@@ -296,9 +296,9 @@ func (h *house) traces(item mayfly.Item) []string {
 		return found[0] != nil
 	}
 	note("body", h.hasBody(item.ID))
-	note("owners", get(store.Owners, intake.OwnerKey(item)))
+	note("owners", get(store.Owners, store.OwnerKey(item.Owner, item.ID)))
 	if item.Media > 0 {
-		note("uploads", get(store.Uploads, store.Key{Partition: string(item.Upload[:])}))
+		note("uploads", get(store.Uploads, store.UploadKey(item.Upload)))
 	}
 	for name, tier := range map[string]store.Blobs{"hot": h.real.Hot, "cold": h.real.Cold} {
 		for _, key := range h.keys(tier) {

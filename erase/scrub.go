@@ -2,10 +2,8 @@ package erase
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"time"
 
@@ -107,7 +105,7 @@ func (s *scrub) bad(ctx context.Context, tier store.Blobs, item mayfly.Item, g m
 	var bad []BadCopy
 	for n, medium := range body.Media {
 		key := item.MediaKey(g, n)
-		size, why := compare(ctx, tier, key, medium)
+		size, why := store.ReadBack(ctx, tier, key, medium)
 		if errors.Is(why, mayfly.Unavailable) || ctx.Err() != nil {
 			return nil, errors.Join(why, ctx.Err()) // that says nothing about the object
 		}
@@ -121,23 +119,6 @@ func (s *scrub) bad(ctx context.Context, tier store.Blobs, item mayfly.Item, g m
 		}
 	}
 	return bad, nil
-}
-
-// compare reads an object and says what is wrong with it.
-func compare(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, medium mayfly.Medium) (int64, error) {
-	r, _, err := tier.Open(ctx, key, store.Span{})
-	if err != nil {
-		return 0, err
-	}
-	h := sha256.New()
-	size, err := io.Copy(h, r)
-	if err := errors.Join(err, r.Close()); err != nil {
-		return size, err
-	}
-	if size != medium.Size || [32]byte(h.Sum(nil)) != medium.SHA256 {
-		return size, mayfly.Errorf(mayfly.Corrupt, "%d bytes are there, and they are not the %d that were uploaded", size, medium.Size)
-	}
-	return size, nil
 }
 
 // again puts an item back on its way whose archiving has not finished and whose

@@ -215,7 +215,7 @@ func (h *house) restore(ids ...mayfly.ID) {
 	h.Helper()
 	var b store.Batch
 	for _, id := range ids {
-		b.Put(store.Restored, gate.RestoredKey(id), []byte{1}, 0)
+		b.Put(store.Restored, store.RestoredKey(id), []byte{1}, 0)
 	}
 	if err := h.set.Writer.Commit(context.Background(), &b); err != nil {
 		h.Fatal(err)

@@ -34,11 +34,6 @@ func newRestoredSet(rows store.Rows) *restoredSet {
 	return &restoredSet{rows: rows, loading: make(chan struct{}, 1)}
 }
 
-// RestoredKey is where the restored set says that id is in it.
-func RestoredKey(id mayfly.ID) store.Key {
-	return store.Key{Partition: string([]byte{byte(id.Shard())}), Sort: string(id[:])}
-}
-
 func (r *restoredSet) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +74,7 @@ func (g *Gate) isRestored(ctx context.Context, id mayfly.ID) (bool, error) {
 }
 
 func (r *restoredSet) lookUp(ctx context.Context, id mayfly.ID) (bool, error) {
-	found, err := r.rows.Get(ctx, store.Restored, RestoredKey(id))
+	found, err := r.rows.Get(ctx, store.Restored, store.RestoredKey(id))
 	if err != nil {
 		return false, fmt.Errorf("look %s up among the restored: %w", id, err)
 	}

@@ -180,7 +180,7 @@ func (in *Intake) mayPublish(ctx context.Context, owner mayfly.UserID) error {
 	if owner.IsZero() {
 		return nil
 	}
-	erased, err := in.set.Rows.Get(ctx, store.Erased, store.Key{Partition: string(owner[:])})
+	erased, err := in.set.Rows.Get(ctx, store.Erased, store.ErasedKey(owner))
 	if err != nil {
 		return fmt.Errorf("is the account erased: %w", err)
 	}
@@ -281,10 +281,10 @@ func (in *Intake) commit(ctx context.Context, r request, c claim) (Published, er
 
 	var b store.Batch
 	if !item.Owner.IsZero() {
-		b.Put(store.Owners, OwnerKey(item), []byte{byte(item.Sort)}, 0)
+		b.Put(store.Owners, store.OwnerKey(item.Owner, item.ID), []byte{byte(item.Sort)}, 0)
 	}
 	if item.Media > 0 {
-		b.Put(store.Uploads, store.Key{Partition: string(item.Upload[:])}, item.ID[:], 0)
+		b.Put(store.Uploads, store.UploadKey(item.Upload), item.ID[:], 0)
 	}
 	b.Then()
 	b.Insert(store.Birth{Item: item, Body: body})
@@ -327,9 +327,4 @@ func abandoned(err error) error {
 		return err
 	}
 	return mayfly.Wrap(mayfly.Unavailable, err, "try again with the same idempotency key: it resumes this birth")
-}
-
-// OwnerKey is where the owner index names item.
-func OwnerKey(item mayfly.Item) store.Key {
-	return store.Key{Partition: string(item.Owner[:]), Sort: string(item.ID[:])}
 }

@@ -350,7 +350,7 @@ func TestNothingIsPublishedForAnErasedAccount(t *testing.T) {
 	if _, err := in.Publish(t.Context(), d, start); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := h.real.Rows.Swap(t.Context(), store.Erased, store.Key{Partition: string(ana[:])}, nil, []byte("erased"), 0); err != nil {
+	if _, _, err := h.real.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(ana), nil, []byte("erased"), 0); err != nil {
 		t.Fatal(err)
 	}
 	for name, d := range map[string]intake.Draft{"a new one": h.draft(), "a retry": d} {

@@ -265,7 +265,7 @@ func TestAResumedBirthIsTheSameInEveryByte(t *testing.T) {
 		if got, want := h.objects(), []mayfly.BlobKey{mayfly.UploadKey(d.Upload.ID, 0)}; !slices.Equal(got, want) {
 			t.Errorf("%+v: objects %v, want %v", f, got, want)
 		}
-		owner, err := h.real.Rows.Get(t.Context(), store.Uploads, store.Key{Partition: string(d.Upload.ID[:])})
+		owner, err := h.real.Rows.Get(t.Context(), store.Uploads, store.UploadKey(d.Upload.ID))
 		if err != nil || string(owner[0]) != string(second.Item.ID[:]) {
 			t.Errorf("%+v: the upload belongs to %x, %v", f, owner[0], err)
 		}

@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -190,7 +188,7 @@ func (c *check) onTime(item mayfly.Item, body store.FoundBody) {
 func (c *check) owned(ctx context.Context, item mayfly.Item) error {
 	v := c.found
 	if !item.Owner.IsZero() {
-		found, err := c.set.Rows.Get(ctx, store.Erased, store.Key{Partition: string(item.Owner[:])})
+		found, err := c.set.Rows.Get(ctx, store.Erased, store.ErasedKey(item.Owner))
 		if err != nil {
 			return err
 		}
@@ -201,7 +199,7 @@ func (c *check) owned(ctx context.Context, item mayfly.Item) error {
 	if item.Media == 0 {
 		return nil
 	}
-	found, err := c.set.Rows.Get(ctx, store.Uploads, store.Key{Partition: string(item.Upload[:])})
+	found, err := c.set.Rows.Get(ctx, store.Uploads, store.UploadKey(item.Upload))
 	if err != nil {
 		return err
 	}
@@ -244,18 +242,7 @@ func (c *check) read(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, 
 		}
 		return err
 	}
-	r, _, err := tier.Open(ctx, key, store.Span{})
-	if err != nil {
-		return err
-	}
-	h := sha256.New()
-	size, err := io.Copy(h, r)
+	size, err := store.ReadBack(ctx, tier, key, medium)
 	c.found.Bytes += size
-	if err = errors.Join(err, r.Close()); err != nil {
-		return err
-	}
-	if size != medium.Size || [32]byte(h.Sum(nil)) != medium.SHA256 {
-		return mayfly.Errorf(mayfly.Corrupt, "%s is not what was uploaded", key)
-	}
-	return nil
+	return err
 }

@@ -27,12 +27,12 @@ func TestVerifyFindsEachPlantedDefectAndNothingInAHealthyStore(t *testing.T) {
 			must(t, err)
 		}, func(v *node.Verified) int64 { return v.Lost }},
 		"RESURRECTED": {func(t *testing.T, set store.Set, item mayfly.Item) {
-			_, _, err := set.Rows.Swap(t.Context(), store.Erased, store.Key{Partition: string(item.Owner[:])}, nil, []byte("x"), 0)
+			_, _, err := set.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(item.Owner), nil, []byte("x"), 0)
 			must(t, err)
 		}, func(v *node.Verified) int64 { return v.Resurrected }},
 		"DOUBLE": {func(t *testing.T, set store.Set, item mayfly.Item) {
 			var b store.Batch
-			b.Put(store.Uploads, store.Key{Partition: string(item.Upload[:])}, make([]byte, 16), 0)
+			b.Put(store.Uploads, store.UploadKey(item.Upload), make([]byte, 16), 0)
 			must(t, set.Writer.Commit(t.Context(), &b))
 		}, func(v *node.Verified) int64 { return v.Double }},
 		"LATE": {func(t *testing.T, set store.Set, item mayfly.Item) {

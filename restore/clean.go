@@ -144,7 +144,7 @@ func (c *cleaning) forget(ctx context.Context) error {
 	}
 	var b store.Batch
 	for _, id := range c.over {
-		b.Delete(store.Restored, restoredKey(id))
+		b.Delete(store.Restored, store.RestoredKey(id))
 	}
 	if err := c.set.Writer.Commit(ctx, &b); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/gate"
 	"github.com/mayflyhq/mayfly/hydrate"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
@@ -148,7 +147,7 @@ func TestAnOldEntryThatLandsLateDoesNotEndALaterRestore(t *testing.T) {
 	back, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
 	h.must(err)
 	var b store.Batch
-	b.Put(store.Restored, gate.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(h.now-1)), 0)
+	b.Put(store.Restored, store.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(h.now-1)), 0)
 	h.must(h.real.Writer.Commit(context.Background(), &b))
 	_, err = h.support().Clean(context.Background(), batchOf(h.now, back))
 	h.must(err)
@@ -162,7 +161,7 @@ func TestAnEntryThatACleanerTakesOutMeanwhileIsPutBack(t *testing.T) {
 	door, item := h.door(), h.item(expired, 1)
 	h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(int) {
 		var b store.Batch
-		b.Delete(store.Restored, gate.RestoredKey(item.ID))
+		b.Delete(store.Restored, store.RestoredKey(item.ID))
 		h.must(h.real.Writer.Commit(context.Background(), &b))
 	}}
 	_, err := h.support().Item(context.Background(), h.request(item.ID), h.now)

@@ -17,7 +17,6 @@ import (
 	"github.com/mayflyhq/mayfly/audit"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/erase"
-	"github.com/mayflyhq/mayfly/gate"
 	"github.com/mayflyhq/mayfly/hydrate"
 	"github.com/mayflyhq/mayfly/intake"
 	"github.com/mayflyhq/mayfly/profile"
@@ -370,7 +369,7 @@ func (h *house) events(id mayfly.ID) (map[mayfly.EventKey]int, error) {
 }
 
 func (h *house) restoredEntry(id mayfly.ID) (bool, error) {
-	found, err := h.real.Rows.Get(context.Background(), store.Restored, gate.RestoredKey(id))
+	found, err := h.real.Rows.Get(context.Background(), store.Restored, store.RestoredKey(id))
 	if err != nil {
 		return false, err
 	}

@@ -237,15 +237,10 @@ func (r *Restore) transition(ctx context.Context, c mayfly.Change) (current mayf
 	return current, current.Nonce == c.Nonce, nil
 }
 
-// restoredKey is where the restored set has an id; the gate asks for it there.
-func restoredKey(id mayfly.ID) store.Key {
-	return store.Key{Partition: string([]byte{byte(id.Shard())}), Sort: string(id[:])}
-}
-
 // putRestored adds an id to the restored set. Past its time the entry says
 // nothing, so that the store may take it back if Clean never comes.
 func putRestored(b *store.Batch, id mayfly.ID, until mayfly.Instant) {
-	b.Put(store.Restored, restoredKey(id), binary.BigEndian.AppendUint64(nil, uint64(until)), until.Add(remind.Kept))
+	b.Put(store.Restored, store.RestoredKey(id), binary.BigEndian.AppendUint64(nil, uint64(until)), until.Add(remind.Kept))
 }
 
 // restoredUntil are the entries of ids in the restored set; 0 for one that is
@@ -253,7 +248,7 @@ func putRestored(b *store.Batch, id mayfly.ID, until mayfly.Instant) {
 func (r *Restore) restoredUntil(ctx context.Context, ids ...mayfly.ID) ([]mayfly.Instant, error) {
 	keys := make([]store.Key, len(ids))
 	for i, id := range ids {
-		keys[i] = restoredKey(id)
+		keys[i] = store.RestoredKey(id)
 	}
 	found, err := r.set.Rows.Get(ctx, store.Restored, keys...)
 	if err != nil {

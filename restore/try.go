@@ -2,10 +2,8 @@ package restore
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/remind"
@@ -63,7 +61,7 @@ func (t *try) accountLives(ctx context.Context, owner mayfly.UserID) error {
 	if owner.IsZero() {
 		return nil
 	}
-	found, err := t.set.Rows.Get(ctx, store.Erased, store.Key{Partition: string(owner[:])})
+	found, err := t.set.Rows.Get(ctx, store.Erased, store.ErasedKey(owner))
 	if err != nil {
 		return fmt.Errorf("look for the owner's tombstone: %w", err)
 	}
@@ -162,30 +160,13 @@ func (t *try) copyMedium(ctx context.Context, item mayfly.Item, medium mayfly.Me
 			continue
 		}
 		if _, err = from.tier.CopyTo(ctx, t.set.Hot, item.MediaKey(from.as, n), to); err == nil {
-			err = verify(ctx, t.set.Hot, to, medium)
+			_, err = store.ReadBack(ctx, t.set.Hot, to, medium)
 		}
 		if err == nil {
 			return nil
 		}
 	}
 	return err
-}
-
-// verify reads a copy back and compares it with what was uploaded.
-func verify(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, medium mayfly.Medium) error {
-	r, _, err := tier.Open(ctx, key, store.Span{})
-	if err != nil {
-		return err
-	}
-	h := sha256.New()
-	size, err := io.Copy(h, r)
-	if err := errors.Join(err, r.Close()); err != nil {
-		return err
-	}
-	if size != medium.Size || [32]byte(h.Sum(nil)) != medium.SHA256 {
-		return mayfly.Errorf(mayfly.Corrupt, "%s has %d bytes that are not the %d that were uploaded", key, size, medium.Size)
-	}
-	return nil
 }
 
 // dropCopies deletes the copies of a round that came too late: the row has

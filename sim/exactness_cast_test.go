@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/gate"
 	"github.com/mayflyhq/mayfly/intake"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -160,7 +159,7 @@ func (v *village) restore(t *testing.T, r *resident) {
 		t.Fatal("the item cannot be expired")
 	}
 	var b store.Batch
-	b.Put(store.Restored, gate.RestoredKey(r.id), []byte{1}, 0)
+	b.Put(store.Restored, store.RestoredKey(r.id), []byte{1}, 0)
 	if err := v.house.raw.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ type badLedger struct {
 	walk       func(context.Context, store.Stretch, int) ([]mayfly.Item, error)
 	eternal    func(context.Context, mayfly.Shard, mayfly.ID, int) ([]mayfly.Item, error)
 	remove     func(context.Context, ...mayfly.ID) error
-	eraseBody func(context.Context, ...mayfly.ID) error
+	eraseBody  func(context.Context, ...mayfly.ID) error
 }
 
 func (b badLedger) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error) {
