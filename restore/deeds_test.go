@@ -40,13 +40,13 @@ func deeds() (all []deed) {
 		return err
 	}
 	hold := func(h *house, r *restore.Restore, item mayfly.Item) error {
-		return r.Hold(ctx, item.ID, "eva", "case 9", h.now)
+		return r.Hold(ctx, item.ID, "ben", "case 9", h.now)
 	}
 	release := func(h *house, r *restore.Restore, item mayfly.Item) error {
-		return r.Release(ctx, item.ID, "eva", "closed", h.now)
+		return r.Release(ctx, item.ID, "ben", "closed", h.now)
 	}
 	undo := func(h *house, r *restore.Restore, item mayfly.Item) error {
-		_, err := r.Undo(ctx, item.Run, restore.UndoRequest{By: "eva", Reason: "clock"}, h.now)
+		_, err := r.Undo(ctx, item.Run, restore.UndoRequest{By: "ben", Reason: "clock"}, h.now)
 		return err
 	}
 	for s := range stages {

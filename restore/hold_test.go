@@ -26,7 +26,7 @@ func TestAHeldItemIsHiddenKeptAndGoesOnWhenReleased(t *testing.T) {
 		}
 		support := h.support()
 		for range 2 { // once more changes nothing
-			h.must(support.Hold(context.Background(), item.ID, "eva", "case 9", h.now))
+			h.must(support.Hold(context.Background(), item.ID, "ben", "case 9", h.now))
 		}
 		held := h.get(item.ID)
 		if !held.Held || held.Generation != item.Generation+1 || held.State != item.State || opens(author) || !opens(moderator) {
@@ -40,7 +40,7 @@ func TestAHeldItemIsHiddenKeptAndGoesOnWhenReleased(t *testing.T) {
 		_, err := h.readable(h.get(item.ID))
 		h.must(err)
 		for range 2 {
-			h.must(support.Release(context.Background(), item.ID, "eva", "case 9 is closed", h.now))
+			h.must(support.Release(context.Background(), item.ID, "ben", "case 9 is closed", h.now))
 		}
 		if row := h.get(item.ID); row.Held || !opens(author) {
 			h.Fatalf("released: %+v", row)
@@ -53,7 +53,7 @@ func TestAHeldItemIsHiddenKeptAndGoesOnWhenReleased(t *testing.T) {
 func TestAHeldItemThatItsAuthorDeletesKeepsItsBytesUntilReleased(t *testing.T) {
 	eachStage(t, func(h *tested, item mayfly.Item) {
 		support := h.support()
-		h.must(support.Hold(context.Background(), item.ID, "eva", "case 9", h.now))
+		h.must(support.Hold(context.Background(), item.ID, "ben", "case 9", h.now))
 		h.must(h.delete(item.ID))
 		h.must(h.live(item.ID, 3*time.Hour, time.Minute))
 		row := h.get(item.ID)
@@ -64,14 +64,14 @@ func TestAHeldItemThatItsAuthorDeletesKeepsItsBytesUntilReleased(t *testing.T) {
 		alive.State = mayfly.ExpiredHot // hydrate opens nothing that is deleted: the bytes are what is asked for
 		_, err := h.readable(alive)
 		h.must(err)
-		h.must(support.Release(context.Background(), item.ID, "eva", "case 9 is closed", h.now))
+		h.must(support.Release(context.Background(), item.ID, "ben", "case 9 is closed", h.now))
 		h.must(h.live(item.ID, time.Hour, time.Minute))
 		left, err := h.unnamed(h.get(item.ID))
 		h.must(err)
 		if row := h.get(item.ID); row.State != mayfly.Deleted || len(left) > 0 {
 			h.Fatalf("%+v, left %v", row, left)
 		}
-		if err := support.Hold(context.Background(), item.ID, "eva", "case 10", h.now); !errors.Is(err, mayfly.Gone) {
+		if err := support.Hold(context.Background(), item.ID, "ben", "case 10", h.now); !errors.Is(err, mayfly.Gone) {
 			h.Fatalf("a tombstone was held: %v", err)
 		}
 	})
@@ -85,7 +85,7 @@ func TestAHoldThatMeetsAMovingRowHoldsItInTheEnd(t *testing.T) {
 			h.must(h.archive(item.ID))
 		}
 	}}
-	h.must(h.support().Hold(context.Background(), item.ID, "eva", "case 9", h.now))
+	h.must(h.support().Hold(context.Background(), item.ID, "ben", "case 9", h.now))
 	if row := h.get(item.ID); !row.Held || row.State != mayfly.Cold {
 		t.Fatalf("%+v", row)
 	}
@@ -98,7 +98,7 @@ func TestARestoreThatMeetsAHoldLeavesEverything(t *testing.T) {
 		other := h.support()
 		h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(call int) {
 			if call == 1 {
-				h.must(other.Hold(context.Background(), item.ID, "eva", "case 9", h.now))
+				h.must(other.Hold(context.Background(), item.ID, "ben", "case 9", h.now))
 			}
 		}}
 		if _, err := h.support().Item(context.Background(), h.request(item.ID), h.now); !errors.Is(err, mayfly.Conflict) {
@@ -108,7 +108,7 @@ func TestARestoreThatMeetsAHoldLeavesEverything(t *testing.T) {
 		if row := h.get(item.ID); !row.Held || row.ServesUntil != 0 {
 			t.Fatalf("%s: %+v", s, row)
 		}
-		h.must(other.Release(context.Background(), item.ID, "eva", "closed", h.now))
+		h.must(other.Release(context.Background(), item.ID, "ben", "closed", h.now))
 		h.must(h.live(item.ID, 2*time.Hour, time.Minute))
 		h.wantArchived(item.ID)
 	}
@@ -120,13 +120,13 @@ func TestARestoredItemThatIsHeldEndsAllTheSame(t *testing.T) {
 	support, req := h.support(), h.request(item.ID)
 	_, err := support.Item(context.Background(), req, h.now)
 	h.must(err)
-	h.must(support.Hold(context.Background(), item.ID, "eva", "case 9", h.now))
+	h.must(support.Hold(context.Background(), item.ID, "ben", "case 9", h.now))
 	h.must(h.live(item.ID, 2*time.Hour, time.Minute))
 	if row := h.get(item.ID); row.State != mayfly.ExpiredHot || !row.Held {
 		t.Fatalf("%+v", row)
 	}
 	h.wantRead(h.get(item.ID), hydrate.Hot)
-	h.must(support.Release(context.Background(), item.ID, "eva", "closed", h.now))
+	h.must(support.Release(context.Background(), item.ID, "ben", "closed", h.now))
 	h.must(h.live(item.ID, 2*time.Hour, time.Minute))
 	h.wantArchived(item.ID)
 }
@@ -145,10 +145,10 @@ func TestHoldAndReleaseAreWrittenDownAndNeedAName(t *testing.T) {
 		if err := do("", "why"); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("without a name: %v", err)
 		}
-		if err := do("eva", ""); !errors.Is(err, mayfly.Invalid) || h.get(item.ID) != before {
+		if err := do("ben", ""); !errors.Is(err, mayfly.Invalid) || h.get(item.ID) != before {
 			t.Errorf("without a reason: %v", err)
 		}
-		h.must(do("eva", "why"))
+		h.must(do("ben", "why"))
 	}
 	var verbs []audit.Verb
 	_, err := audit.Verify(context.Background(), h.real.Rows, func(r audit.Record) error {
@@ -177,7 +177,7 @@ func TestAHoldThatReachesNoCacheWaitsOneLeaseBeforeItAnswers(t *testing.T) {
 	h.options.Lease = time.Hour
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if err := h.support().Hold(ctx, item.ID, "eva", "case 9", h.now); !errors.Is(err, context.DeadlineExceeded) {
+	if err := h.support().Hold(ctx, item.ID, "ben", "case 9", h.now); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it answered before a lease had passed: %v", err)
 	}
 	if !h.get(item.ID).Held {
@@ -219,7 +219,7 @@ func TestAReleaseRemindsOfEveryStepThatPassedTheItemBy(t *testing.T) {
 			}
 			notes := noting{h.real.Writer, map[remind.Step]mayfly.Instant{}}
 			h.set.Writer = notes
-			h.must(h.support().Release(context.Background(), item.ID, "eva", "closed", h.now))
+			h.must(h.support().Release(context.Background(), item.ID, "ben", "closed", h.now))
 			soon := h.now.Add(5 * time.Minute)
 			want := map[remind.Step]mayfly.Instant{remind.Expire: soon}
 			switch {

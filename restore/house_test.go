@@ -434,7 +434,7 @@ func (h *house) at(s stage, media int) (mayfly.Item, error) {
 }
 
 func (h *house) request(id mayfly.ID) restore.Request {
-	return restore.Request{ID: id, Until: h.now.Add(20 * time.Minute), By: "eva", Reason: "ticket 7"}
+	return restore.Request{ID: id, Until: h.now.Add(20 * time.Minute), By: "ben", Reason: "ticket 7"}
 }
 
 // zeros reads as so many zero bytes.

@@ -34,6 +34,7 @@ type crowd struct {
 	support *restore.Restore
 	sweep   *sweep.Sweep
 	archive *archive.Archive
+	retire  *archive.Retire
 	eraser  *erase.Erase
 }
 
@@ -56,7 +57,10 @@ func newCrowd(h *house, rng *rand.Rand) (*crowd, error) {
 	if c.eraser, err = erase.New(set, erase.Options{}); err != nil {
 		return nil, err
 	}
-	c.archive, err = archive.New(set, archive.Options{Window: window, Workers: 1, Erase: c.eraser.Act})
+	if c.archive, err = archive.New(set, archive.Options{Window: window, Workers: 1, Erase: c.eraser.Act}); err != nil {
+		return nil, err
+	}
+	c.retire, err = archive.NewRetire(set, archive.RetireOptions{After: window + time.Minute, Window: window, Erase: c.eraser.Act})
 	return c, err
 }
 
@@ -70,16 +74,16 @@ func (c *crowd) one() {
 	}
 	batch := walk.Batch{Items: []mayfly.Item{row}, Now: c.now, Repeat: true}
 	act := func(do walk.Act) error { _, err := do(ctx, batch); return err }
-	names := []string{"restore", "restore", "hold", "release", "release", "expire", "clean", "archive", "archive", "erase", "delete"}
-	name := names[c.rng.IntN(len(names)-min(1, c.rng.IntN(4)))] // a delete ends the fun: not so often
+	names := []string{"restore", "restore", "hold", "release", "release", "expire", "clean", "archive", "archive", "erase", "retire", "delete"}
+	name := names[c.rng.IntN(len(names)-min(2, c.rng.IntN(8)))] // a delete or a retirement ends the fun: not so often
 	c.trace = append(c.trace, fmt.Sprintf("%*s%s at %s %d", 2*c.depth, "", name, row.State, row.Generation))
 	switch name {
 	case "restore":
 		_, err = c.support.Item(ctx, c.request(id), c.now)
 	case "hold":
-		err = c.support.Hold(ctx, id, "eva", "case", c.now)
+		err = c.support.Hold(ctx, id, "ben", "case", c.now)
 	case "release":
-		err = c.support.Release(ctx, id, "eva", "closed", c.now)
+		err = c.support.Release(ctx, id, "ben", "closed", c.now)
 	case "expire":
 		err = act(c.sweep.Expire)
 	case "clean":
@@ -88,6 +92,8 @@ func (c *crowd) one() {
 		err = act(c.archive.Act)
 	case "erase":
 		err = act(c.eraser.Act)
+	case "retire":
+		err = act(c.retire.Act)
 	case "delete":
 		_, err = c.eraser.Delete(ctx, id, mayfly.ByUser, c.now)
 	}
@@ -164,7 +170,7 @@ func (c *crowd) life() error {
 			return err
 		}
 	}
-	if err := c.support.Release(context.Background(), item.ID, "eva", "the end", c.now); err != nil && !errors.Is(err, mayfly.Conflict) {
+	if err := c.support.Release(context.Background(), item.ID, "ben", "the end", c.now); err != nil && !errors.Is(err, mayfly.Conflict) {
 		return err
 	}
 	c.depth = maxDepth
@@ -175,9 +181,10 @@ func (c *crowd) life() error {
 }
 
 func TestWhateverRacesOnlyDeletedIsGone(t *testing.T) {
-	rng, lives, states, steps := seeded(t), 600, map[string]int{}, 0
+	rng, lives, states, steps := seeded(t), 10_000, map[string]int{}, 0
+	retired := 0
 	if long() {
-		lives = 20_000
+		lives = 100_000
 	}
 	onHouse(t, func(h *house) {
 		c, err := newCrowd(h, rng)
@@ -195,12 +202,16 @@ func TestWhateverRacesOnlyDeletedIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			states[fmt.Sprint(row.State, row.Generation, row.Keys)]++
+			if row.Cause == mayfly.ByRetention {
+				retired++
+			}
 		}
 		storetest.Proof(t, "restore, races", "lives", lives)
 		storetest.Proof(t, "restore, races", "steps", steps)
 		storetest.Proof(t, "restore, races", "held up before", c.met)
 		storetest.Proof(t, "restore, races", "distinct ends", len(states))
-		if len(states) < 50 || len(c.met) != 3 {
+		storetest.Proof(t, "restore, races", "ends by retirement", retired)
+		if len(states) < 50 || len(c.met) != 3 || retired < lives/200 {
 			t.Errorf("too little was tried: %v", c.met)
 		}
 	})

@@ -67,7 +67,7 @@ func TestAWrongRunIsUndoneAndTheWalkGoesOverItAgain(t *testing.T) {
 		t.Fatalf("%+v", dry)
 	}
 	last := 0
-	req := restore.UndoRequest{By: "eva", Reason: "the clock was wrong", Progress: func(u restore.Undone) { last = u.Restored }}
+	req := restore.UndoRequest{By: "ben", Reason: "the clock was wrong", Progress: func(u restore.Undone) { last = u.Restored }}
 	undone, err := support.Undo(context.Background(), run, req, h.now)
 	h.must(err)
 	if undone.Restored != 12 || undone.Back == 0 || last != 12 {
@@ -115,7 +115,7 @@ func TestAnUndoLeavesWhatIsDeletedHeldOrMovedSince(t *testing.T) {
 		}
 	}}
 	h.options.Workers = 1
-	undone, err := h.support().Undo(context.Background(), run, restore.UndoRequest{By: "eva", Reason: "clock"}, h.now)
+	undone, err := h.support().Undo(context.Background(), run, restore.UndoRequest{By: "ben", Reason: "clock"}, h.now)
 	h.must(err)
 	if undone.Found != 2 || undone.Restored != 1 || undone.Refused != 1 || undone.Deleted != 1 || undone.Held != 1 || len(undone.Why) != 1 {
 		t.Fatalf("%+v", undone)
@@ -138,7 +138,7 @@ func TestAnUndoOfWhatHasPassedNeedsToKnowHowLongAndHowMuch(t *testing.T) {
 		_, err := support.Undo(context.Background(), run, req, h.now)
 		return err
 	}
-	ok := restore.UndoRequest{Until: h.now.Add(time.Hour), By: "eva", Reason: "why"}
+	ok := restore.UndoRequest{Until: h.now.Add(time.Hour), By: "ben", Reason: "why"}
 	for _, c := range []struct {
 		name   string
 		change func(*restore.UndoRequest)
