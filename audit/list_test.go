@@ -40,7 +40,7 @@ func TestPagesShowTheRecordsOfAllChainsNewestFirst(t *testing.T) {
 	_, by := sound(t, rows)
 	for name, f := range map[string]Filter{
 		"all": {}, "actor": {Actor: "ben"}, "verb": {Verb: Hold}, "item": {Item: itemID(t, 3)},
-		"user": {User: mayfly.UserOf("home", "ben")}, "nobody": {User: mayfly.UserOf("home", "eve")}, "run": {Run: 4},
+		"user": {User: mayfly.UserOf("home", "ben")}, "nobody": {User: mayfly.UserOf("home", "carried by nobody")}, "run": {Run: 4},
 		"a while": {From: start + 5, To: start + 20}, "since": {From: start + 30}, "until": {To: start + 8}, "all of it": {Actor: "ana", Verb: Restore, From: start + 3},
 	} {
 		var want []Ref

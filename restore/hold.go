@@ -103,13 +103,12 @@ func (r *Restore) remindOfHold(ctx context.Context, item mayfly.Item, hold mayfl
 		write(remind.Expire, item.End(), why)
 	case mayfly.ExpiredHot, mayfly.Archiving:
 		write(remind.Archive, item.End().Add(r.o.Window), why)
-	case mayfly.Cold:
-		if r.o.Retention > 0 {
-			write(remind.Retire, item.End().Add(r.o.Retention), why)
-		}
 	case mayfly.Deleted:
 		write(remind.Erase, soon, why)
 		write(remind.Tidy, max(item.ID.Deadline(), now).Add(r.o.Tombstone), why)
+	}
+	if item.State != mayfly.Deleted && r.o.Retention > 0 { // behind the archive, if that is still to come
+		write(remind.Retire, max(item.End().Add(r.o.Retention), soon.Add(r.o.Window)), why)
 	}
 	return r.set.Writer.Commit(ctx, &b)
 }
