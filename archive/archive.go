@@ -39,7 +39,7 @@ const (
 // Options are the archive's settings.
 type Options struct {
 	Window  time.Duration // after the deadline: the safety window; default 90 min
-	Workers int           // items copied at once in a batch; default 128
+	Workers int           // items copied at once in a batch; default 16
 	Verify  Verify        // default Bytes
 	Sample  int           // with Checksum: one copy in so many is read back nevertheless; default 100
 	Erase   walk.Act      // erases the bytes of rows that are deleted; default refuses, so that a reminder keeps asking
@@ -51,7 +51,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Workers == 0 {
 		// Puts under way share a sync: the more of them, the fewer syncs a story costs.
-		o.Workers = 128
+		o.Workers = 16
 	}
 	if o.Sample == 0 {
 		o.Sample = 100

@@ -26,7 +26,7 @@ func Default() Config {
 			Reconcile:       5 * time.Minute,
 			ReconcileLate:   day,
 			ArchiveAfter:    90 * time.Minute,
-			ArchiveWorkers:  128,
+			ArchiveWorkers:  16,
 			ArchiveLateness: 10 * time.Minute,
 			Verify:          "bytes",
 			RetireAfter:     3 * 365 * day,
