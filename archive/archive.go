@@ -50,7 +50,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Window = 90 * time.Minute
 	}
 	if o.Workers == 0 {
-		// Puts under way share a sync: the more of them, the fewer syncs a story costs.
+		// Puts under way share a sync. More than these are no faster, and reads wait behind them.
 		o.Workers = 16
 	}
 	if o.Sample == 0 {
