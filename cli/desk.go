@@ -26,6 +26,7 @@ const defaultData = "./mayfly-data"
 type desk struct {
 	data   string
 	source clock.Source // of time; the system's unless a test says otherwise
+	config config.Config
 	store  *profile.Store
 	node   *node.Node
 }
@@ -42,6 +43,7 @@ func (d *desk) at(ctx context.Context, do func(ctx context.Context, now mayfly.I
 	}
 	cfg := config.Default()
 	cfg.Data = d.data
+	d.config = cfg
 	if d.store, err = profile.Embedded(cfg); err != nil {
 		return err
 	}

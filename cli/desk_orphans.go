@@ -22,7 +22,9 @@ func newOrphans() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return d.at(c.Context(), func(ctx context.Context, now mayfly.Instant) error {
-				r, err := d.node.Erase().Orphans(ctx, erase.OrphanRun{Now: now, Erase: erasing, By: who.by, Reason: who.reason, Most: 1 << 30})
+				r, err := d.node.Erase().Orphans(ctx, erase.OrphanRun{
+					Now: now, Floor: d.config.Ends.OrphanAge, Erase: erasing, By: who.by, Reason: who.reason, Most: 1 << 30,
+				})
 				out := c.OutOrStdout()
 				fmt.Fprintf(out, "%s objects looked at, %s of them orphans, %s erased\n", grouped(int64(r.Looked)), grouped(int64(r.Orphans)), grouped(int64(r.Deleted)))
 				for _, key := range r.Examples {

@@ -62,7 +62,7 @@ func (v *verify) run(c *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		orphans, err := v.desk.node.Erase().Orphans(ctx, erase.OrphanRun{Now: now, Most: 1 << 30})
+		orphans, err := v.desk.node.Erase().Orphans(ctx, erase.OrphanRun{Now: now, Floor: v.desk.config.Ends.OrphanAge, Most: 1 << 30})
 		if err != nil {
 			return err
 		}

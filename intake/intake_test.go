@@ -16,6 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/intake"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/walk"
 )
 
 func TestABirthIsWhatWasAskedFor(t *testing.T) {
@@ -362,5 +363,21 @@ func TestNothingIsPublishedForAnErasedAccount(t *testing.T) {
 	other.Owner = ben
 	if _, err := in.Publish(t.Context(), other, start); err != nil {
 		t.Errorf("somebody else: %v", err)
+	}
+}
+
+// A reminder to announce tells of the birth, whatever the item has become since.
+func TestAnnounceTellsOfTheBirthAndNothingElse(t *testing.T) {
+	h := open(t)
+	in := h.intake(intake.Options{})
+	item := h.publish(in, h.draft(), start).Item
+	born := h.events()
+	item.State, item.Generation, item.Changed = mayfly.Cold, 5, start.Add(48*time.Hour)
+	failures, err := in.Announce(t.Context(), walk.Batch{Items: []mayfly.Item{item}, Now: start.Add(49 * time.Hour)})
+	if err != nil || len(failures) > 0 {
+		t.Fatal(failures, err)
+	}
+	if got := h.events(); len(got) != 2 || got[0] != born[0] || got[1] != born[0] {
+		t.Errorf("%+v, want the birth twice: %+v", got, born)
 	}
 }

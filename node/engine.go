@@ -115,7 +115,7 @@ func (n *Node) acts() remind.Acts {
 	e := n.engine
 	return remind.Acts{
 		remind.Announce: e.intake.Announce,
-		remind.Expire:   n.both(e.sweep.Expire, e.restore.Clean),
+		remind.Expire:   both(e.sweep.Expire, e.restore.Clean),
 		remind.Archive:  e.archive.Act,
 		remind.Erase:    e.erase.Act,
 		remind.Tidy:     e.erase.TidyAct,
@@ -124,7 +124,7 @@ func (n *Node) acts() remind.Acts {
 }
 
 // both does one act and then the other, which reads the rows again by itself.
-func (n *Node) both(first, then walk.Act) walk.Act {
+func both(first, then walk.Act) walk.Act {
 	return func(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 		failed, err := first(ctx, b)
 		if err != nil {
