@@ -72,12 +72,22 @@ func (l Lifetime) Duration() time.Duration {
 	return time.Duration(l&countMax) * unit(uint16(l)>>countBits)
 }
 
-// String is the count and the unit: "24h", "90s", "7d"; "never".
+// String is how people say it, in the largest unit that says it exactly, and in
+// hours up to three days: "90s", "6h", "48h", "7d"; "never".
 func (l Lifetime) String() string {
-	if l == Never {
+	const longInHours = 3 * day
+	switch d := l.Duration(); {
+	case l == Never:
 		return "never"
+	case d%day == 0 && d > longInHours:
+		return strconv.Itoa(int(d/day)) + "d"
+	case d%time.Hour == 0:
+		return strconv.Itoa(int(d/time.Hour)) + "h"
+	case d%time.Minute == 0 && d > 2*time.Minute:
+		return strconv.Itoa(int(d/time.Minute)) + "m"
+	default:
+		return strconv.Itoa(int(d/time.Second)) + "s"
 	}
-	return strconv.Itoa(int(l&countMax)) + string("smhd"[l>>countBits&3])
 }
 
 // ParseLifetime reads "90s", "10m", "24h", "7d", "2w", "1y", sums of them

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
@@ -189,6 +190,14 @@ func invalidVectors() []invalidVector {
 	}
 }
 
+// spelled is the one spelling that the code of a lifetime has: its count and its unit.
+func spelled(code uint16) string {
+	if code == 0 {
+		return "never"
+	}
+	return strconv.Itoa(int(code&1023)) + string("smhd"[code>>10])
+}
+
 func lifetimeVectors(t testing.TB) []lifetimeVector {
 	var out []lifetimeVector
 	for _, text := range []string{
@@ -199,7 +208,7 @@ func lifetimeVectors(t testing.TB) []lifetimeVector {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, lifetimeVector{Text: text, Code: uint16(l), Spelled: l.String(), Seconds: int64(l.Duration().Seconds())})
+		out = append(out, lifetimeVector{Text: text, Code: uint16(l), Spelled: spelled(uint16(l)), Seconds: int64(l.Duration().Seconds())})
 	}
 	return out
 }
