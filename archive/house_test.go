@@ -183,7 +183,9 @@ func (h *house) readable(id mayfly.ID, want hydrate.Tier) {
 	body, err := h.real.Ledger.Body(context.Background(), id)
 	h.must(err)
 	for n := range int(item.Media) {
-		m, err := hydrate.New(h.real).Open(context.Background(), item, body[0].Body, n, store.Span{})
+		reader, err := hydrate.New(h.real, hydrate.Options{})
+		h.must(err)
+		m, err := reader.Open(context.Background(), item, body[0].Body, n, store.Span{})
 		if err != nil {
 			h.Fatalf("medium %d of %s (%s): %v", n, id, item.State, err)
 		}

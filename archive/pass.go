@@ -19,6 +19,8 @@ type pass struct {
 	done     []mayfly.Item // cold, and to be told to the log
 	gone     []mayfly.Item // deleted for their account, and to be told and erased
 	failures []walk.Failure
+
+	renditions renditions
 }
 
 func (p *pass) fail(item mayfly.Item, err error) {
@@ -116,14 +118,19 @@ func (p *pass) name(ctx context.Context) error {
 // now. Their key is of a claim that is over: no row names it, and none will.
 func (p *pass) abandon(ctx context.Context, lost []lostRow) error {
 	var cold []mayfly.BlobKey
+	var over []mayfly.Item
 	for _, l := range lost {
 		item := l.known
 		if item.Keys.Cold != 0 || l.current.Keys.Cold == item.Generation {
 			continue // this pass copied nothing, or the row names what it did
 		}
-		for n := range int(item.Media) {
+		over = append(over, item)
+		for _, n := range p.objects(item) {
 			cold = append(cold, item.MediaKey(item.Generation, n))
 		}
+	}
+	if err := p.undescribe(ctx, over); err != nil {
+		return fmt.Errorf("forget copies of a claim that is over: %w", err)
 	}
 	if err := deleteKeys(ctx, p.set.Cold, cold); err != nil {
 		return fmt.Errorf("erase copies of a claim that is over: %w", err)
@@ -139,12 +146,15 @@ const firstCopy = mayfly.Born + 2
 // eraseHot deletes the hot copy, and whatever a crashed claim or restore may have
 // left under a lower generation in either tier (L12).
 func (p *pass) eraseHot(ctx context.Context) error {
+	if err := p.reread(ctx); err != nil {
+		return err
+	}
 	var hot, cold []mayfly.BlobKey
 	for _, item := range p.rows {
 		if item.Media > 0 && (item.State != mayfly.Archiving || item.Keys.Cold == 0) {
 			panic(fmt.Sprintf("archive: hot of %s would be erased before its cold copy is in the row (I1)", item.ID))
 		}
-		for n := range int(item.Media) {
+		for _, n := range p.objects(item) {
 			hot = append(hot, item.MediaKey(mayfly.Born, n))
 			for g := firstCopy; g < item.Generation; g++ {
 				hot = append(hot, item.MediaKey(g, n))

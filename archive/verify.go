@@ -16,30 +16,30 @@ import (
 // copy copies and verifies every medium that is not verified in cold yet, many
 // at once. An item that fails is parked, and hot stays as it is.
 func (p *pass) copy(ctx context.Context) error {
-	var at []int // rows with something to copy
-	var ids []mayfly.ID
-	for i, item := range p.rows {
-		if item.Media > 0 && item.Keys.Cold == 0 {
-			at, ids = append(at, i), append(ids, item.ID)
-		}
-	}
-	if len(at) == 0 {
-		return nil
-	}
-	bodies, err := p.set.Ledger.Body(ctx, ids...)
+	bodies, err := p.bodies(ctx)
 	if err != nil {
 		return err
 	}
-	errs := make([]error, len(p.rows))
+	var at []int // rows with something to copy
+	errs, copied := make([]error, len(p.rows)), make([]map[int]mayfly.Medium, len(p.rows))
 	var g errgroup.Group
 	g.SetLimit(p.o.Workers)
-	for n, i := range at {
+	for i, item := range p.rows {
+		if item.Media == 0 || item.Keys.Cold != 0 {
+			continue
+		}
+		at = append(at, i)
 		g.Go(func() error {
-			errs[i] = p.copyItem(ctx, p.rows[i], bodies[n])
+			if errs[i] = p.copyItem(ctx, item, bodies[i]); errs[i] == nil {
+				copied[i] = p.copyRenditions(ctx, item)
+			}
 			return nil
 		})
 	}
 	_ = g.Wait() // each has its own error
+	if len(at) == 0 {
+		return nil
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -48,15 +48,44 @@ func (p *pass) copy(ctx context.Context) error {
 	}
 	var failed []walk.Failure
 	kept := make([]mayfly.Item, 0, len(p.rows))
+	described := map[mayfly.ID]map[int]mayfly.Medium{}
 	for i, item := range p.rows {
 		if errs[i] != nil {
 			failed = append(failed, walk.Failure{Item: item, Err: errs[i]})
 			continue
 		}
 		kept = append(kept, item)
+		described[item.ID] = copied[i]
 	}
 	p.rows = kept
-	return p.notCopied(ctx, failed)
+	if err := p.notCopied(ctx, failed); err != nil {
+		return err
+	}
+	return p.describe(ctx, described)
+}
+
+// bodies reads the bodies of rows with media, one place for every row, and what
+// there is of their renditions.
+func (p *pass) bodies(ctx context.Context) ([]store.FoundBody, error) {
+	bodies := make([]store.FoundBody, len(p.rows))
+	var at []int
+	var ids []mayfly.ID
+	for i, item := range p.rows {
+		if item.Media > 0 {
+			at, ids = append(at, i), append(ids, item.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return bodies, nil
+	}
+	found, err := p.set.Ledger.Body(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range at {
+		bodies[i] = found[n]
+	}
+	return bodies, p.lookForRenditions(ctx, p.rows, bodies)
 }
 
 // notCopied parks the items that could not be copied. One that somebody has

@@ -41,7 +41,9 @@ func (h *house) belongings(user mayfly.UserID) []mayfly.Item {
 	deleted, active := h.publish(draft, 1), h.publish(draft, 3)
 	_, err := h.eraser().Delete(context.Background(), deleted.ID, mayfly.ByUser, h.now)
 	h.must(err)
-	return []mayfly.Item{cold, expired, purged, deleted, active, h.publish(forever, 1)}
+	all := []mayfly.Item{cold, expired, purged, deleted, active, h.publish(forever, 1)}
+	h.acquaint(user, all)
+	return all
 }
 
 func TestAnErasedAccountLeavesNothingAndOthersEverything(t *testing.T) {

@@ -14,37 +14,39 @@ import (
 // and whoever has just deleted. Rows that are not deleted are left alone; of one
 // that is held nothing goes (I21). An item whose body is gone is finished.
 func (e *Erase) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
-	rows, err := e.unfinished(ctx, b.Items)
+	rows, pictures, err := e.unfinished(ctx, b.Items)
 	if err != nil {
 		return nil, fmt.Errorf("erase: %w", err)
 	}
 	if err := e.tellLog(ctx, rows...); err != nil {
 		return nil, fmt.Errorf("erase: %w", err)
 	}
-	if err := e.erase(ctx, erasable(rows)); err != nil {
+	if err := e.erase(ctx, erasable(rows), pictures); err != nil {
 		return nil, fmt.Errorf("erase: %w", err)
 	}
 	return nil, nil
 }
 
 // unfinished reads the rows of items again (I12) and answers those that are
-// deleted and still have a body.
-func (e *Erase) unfinished(ctx context.Context, items []mayfly.Item) ([]mayfly.Item, error) {
+// deleted and still have a body, with the renditions that there may be.
+func (e *Erase) unfinished(ctx context.Context, items []mayfly.Item) ([]mayfly.Item, pictures, error) {
 	deleted, err := e.deleted(ctx, items)
 	if err != nil || len(deleted) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
 	bodies, err := e.set.Ledger.Body(ctx, ids(deleted)...)
 	if err != nil {
-		return nil, fmt.Errorf("read %d bodies: %w", len(deleted), err)
+		return nil, nil, fmt.Errorf("read %d bodies: %w", len(deleted), err)
 	}
 	var rows []mayfly.Item
+	may := pictures{}
 	for i, row := range deleted {
 		if bodies[i].Found {
 			rows = append(rows, row)
+			may.add(row.ID, bodies[i].Body)
 		}
 	}
-	return rows, nil
+	return rows, may, nil
 }
 
 // deleted reads the rows of items again and answers those that are deleted.
@@ -78,11 +80,11 @@ func erasable(rows []mayfly.Item) []mayfly.Item {
 
 // erase erases everything of rows but the tombstones, the bodies last: a body
 // that is there says that a crash may have left something.
-func (e *Erase) erase(ctx context.Context, rows []mayfly.Item) error {
+func (e *Erase) erase(ctx context.Context, rows []mayfly.Item, may pictures) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	keys, err := keysOf(rows)
+	keys, err := keysOf(rows, may)
 	if err != nil {
 		return err
 	}
@@ -95,11 +97,15 @@ func (e *Erase) erase(ctx context.Context, rows []mayfly.Item) error {
 	var b store.Batch
 	for _, row := range rows {
 		forget(&b, row)
+		may.forget(&b, row.ID)
 	}
 	if len(b.Stages()) > 0 {
 		if err := e.set.Writer.Commit(ctx, &b); err != nil {
 			return fmt.Errorf("rows: %w", err)
 		}
+	}
+	if err := e.eraseViews(ctx, rows); err != nil {
+		return err
 	}
 	if err := e.set.Ledger.EraseBody(ctx, ids(rows)...); err != nil {
 		return fmt.Errorf("bodies: %w", err)
@@ -110,14 +116,17 @@ func (e *Erase) erase(ctx context.Context, rows []mayfly.Item) error {
 // keysOf are the keys under which an object of rows can be, in either tier: of
 // every generation, named or not, and of the next one, which a restore may have
 // been writing when the deletion came first.
-func keysOf(rows []mayfly.Item) ([]mayfly.BlobKey, error) {
+func keysOf(rows []mayfly.Item, may pictures) ([]mayfly.BlobKey, error) {
 	var keys []mayfly.BlobKey
 	for _, row := range rows {
 		if err := row.Erasable(); err != nil {
 			return nil, err
 		}
-		for n := range int(row.Media) {
-			for g := mayfly.Born; g <= row.Generation+1; g++ {
+		for g := mayfly.Born; g <= row.Generation+1; g++ {
+			for n := range int(row.Media) {
+				keys = append(keys, row.MediaKey(g, n))
+			}
+			for _, n := range may[row.ID] {
 				keys = append(keys, row.MediaKey(g, n))
 			}
 		}

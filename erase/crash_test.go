@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/erase"
@@ -293,51 +292,8 @@ func TestAnErasingStoppedAtAnyCallIsFinishedByItsReminders(t *testing.T) {
 	}
 }
 
-// camera takes the disk as a power loss would leave it, before every operation
-// that changes it.
-type camera struct {
-	mu    sync.Mutex
-	on    bool
-	disk  *vfs.MemFS
-	rng   *rand.Rand
-	acked map[mayfly.ID]bool
-	first int // share of unsynced data that survives, to begin with
-	taken []picture
-}
-
-type picture struct {
-	fs    *vfs.MemFS
-	acked map[mayfly.ID]bool
-	op    string
-}
-
-// MaybeError implements errorfs.Injector. It never injects an error.
-func (c *camera) MaybeError(op errorfs.Op) error {
-	switch op.Kind {
-	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpRemove, errorfs.OpRename, errorfs.OpReuseForWrite, errorfs.OpMkdirAll,
-		errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
-	default:
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.on {
-		return nil
-	}
-	share := []int{0, 25, 50, 75, 100}[(c.first+len(c.taken))%5]
-	clone := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: share, RNG: c.rng})
-	c.taken = append(c.taken, picture{clone, maps.Clone(c.acked), fmt.Sprint(op.Kind, " ", op.Path)})
-	return nil
-}
-
-// String implements errorfs.Injector.
-func (c *camera) String() string { return "camera" }
-
-func (c *camera) switched(on bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.on = on
-}
+// picture knows which deletions had been acknowledged.
+type picture = storetest.Photo[map[mayfly.ID]bool]
 
 func TestPowerLossWhileErasingLeavesNoOrphanAndBringsNothingBack(t *testing.T) {
 	rng := seeded(t)
@@ -349,9 +305,9 @@ func TestPowerLossWhileErasingLeavesNoOrphanAndBringsNothingBack(t *testing.T) {
 	for range lives {
 		l, now, taken := photograph(t, rng)
 		for _, p := range taken {
-			h := openOn(t, p.fs)
-			h.now, h.TB = now, named{t, p.op}
-			l.acked = p.acked
+			h := openOn(t, p.FS)
+			h.now, h.TB = now, named{t, p.String()}
+			l.acked = p.Known
 			states[l.digest(h)] = true
 			l.recover(h, func() {})
 			h.must(h.close())
@@ -368,19 +324,24 @@ func TestPowerLossWhileErasingLeavesNoOrphanAndBringsNothingBack(t *testing.T) {
 // photograph lives through a scenario and takes crashes of its disk.
 func photograph(t *testing.T, rng *rand.Rand) (*life, mayfly.Instant, []picture) {
 	t.Helper()
-	disk := vfs.NewCrashableMem()
-	cam := &camera{disk: disk, rng: rng, acked: map[mayfly.ID]bool{}, first: rng.IntN(5)}
-	h := openOn(t, errorfs.Wrap(disk, cam))
+	cam := &storetest.Camera[map[mayfly.ID]bool]{Disk: vfs.NewCrashableMem(), RNG: rng, First: rng.IntN(5)}
+	h := openOn(t, cam.FS())
 	l := prepare(h)
-	cam.switched(true)
+	var mu sync.Mutex
+	acked := map[mayfly.ID]bool{}
+	cam.On(func() map[mayfly.ID]bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(acked)
+	})
 	h.must(l.live(h, func(id mayfly.ID) {
-		cam.mu.Lock()
-		defer cam.mu.Unlock()
-		cam.acked[id] = true
+		mu.Lock()
+		defer mu.Unlock()
+		acked[id] = true
 	}))
-	cam.switched(false)
+	taken, _ := cam.Off()
 	h.must(h.close())
-	return l, h.now, cam.taken
+	return l, h.now, taken
 }
 
 // named says behind every failure where the crash was.
@@ -391,5 +352,5 @@ type named struct {
 
 func (n named) Fatalf(format string, args ...any) {
 	n.Helper()
-	n.TB.Fatalf("crash before %s: "+format, append([]any{n.where}, args...)...)
+	n.TB.Fatalf("crash, %s: "+format, append([]any{n.where}, args...)...)
 }

@@ -91,11 +91,12 @@ func (o object) dead(t tier, by owner) bool {
 	}
 }
 
-// named says whether the row names the object as a copy in the tier.
+// named says whether the row names the object as a copy in the tier. A rendition
+// stands beside the copy that the row names, and goes with it.
 func (o object) named(t tier, item mayfly.Item) bool {
 	g := item.Keys.Hot
 	if t == cold {
 		g = item.Keys.Cold
 	}
-	return g != 0 && o.n >= 0 && o.n < int(item.Media) && item.MediaKey(g, o.n) == o.key
+	return g != 0 && item.Owns(o.n) && item.MediaKey(g, o.n) == o.key
 }

@@ -24,9 +24,10 @@ func (r *References) add(format string, args ...any) {
 }
 
 // Scan counts what is still there of a user: rows under the user's name in every
-// declared table, rows of the ledger in the span whose body is there, and objects
-// of such rows in both tiers. Tombstones, the audit log and the log of events
-// keep the user's number for their time.
+// declared table, what the items of the span and their owners say of the user,
+// rows of the ledger in the span whose body is there, and objects of such rows in
+// both tiers. Tombstones, the audit log and the log of events keep the user's
+// number for their time.
 func (e *Erase) Scan(ctx context.Context, user mayfly.UserID, rows Span) (References, error) {
 	var r References
 	for _, t := range store.Tables() {
@@ -82,11 +83,17 @@ func (e *Erase) scanRows(ctx context.Context, r *References, page []mayfly.Item,
 		return err
 	}
 	for i, item := range page {
-		if item.Owner == user && !item.Held && (bodies[i].Found || item.State != mayfly.Deleted) {
+		if item.Owner != user || item.Held {
+			continue
+		}
+		if bodies[i].Found || item.State != mayfly.Deleted {
 			r.add("%s is %s", item.ID, item.State)
 		}
+		if err := e.scanItem(ctx, r, item.ID); err != nil {
+			return err
+		}
 	}
-	return nil
+	return e.scanOthers(ctx, r, page, user)
 }
 
 // scanTier looks at every object under the user's prefix whose id has the user's

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -18,6 +19,21 @@ type ScrubRun struct {
 	Rows           Span
 	Now            mayfly.Instant
 	BytesPerSecond int64 // how fast it reads at most; default 8 MiB
+
+	Progress func(done, of int) // is told of minutes of deadlines; may be nil
+}
+
+func (r ScrubRun) withDefaults() (ScrubRun, error) {
+	if r.BytesPerSecond == 0 {
+		r.BytesPerSecond = 8 << 20
+	}
+	if r.Progress == nil {
+		r.Progress = func(int, int) {}
+	}
+	if r.BytesPerSecond < 0 || r.Now <= 0 {
+		return r, mayfly.Errorf(mayfly.Invalid, "scrub: a setting is out of range: %d bytes a second at %s", r.BytesPerSecond, r.Now)
+	}
+	return r, nil
 }
 
 // ScrubReport is what a scrub read and found.
@@ -26,7 +42,8 @@ type ScrubReport struct {
 	Bytes          int64
 	Bad            []BadCopy // at most maxBad; what is over them is counted
 	BadObjects     int
-	Again          int // items put back on their way to be copied again from hot
+	Again          int  // items put back on their way to be copied again from hot
+	Whole          bool // it came to the end of what is there
 }
 
 // BadCopy is a cold object that is not what was uploaded.
@@ -43,31 +60,26 @@ const maxBad = 100
 // copy is no longer named, so that the archive copies again instead of erasing
 // hot behind it (I1).
 func (e *Erase) Scrub(ctx context.Context, run ScrubRun) (ScrubReport, error) {
-	if run.BytesPerSecond == 0 {
-		run.BytesPerSecond = 8 << 20
-	}
-	if run.BytesPerSecond < 0 || run.Now <= 0 {
-		return ScrubReport{}, mayfly.Errorf(mayfly.Invalid, "scrub: a setting is out of range: %+v", run)
+	run, err := run.withDefaults()
+	if err != nil {
+		return ScrubReport{}, err
 	}
 	s := &scrub{Erase: e, run: run}
-	err := e.each(ctx, run.Rows, func(page []mayfly.Item) error {
-		bodies, err := e.set.Ledger.Body(ctx, ids(page)...)
-		if err != nil {
+	first, of := run.Rows.From.Minute(), int(run.Rows.To.Minute()-run.Rows.From.Minute())
+	err = e.each(ctx, run.Rows, func(page []mayfly.Item) error {
+		if _, err := s.page(ctx, page, math.MaxInt64); err != nil {
 			return err
 		}
-		for i, item := range page {
-			if item.Keys.Cold == 0 || item.State == mayfly.Deleted || !bodies[i].Found {
-				continue
-			}
-			if err := s.item(ctx, item, bodies[i].Body); err != nil {
-				return fmt.Errorf("%s: %w", item.ID, err)
-			}
+		if len(page) > 0 && page[0].ID.Expires() {
+			run.Progress(int(page[0].ID.Deadline().Minute()-first), of)
 		}
 		return nil
 	})
 	if err != nil {
 		return s.report, fmt.Errorf("scrub: %w", err)
 	}
+	run.Progress(of, of)
+	s.report.Whole = true
 	return s.report, nil
 }
 
@@ -75,6 +87,30 @@ type scrub struct {
 	*Erase
 	run    ScrubRun
 	report ScrubReport
+}
+
+// page reads the copies of rows until it has read enough, and answers how many of
+// the rows it has done.
+func (s *scrub) page(ctx context.Context, page []mayfly.Item, enough int64) (done int, err error) {
+	if len(page) == 0 {
+		return 0, nil
+	}
+	bodies, err := s.set.Ledger.Body(ctx, ids(page)...)
+	if err != nil {
+		return 0, err
+	}
+	for i, item := range page {
+		if item.Keys.Cold == 0 || item.State == mayfly.Deleted || !bodies[i].Found {
+			continue
+		}
+		if err := s.item(ctx, item, bodies[i].Body); err != nil {
+			return i, fmt.Errorf("%s: %w", item.ID, err)
+		}
+		if s.report.Bytes >= enough {
+			return i + 1, nil
+		}
+	}
+	return len(page), nil
 }
 
 func (s *scrub) item(ctx context.Context, item mayfly.Item, body mayfly.Body) error {
@@ -121,11 +157,16 @@ func (s *scrub) bad(ctx context.Context, tier store.Blobs, item mayfly.Item, g m
 	return bad, nil
 }
 
+// claimOver is after how long a claim has no worker any more: one gives its batch
+// up after five minutes.
+const claimOver = 10 * time.Minute
+
 // again puts an item back on its way whose archiving has not finished and whose
 // hot copy is whole: a reminder first, then the row names hot alone. The archive
-// erases hot behind a cold copy that is named without reading it once more.
+// erases hot behind a cold copy that is named without reading it once more; while
+// its worker may be about to do so, hot must not become the only copy (I1).
 func (s *scrub) again(ctx context.Context, row mayfly.Item, body mayfly.Body) error {
-	if row.State != mayfly.Archiving || row.Keys.Hot == 0 || row.Held {
+	if row.State != mayfly.Archiving || row.Keys.Hot == 0 || row.Held || s.run.Now.Sub(row.Changed) < claimOver {
 		return nil
 	}
 	bad, err := s.bad(ctx, s.set.Hot, row, row.Keys.Hot, body)

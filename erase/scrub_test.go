@@ -2,6 +2,9 @@ package erase_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"maps"
 	"testing"
 	"time"
 
@@ -41,7 +44,7 @@ func TestAScrubFindsEveryColdCopyThatIsNotWhatWasUploaded(t *testing.T) {
 	h.spoil(h.real.Cold, key(0, 1), func(b []byte) []byte { b[17] ^= 1; return b })
 	h.spoil(h.real.Cold, key(1, 1), func(b []byte) []byte { return b[:len(b)-1] })
 	h.must(h.real.Cold.Delete(t.Context(), key(2, 0)))
-	before := h.rows(items)
+	before, held := h.rows(items), h.contents(h.real.Cold)
 	r := h.scrub(fast)
 	bad := map[mayfly.BlobKey]bool{}
 	for _, b := range r.Bad {
@@ -55,6 +58,23 @@ func TestAScrubFindsEveryColdCopyThatIsNotWhatWasUploaded(t *testing.T) {
 			t.Fatal("a row was moved")
 		}
 	}
+	if !maps.Equal(h.contents(h.real.Cold), held) {
+		t.Fatal("a scrub wrote to what is cold")
+	}
+}
+
+// contents is what a tier holds, byte for byte.
+func (h *house) contents(tier store.Blobs) map[mayfly.BlobKey]string {
+	h.Helper()
+	all := map[mayfly.BlobKey]string{}
+	for _, key := range h.keys(tier) {
+		r, _, err := tier.Open(h.Context(), key, store.Span{})
+		h.must(err)
+		b, err := io.ReadAll(r)
+		h.must(errors.Join(err, r.Close()))
+		all[key] = string(b)
+	}
+	return all
 }
 
 func TestAScrubLetsTheArchiveCopyAgainWhereHotIsWhole(t *testing.T) {
@@ -69,6 +89,11 @@ func TestAScrubLetsTheArchiveCopyAgainWhereHotIsWhole(t *testing.T) {
 	}
 	h.must(h.real.Hot.Delete(t.Context(), gone.MediaKey(1, 0)))
 	before := h.row(gone.ID)
+	h.now = h.now.Add(10*time.Minute - 1)
+	if r := h.scrub(fast); r.BadObjects != 2 || r.Again != 0 {
+		t.Fatalf("while the worker may be about to erase hot: %+v", r)
+	}
+	h.now++
 	if r := h.scrub(fast); r.BadObjects != 2 || r.Again != 1 {
 		t.Fatalf("%+v", r)
 	}
@@ -96,5 +121,55 @@ func TestAScrubReadsNoFasterThanItMay(t *testing.T) {
 	took := loop.Measure(func() { h.scrub(size * 20) }) // 50 ms
 	if took < 50*time.Millisecond {
 		t.Fatalf("it took %s", took)
+	}
+}
+
+// L9: in rounds behind a durable position, which another process goes on from.
+func TestAScrubGoesOnWhereItStoppedAndBeginsAnewAfterItsTime(t *testing.T) {
+	h := open(t)
+	var items []mayfly.Item
+	for range 6 {
+		items = append(items, h.story(2))
+		h.now = h.now.Add(7 * time.Minute)
+	}
+	h.archive(items...)
+	size := int64(len(content(0)))
+	on := func() erase.ScrubReport { // by an eraser that remembers nothing
+		r, err := h.eraser().ScrubOn(t.Context(), erase.ScrubRun{
+			Rows: erase.Span{From: born, To: born.Add(2 * time.Hour)}, Now: h.now, BytesPerSecond: fast,
+		}, day)
+		h.must(err)
+		return r
+	}
+	round := func() (objects, calls int) {
+		for ; calls < 100; calls++ {
+			r := on()
+			objects += r.Objects
+			if r.Bytes != int64(r.Objects)*size {
+				t.Fatalf("%+v", r)
+			}
+			if r.Whole {
+				return objects, calls
+			}
+		}
+		t.Fatal("it comes to no end")
+		return 0, 0
+	}
+	if objects, calls := round(); objects != 12 || calls < 6 {
+		t.Fatalf("%d objects in %d calls", objects, calls)
+	}
+	h.now = h.now.Add(day - time.Millisecond)
+	if objects, _ := round(); objects != 0 {
+		t.Fatalf("%d objects were read again too soon", objects)
+	}
+	h.now++
+	row := h.row(items[3].ID)
+	h.spoil(h.real.Cold, row.MediaKey(row.Keys.Cold, 1), func(b []byte) []byte { return b[1:] })
+	bad := 0
+	for r := on(); !r.Whole; r = on() {
+		bad += r.BadObjects
+	}
+	if bad != 1 || h.row(items[3].ID) != row {
+		t.Fatalf("%d bad objects were found", bad)
 	}
 }

@@ -18,6 +18,12 @@ func (e *Erase) eraseTable(ctx context.Context, r *Receipt, t store.Table) error
 	if t.Declared().Erasure != store.PartitionIsUser || t == store.Owners {
 		return nil
 	}
+	switch t {
+	case store.Relations, store.Related:
+		return e.eraseRelations(ctx, r, t)
+	case store.Seen:
+		return e.eraseSeen(ctx, r)
+	}
 	return e.partition(ctx, t, string(r.User[:]), func(page []store.Row) error {
 		var b store.Batch
 		for _, row := range page {
@@ -60,8 +66,8 @@ func covered(t store.Table, d store.Declaration) error {
 	switch d.Erasure {
 	case store.PartitionIsUser, store.NoUser, store.Kept:
 		return nil
-	case store.PartitionIsItem: // goes with its item, in forget
-		if t == store.Uploads {
+	case store.PartitionIsItem: // goes with its item, in erase
+		if t == store.Uploads || t == store.Views || t == store.Renditions {
 			return nil
 		}
 	case store.NamesItems: // goes with its item, or passes by itself

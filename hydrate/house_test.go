@@ -138,7 +138,9 @@ func (h *house) finish() mayfly.Item {
 // read reads a span of a medium by a row that may be out of date.
 func (h *house) read(item mayfly.Item, n int, span store.Span) ([]byte, hydrate.Tier, error) {
 	h.Helper()
-	m, err := hydrate.New(h.set).Open(context.Background(), item, h.body, n, span)
+	reader, err := hydrate.New(h.set, hydrate.Options{})
+	h.must(err)
+	m, err := reader.Open(context.Background(), item, h.body, n, span)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -1,7 +1,8 @@
 // Package hydrate is in charge of making an item's media readable wherever they
 // lie: hot, cold, or on the way between the two. It reads what the row names,
 // and checks the hash while it streams: bytes that do not match end in an error,
-// never in a clean end (I14).
+// never in a clean end (I14). It makes the smaller pictures of images, a few at
+// once, and keeps them beside the original (ST3).
 //
 // It asks nobody whether the reader may: the gate has let them in.
 package hydrate
@@ -15,17 +16,62 @@ import (
 	"io"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/media"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Hydrate opens media. Safe for concurrent use.
-type Hydrate struct {
-	ledger    store.Ledger
-	hot, cold store.Blobs
+// Options are the settings of a Hydrate.
+type Options struct {
+	Workers int          // pictures of the largest size that are made smaller at once; default 1
+	Limits  media.Limits // of what is decoded
+	Queue   int          // how many wait for that, asked for or not; default 256
+	// Problem is told what could not be made or kept of an item; whoever asks for
+	// it gets it made again. May be nil.
+	Problem func(mayfly.ID, error)
+	// Made tells a test that a rendition that nobody waits for is done.
+	Made loop.Signal[mayfly.ID]
 }
 
-// New is a Hydrate over set.
-func New(set store.Set) *Hydrate { return &Hydrate{ledger: set.Ledger, hot: set.Hot, cold: set.Cold} }
+func (o Options) withDefaults() (Options, error) {
+	if o.Workers == 0 {
+		o.Workers = 1
+	}
+	if o.Queue == 0 {
+		o.Queue = 256
+	}
+	if o.Limits.Pixels == 0 {
+		o.Limits.Pixels = 50_000_000
+	}
+	if o.Problem == nil {
+		o.Problem = func(mayfly.ID, error) {}
+	}
+	if o.Workers < 0 || o.Queue < 0 || o.Limits.Pixels < 0 || o.Limits.Image < 0 {
+		return o, mayfly.Errorf(mayfly.Invalid, "hydrate: a setting is out of range: %d workers, queue %d, limits %+v", o.Workers, o.Queue, o.Limits)
+	}
+	return o, nil
+}
+
+// Hydrate opens media. Safe for concurrent use.
+type Hydrate struct {
+	rows      store.Rows
+	writer    store.Writer
+	ledger    store.Ledger
+	hot, cold store.Blobs
+	o         Options
+	making    making
+}
+
+// New is a Hydrate over set. Close it.
+func New(set store.Set, o Options) (*Hydrate, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	h := &Hydrate{rows: set.Rows, writer: set.Writer, ledger: set.Ledger, hot: set.Hot, cold: set.Cold, o: o}
+	h.making.open(o)
+	return h, nil
+}
 
 // Tier says where a medium was read from.
 type Tier uint8
@@ -47,8 +93,10 @@ func (t Tier) String() string {
 // Medium is an open medium. Close it.
 type Medium struct {
 	io.ReadCloser
-	Tier Tier
-	Size int64 // of the whole medium
+	Tier   Tier
+	Type   string
+	Size   int64 // of the whole medium
+	SHA256 [32]byte
 }
 
 // tries is how often a row that moved while its medium was being opened is read again.
@@ -118,7 +166,7 @@ func openCopy(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, medium 
 	if span.Offset == 0 && (span.Length == 0 || span.Length >= medium.Size) {
 		r = &checked{ReadCloser: r, hash: sha256.New(), left: medium.Size, want: medium.SHA256, key: key}
 	}
-	return &Medium{ReadCloser: r, Tier: Hot, Size: object.Size}, nil
+	return &Medium{ReadCloser: r, Tier: Hot, Type: medium.Type, Size: object.Size, SHA256: medium.SHA256}, nil
 }
 
 // checked hashes what passes. What is not what was uploaded ends in Corrupt, and

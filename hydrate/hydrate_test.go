@@ -112,7 +112,9 @@ func TestWhatIsDeletedWhileBeingOpenedIsNotFound(t *testing.T) {
 
 func TestAMediumThatIsOpenMayBeReadToItsEndWhateverBecomesOfIt(t *testing.T) {
 	h := open(t)
-	m, err := hydrate.New(h.set).Open(context.Background(), h.row(), h.body, 1, store.Span{})
+	reader, err := hydrate.New(h.set, hydrate.Options{})
+	h.must(err)
+	m, err := reader.Open(context.Background(), h.row(), h.body, 1, store.Span{})
 	h.must(err)
 	head := make([]byte, 100)
 	_, err = io.ReadFull(m, head)

@@ -77,12 +77,12 @@ func (o Options) withDefaults() (Options, error) {
 		o.MaxMedium = 64 << 20
 	}
 	if o.MaxMedia == 0 {
-		o.MaxMedia = 10
+		o.MaxMedia = mayfly.MaxMedia
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = 256 << 10
 	}
-	if o.Timeout < 0 || o.KeepKeys < 0 || o.RemindAfter < 0 || o.MaxMedium < 0 || o.MaxMedia < 0 || o.MaxMedia > 255 || o.MaxBody < 0 {
+	if o.Timeout < 0 || o.KeepKeys < 0 || o.RemindAfter < 0 || o.MaxMedium < 0 || o.MaxMedia < 0 || o.MaxMedia > mayfly.MaxMedia || o.MaxBody < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "intake: a setting is out of range: %+v", o)
 	}
 	return o, nil
@@ -90,8 +90,9 @@ func (o Options) withDefaults() (Options, error) {
 
 // Intake gives birth to items. Safe for concurrent use.
 type Intake struct {
-	set store.Set
-	o   Options
+	set      store.Set
+	o        Options
+	arriving arriving
 }
 
 // New is an intake into set.

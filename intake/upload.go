@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // Upload collects the media of one birth in hot storage, under a time-ordered
@@ -40,9 +41,17 @@ func (in *Intake) Begin(owner mayfly.UserID, now mayfly.Instant) (*Upload, error
 	return &Upload{ID: id, in: in, owner: owner}, nil
 }
 
+// Described is a reader of a medium that knows what it reads: its type at once,
+// its dimensions at the end.
+type Described interface {
+	Type() string
+	Dimensions() (width, height uint32)
+}
+
 // Add streams one medium to hot storage; it is durable on return. After an
-// error the upload cannot be published. Errors: what r returned, TooLarge,
-// Invalid, Full, Unavailable.
+// error the upload cannot be published. Where r is Described the medium is what
+// r says, else its type is told by its first bytes. Errors: what r returned,
+// TooLarge, Invalid, Full, Unavailable.
 func (u *Upload) Add(ctx context.Context, r io.Reader) (mayfly.Medium, error) {
 	n := len(u.stored)
 	if u.failed || !u.birth.IsZero() {
@@ -50,21 +59,36 @@ func (u *Upload) Add(ctx context.Context, r io.Reader) (mayfly.Medium, error) {
 	}
 	if n >= u.in.o.MaxMedia {
 		u.failed = true
-		return mayfly.Medium{}, mayfly.Errorf(mayfly.Invalid, "over %d media", u.in.o.MaxMedia).WithHint("publish the others on their own")
+		return mayfly.Medium{}, errTooMany(u.in.o.MaxMedia)
 	}
-	content := &sniffed{r: r, left: u.in.o.MaxMedium}
-	object, err := u.in.set.Hot.Put(ctx, mayfly.UploadKey(u.ID, n), content)
+	medium, err := u.in.put(ctx, u.ID, n, r)
 	if err != nil {
 		u.failed = true
-		return mayfly.Medium{}, fmt.Errorf("upload %s: medium %d: %w", u.ID, n, err)
+		return mayfly.Medium{}, err
 	}
-	if object.Size == 0 {
-		u.failed = true
-		return mayfly.Medium{}, mayfly.Errorf(mayfly.Invalid, "upload %s: medium %d is empty", u.ID, n).WithHint("send the bytes of the medium")
-	}
-	medium := mayfly.Medium{Type: content.Type(), Size: object.Size, SHA256: object.SHA256}
 	u.stored = append(u.stored, medium)
 	return medium, nil
+}
+
+func errTooMany(most int) error {
+	return mayfly.Errorf(mayfly.Invalid, "over %d media", most).WithHint("publish the others on their own")
+}
+
+// put streams r to hot storage as medium n of an upload.
+func (in *Intake) put(ctx context.Context, upload mayfly.ID, n int, r io.Reader) (mayfly.Medium, error) {
+	content := &sniffed{r: r, left: in.o.MaxMedium}
+	object, err := in.set.Hot.Put(ctx, mayfly.UploadKey(upload, n), content)
+	if err != nil {
+		return mayfly.Medium{}, fmt.Errorf("upload %s: medium %d: %w", upload, n, err)
+	}
+	if object.Size == 0 {
+		return mayfly.Medium{}, errEmpty(upload, n)
+	}
+	return content.describe(object), nil
+}
+
+func errEmpty(upload mayfly.ID, n int) error {
+	return mayfly.Errorf(mayfly.Invalid, "upload %s: medium %d is empty", upload, n).WithHint("send the bytes of the medium")
 }
 
 func (u *Upload) media() []mayfly.Medium {
@@ -125,5 +149,14 @@ func (s *sniffed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Type is the type of the content by its first bytes.
-func (s *sniffed) Type() string { return http.DetectContentType(s.head.Bytes()) }
+// describe is the medium that has passed and was stored as object.
+func (s *sniffed) describe(object store.Object) mayfly.Medium {
+	medium := mayfly.Medium{Size: object.Size, SHA256: object.SHA256}
+	if d, ok := s.r.(Described); ok {
+		medium.Type = d.Type()
+		medium.Width, medium.Height = d.Dimensions()
+		return medium
+	}
+	medium.Type = http.DetectContentType(s.head.Bytes())
+	return medium
+}

@@ -305,7 +305,11 @@ func (h *house) readable(item mayfly.Item) (tier hydrate.Tier, err error) {
 		return 0, err
 	}
 	for n := range int(item.Media) {
-		m, err := hydrate.New(h.real).Open(context.Background(), item, body[0].Body, n, store.Span{})
+		reader, err := hydrate.New(h.real, hydrate.Options{})
+		if err != nil {
+			return 0, err
+		}
+		m, err := reader.Open(context.Background(), item, body[0].Body, n, store.Span{})
 		if err != nil {
 			return 0, fmt.Errorf("medium %d of %s (%s, %+v): %w", n, item.ID, item.State, item.Keys, err)
 		}

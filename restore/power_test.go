@@ -4,60 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// crash is the disk as a power loss at one moment leaves it.
-type crash struct {
-	fs    *vfs.MemFS
-	share int // of what was not synced that survives, in percent
-	op    string
-}
-
-// camera takes a crash of the disk before operations that change it.
-type camera struct {
-	mu      sync.Mutex
-	disk    *vfs.MemFS
-	rng     *rand.Rand
-	armed   bool
-	crashes []crash
-}
-
-// MaybeError implements errorfs.Injector. It never injects an error.
-func (c *camera) MaybeError(op errorfs.Op) error {
-	switch op.Kind {
-	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpRemove, errorfs.OpRename, errorfs.OpReuseForWrite, errorfs.OpMkdirAll,
-		errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
-	default:
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.armed {
-		return nil
-	}
-	share := []int{0, 50, 100}[len(c.crashes)%3]
-	clone := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: share, RNG: c.rng})
-	c.crashes = append(c.crashes, crash{fs: clone, share: share, op: fmt.Sprint(op.Kind, " ", op.Path)})
-	return nil
-}
-
-// String implements errorfs.Injector.
-func (c *camera) String() string { return "camera" }
-
-func (c *camera) arm(armed bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.armed = armed
-}
+type crash = storetest.Photo[struct{}]
 
 func TestPowerLossAtEveryWriteOfEveryDeedLeavesTheItemWhole(t *testing.T) {
 	r := seeded(t)
@@ -67,7 +23,7 @@ func TestPowerLossAtEveryWriteOfEveryDeedLeavesTheItemWhole(t *testing.T) {
 		for i, c := range crashes {
 			points++
 			if err := recoverFrom(c, d, before, now, i%2 == 1, states); err != nil {
-				t.Errorf("%s: crash %d of %d, %d %% unsynced, before %s: %v", d.name, i, len(crashes), c.share, c.op, err)
+				t.Errorf("%s: crash %d of %d, %s: %v", d.name, i, len(crashes), c, err)
 			}
 		}
 	}
@@ -82,8 +38,8 @@ func TestPowerLossAtEveryWriteOfEveryDeedLeavesTheItemWhole(t *testing.T) {
 func photograph(t *testing.T, d deed, r *rand.Rand) ([]crash, mayfly.Item, mayfly.Instant) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
-	cam := &camera{disk: disk, rng: r}
-	h, err := openHouse(errorfs.Wrap(disk, cam), genesis)
+	cam := &storetest.Camera[struct{}]{Disk: disk, RNG: r}
+	h, err := openHouse(cam.FS(), genesis)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,18 +52,18 @@ func photograph(t *testing.T, d deed, r *rand.Rand) ([]crash, mayfly.Item, mayfl
 	if err != nil {
 		t.Fatal(err)
 	}
-	cam.arm(true)
+	cam.On(func() struct{} { return struct{}{} })
 	err = d.do(h, support, before)
-	cam.arm(false)
+	crashes, _ := cam.Off()
 	if err := errors.Join(err, h.close()); err != nil {
 		t.Fatal(err)
 	}
-	return cam.crashes, before, h.now
+	return crashes, before, h.now
 }
 
 // recoverFrom opens the disk of a crash and lives on; support may try again.
 func recoverFrom(c crash, d deed, before mayfly.Item, now mayfly.Instant, again bool, states map[string]bool) error {
-	h, err := openHouse(c.fs, now.Add(10*time.Second)) // leases have run out
+	h, err := openHouse(c.FS, now.Add(10*time.Second)) // leases have run out
 	if err != nil {
 		return err
 	}

@@ -107,6 +107,20 @@ const (
 	Erased Table = 11
 	// Runs say what each run of a walk has passed, so that it can be undone.
 	Runs Table = 12
+	// Relations say who follows whom, who is a close friend, who is blocked.
+	Relations Table = 13
+	// Related is the other direction: in whose relations a user is named.
+	Related Table = 14
+	// Families are the chains of refresh tokens.
+	Families Table = 15
+	// Views say who has seen a story.
+	Views Table = 16
+	// Seen is the other direction: what a user has seen.
+	Seen Table = 17
+	// Renditions describe the smaller pictures of an item's media.
+	Renditions Table = 18
+	// Reservations are uploads whose media arrive one by one.
+	Reservations Table = 19
 )
 
 // Declaration is what a table is declared to be.
@@ -119,7 +133,10 @@ type Declaration struct {
 
 // Tables lists every declared table.
 func Tables() []Table {
-	return []Table{Owners, Idempotency, Uploads, Restored, Reminders, Leases, Watermarks, Marks, Audit, DeadLetters, Erased, Runs}
+	return []Table{
+		Owners, Idempotency, Uploads, Restored, Reminders, Leases, Watermarks, Marks, Audit, DeadLetters, Erased, Runs,
+		Relations, Related, Families, Views, Seen, Renditions, Reservations,
+	}
 }
 
 // Declared is the declaration of t; the zero Declaration for a table that does
@@ -150,6 +167,20 @@ func (t Table) Declared() Declaration {
 		return Declaration{"erased", "user → when the account was erased, and how far it has come", Swapped, Kept}
 	case Runs:
 		return Declaration{"runs", "run → shard → walk, and from where it went", Plain, NoUser}
+	case Relations:
+		return Declaration{"relations", "user, other → follows, close friend, blocked", Swapped, PartitionIsUser}
+	case Related:
+		return Declaration{"related", "other, user → that relations name it", Swapped, PartitionIsUser}
+	case Families:
+		return Declaration{"families", "user, family → the one refresh token that is good", Swapped, PartitionIsUser}
+	case Views:
+		return Declaration{"views", "story and slice, viewer → when it was seen", Plain, PartitionIsItem}
+	case Seen:
+		return Declaration{"seen", "viewer, story → when it was seen", Plain, PartitionIsUser}
+	case Renditions:
+		return Declaration{"renditions", "item, object → type, size, hash", Plain, PartitionIsItem}
+	case Reservations:
+		return Declaration{"reservations", "user, upload → the media that have arrived", Swapped, PartitionIsUser}
 	default:
 		return Declaration{}
 	}

@@ -1,0 +1,144 @@
+// Package media is in charge of untrusted bytes: what they are, taking out of
+// them what must not be in, and small pictures of them (ST3, C4).
+//
+// What Clean passes on is the medium and nothing else: no position, no names, no
+// dates of the one who took it, no bytes before or behind it. It streams, and
+// its memory is bounded whatever the bytes say of themselves: a length is never
+// believed before that many bytes have come. It decodes no picture; Shrink does,
+// within limits that were checked before.
+package media
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Limits bound one medium.
+type Limits struct {
+	Image  int64 // bytes of an image; default 20 MiB
+	Video  int64 // bytes of a video; default 64 MiB
+	Pixels int64 // of an image, or of a video's picture; default 50 million
+}
+
+func (l Limits) withDefaults() (Limits, error) {
+	if l.Image == 0 {
+		l.Image = 20 << 20
+	}
+	if l.Video == 0 {
+		l.Video = 64 << 20
+	}
+	if l.Pixels == 0 {
+		l.Pixels = 50_000_000
+	}
+	if l.Image < 0 || l.Video < 0 || l.Pixels < 0 {
+		return l, mayfly.Errorf(mayfly.Invalid, "media: a limit is out of range: %+v", l)
+	}
+	return l, nil
+}
+
+// Cleaned reads a medium without what Clean takes out of it. Not safe for
+// concurrent use.
+type Cleaned struct {
+	typ    string
+	limits Limits
+	in     *bufio.Reader
+	left   int64 // bytes that may still be read
+	out    bytes.Buffer
+	next   step
+	err    error
+
+	width, height uint32
+	turned        uint8 // EXIF's orientation, 1 to 8
+}
+
+// step writes a bounded piece of the medium to c.out and says what comes then;
+// nil is the end of the medium.
+type step func(c *Cleaned) (step, error)
+
+// Clean tells r's type by its content and returns a reader of the same medium
+// without metadata: EXIF, XMP, IPTC, positions, comments, titles, dates, and
+// whatever lies before or behind it. Of EXIF the orientation alone stays. What
+// is broken shows when it is reached, as an error of Read. Errors: Unsupported
+// (with a hint), Invalid, and what r returns.
+func Clean(r io.Reader, limits Limits) (*Cleaned, error) {
+	limits, err := limits.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReaderSize(r, ahead)
+	head, err := in.Peek(sniffLength)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("media: read the first bytes: %w", err)
+	}
+	typ, first, err := tell(head)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cleaned{typ: typ, limits: limits, in: in, left: limits.Image, next: first, turned: upright}
+	if isVideo(typ) {
+		c.left = limits.Video
+	}
+	return c, nil
+}
+
+// Type is the medium's type, by its content.
+func (c *Cleaned) Type() string { return c.typ }
+
+// Dimensions are those of the picture as it is shown, its orientation applied.
+// They are known when Read has returned io.EOF at the latest.
+func (c *Cleaned) Dimensions() (width, height uint32) {
+	if c.turned > lastUpright {
+		return c.height, c.width
+	}
+	return c.width, c.height
+}
+
+// Read reads the cleaned medium. Errors: TooLarge, Invalid (broken or cut off),
+// Unsupported, and what the reader below returned.
+func (c *Cleaned) Read(p []byte) (int, error) {
+	for c.out.Len() == 0 {
+		if c.err != nil {
+			return 0, c.err
+		}
+		if c.next == nil {
+			c.err = io.EOF
+			continue
+		}
+		if c.next, c.err = c.next(c); c.err != nil {
+			c.out.Reset() // half a piece helps nobody
+			c.err = fmt.Errorf("%s: %w", c.typ, c.err)
+		}
+	}
+	return c.out.Read(p)
+}
+
+// measure takes the dimensions of the picture, and refuses what is too large to
+// be decoded.
+func (c *Cleaned) measure(width, height uint32) error {
+	if err := c.fits(width, height); err != nil {
+		return err
+	}
+	c.width, c.height = width, height
+	return nil
+}
+
+func (c *Cleaned) fits(width, height uint32) error {
+	if width == 0 || height == 0 {
+		return broken("a picture of %d × %d pixels", width, height)
+	}
+	if int64(width)*int64(height) > c.limits.Pixels {
+		return mayfly.Errorf(mayfly.TooLarge, "a picture of %d × %d pixels", width, height).
+			WithHint(fmt.Sprintf("at most %d pixels: make it smaller", c.limits.Pixels))
+	}
+	return nil
+}
+
+// broken is the error for bytes that are not what they began as.
+func broken(format string, args ...any) error {
+	return mayfly.Errorf(mayfly.Invalid, "the file is broken: "+format, args...).WithHint("save it again, or send another")
+}

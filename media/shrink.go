@@ -1,0 +1,105 @@
+package media
+
+import (
+	"fmt"
+	"image"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"io"
+
+	"golang.org/x/image/draw"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+const quality = 80 // of a JPEG that is looked at small
+
+// Shrink decodes the picture in r and writes it so that its longest side is at
+// most longest, the right side up: a JPEG, or a PNG where one can see through
+// it. It makes nothing larger. Of an animation it takes the first frame. What it
+// decodes goes through Clean, so that limits are held before a pixel is made.
+// Errors: those of Clean, Unsupported (a type without a picture), Invalid, and
+// what w returns.
+func Shrink(w io.Writer, r io.Reader, typ string, longest int, limits Limits) (width, height uint32, outType string, err error) {
+	if longest <= 0 || !HasPicture(typ) {
+		return 0, 0, "", mayfly.Errorf(mayfly.Unsupported, "no picture of %d pixels is made of %s", longest, typ)
+	}
+	c, err := Clean(r, limits)
+	if err != nil {
+		return 0, 0, "", fmt.Errorf("shrink: %w", err)
+	}
+	if c.Type() != typ {
+		return 0, 0, "", mayfly.Errorf(mayfly.Corrupt, "shrink: %s where %s was said", c.Type(), typ)
+	}
+	large, err := decode(c)
+	if err != nil {
+		return 0, 0, "", fmt.Errorf("shrink: %w", err)
+	}
+	small := turn(scale(large, longest), c.turned)
+	outType = JPEG
+	if small.Opaque() {
+		err = jpeg.Encode(w, small, &jpeg.Options{Quality: quality})
+	} else {
+		outType, err = PNG, png.Encode(w, small)
+	}
+	if err != nil {
+		return 0, 0, "", fmt.Errorf("shrink: encode: %w", err)
+	}
+	size := small.Bounds()
+	return uint32(size.Dx()), uint32(size.Dy()), outType, nil
+}
+
+func decode(c *Cleaned) (image.Image, error) {
+	var picture image.Image
+	var err error
+	switch c.Type() {
+	case JPEG:
+		picture, err = jpeg.Decode(c)
+	case PNG:
+		picture, err = png.Decode(c)
+	case GIF:
+		picture, err = gif.Decode(c)
+	default:
+		picture, err = decodeWebP(c)
+	}
+	switch {
+	case c.err != nil && c.err != io.EOF: // why no more bytes came
+		return nil, c.err
+	case err != nil:
+		return nil, mayfly.Errorf(mayfly.Invalid, "the picture cannot be decoded: %w", err).WithHint("save it again, or send another")
+	case picture.Bounds().Empty():
+		return nil, broken("a picture without pixels")
+	}
+	return picture, nil
+}
+
+// scale makes the picture smaller in halves: each pixel is the mean of those it
+// stands for, without the memory that a wide filter takes.
+func scale(picture image.Image, longest int) *image.RGBA {
+	for {
+		size := picture.Bounds()
+		width, height := size.Dx(), size.Dy()
+		last := max(width, height) < 2*longest
+		if last {
+			width, height = within(width, height, longest)
+		} else {
+			width, height = max(1, width/2), max(1, height/2)
+		}
+		small := image.NewRGBA(image.Rect(0, 0, width, height))
+		draw.ApproxBiLinear.Scale(small, small.Bounds(), picture, size, draw.Src, nil)
+		if last {
+			return small
+		}
+		picture = small
+	}
+}
+
+// within is the size of a picture whose longest side is at most longest.
+func within(width, height, longest int) (int, int) {
+	side := max(width, height)
+	if side <= longest {
+		return width, height
+	}
+	return max(1, (width*longest+side/2)/side), max(1, (height*longest+side/2)/side)
+}

@@ -1,0 +1,192 @@
+package media
+
+import "encoding/binary"
+
+// webpFile is what has been seen of one. The size of the whole stands in front,
+// so that what is taken out leaves a chunk of zeros behind, which readers skip.
+type webpFile struct {
+	left     int64 // bytes of it that are to come
+	frame    int64 // bytes of the frame of an animation that are to come
+	extended bool
+	animated bool
+	first    bool
+	pictured bool
+}
+
+const webpNothing = "JUNK" // the name of a chunk that nobody reads
+
+// What the header of an extended WebP announces.
+const (
+	webpAnimation = 0x02
+	webpXMP       = 0x04
+	webpEXIF      = 0x08
+	webpAlpha     = 0x10
+)
+
+func webpStart(c *Cleaned) (step, error) {
+	b, err := c.take(12)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(binary.LittleEndian.Uint32(b[4:]))
+	if size-4 > c.left {
+		return nil, c.tooLong()
+	}
+	if size < 4+8 || size%2 != 0 {
+		return nil, broken("a size of %d bytes", size)
+	}
+	c.out.Write(b)
+	f := &webpFile{left: size - 4, first: true}
+	return f.chunk, nil
+}
+
+// chunk reads the head of a chunk and decides about it. Behind the size that the
+// file says nothing is read.
+func (f *webpFile) chunk(c *Cleaned) (step, error) {
+	if f.left == 0 {
+		if !f.pictured {
+			return nil, broken("it has no picture")
+		}
+		return nil, nil
+	}
+	head, err := c.take(8)
+	if err != nil {
+		return nil, err
+	}
+	name, n := string(head[:4]), int64(binary.LittleEndian.Uint32(head[4:]))
+	padded := n + n%2
+	inFrame := f.frame > 0
+	if padded+8 > f.left || inFrame && padded+8 > f.frame {
+		return nil, broken("chunk %q is larger than what it is in", name)
+	}
+	f.left -= 8 + padded
+	if inFrame {
+		f.frame -= 8 + padded
+	}
+	first := f.first
+	f.first = false
+	switch {
+	case name == "VP8X" && first:
+		return f.header(c, head, n)
+	case name == "ANMF" && f.animated && !inFrame:
+		return f.frameHead(c, head, n)
+	case (name == "VP8 " || name == "VP8L") && f.expectsPicture(first, inFrame):
+		return f.picture(c, head, n)
+	case f.kept(name, inFrame):
+		c.out.Write(head)
+		return pass(padded, keep, f.chunk), nil
+	default:
+		copy(head, webpNothing)
+		c.out.Write(head)
+		return pass(padded, blank, f.chunk), nil
+	}
+}
+
+// expectsPicture says whether picture data belong here: in a frame of an
+// animation, or once in a file.
+func (f *webpFile) expectsPicture(first, inFrame bool) bool {
+	if f.animated {
+		return inFrame
+	}
+	return !f.pictured && (first || f.extended)
+}
+
+func (f *webpFile) kept(name string, inFrame bool) bool {
+	switch name {
+	case "ALPH":
+		return f.extended && (inFrame || !f.animated)
+	case "ICCP":
+		return f.extended && !f.pictured && !inFrame
+	case "ANIM":
+		return f.animated && !inFrame
+	default:
+		return false
+	}
+}
+
+// header is what an extended file has in it; it must not announce what is taken
+// out.
+func (f *webpFile) header(c *Cleaned, head []byte, n int64) (step, error) {
+	if n != 10 {
+		return nil, broken("a header of %d bytes", n)
+	}
+	b, err := c.take(10)
+	if err != nil {
+		return nil, err
+	}
+	b[0] &^= webpXMP | webpEXIF
+	b[1], b[2], b[3] = 0, 0, 0
+	f.extended, f.animated = true, b[0]&webpAnimation != 0
+	c.out.Write(head)
+	c.out.Write(b)
+	return f.chunk, c.measure(uint24(b[4:])+1, uint24(b[7:])+1)
+}
+
+func uint24(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
+
+// frameHead is that of one frame of an animation; its chunks follow.
+func (f *webpFile) frameHead(c *Cleaned, head []byte, n int64) (step, error) {
+	const length = 16
+	if n < length+8 || n%2 != 0 {
+		return nil, broken("a frame of %d bytes", n)
+	}
+	b, err := c.take(length)
+	if err != nil {
+		return nil, err
+	}
+	left, top, width, height := uint64(uint24(b))*2, uint64(uint24(b[3:]))*2, uint64(uint24(b[6:]))+1, uint64(uint24(b[9:]))+1
+	if left+width > uint64(c.width) || top+height > uint64(c.height) {
+		return nil, broken("a frame outside of its picture")
+	}
+	c.out.Write(head)
+	c.out.Write(b)
+	f.left, f.frame = f.left+n-length, n-length
+	return f.chunk, nil
+}
+
+// picture holds the dimensions that the picture data say of themselves against
+// those that were announced: decoders go by either.
+func (f *webpFile) picture(c *Cleaned, head []byte, n int64) (step, error) {
+	look := int64(10)
+	if string(head[:4]) == "VP8L" {
+		look = 5
+	}
+	if n < look {
+		return nil, broken("picture data of %d bytes", n)
+	}
+	b, err := c.take(int(look))
+	if err != nil {
+		return nil, err
+	}
+	width, height, err := webpDimensions(string(head[:4]), b)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !f.extended:
+		err = c.measure(width, height)
+	case f.animated && (width > c.width || height > c.height), !f.animated && (width != c.width || height != c.height):
+		err = broken("picture data of %d × %d pixels in a picture of %d × %d", width, height, c.width, c.height)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.pictured = true
+	c.out.Write(head)
+	c.out.Write(b)
+	return pass(n+n%2-look, keep, f.chunk), nil
+}
+
+func webpDimensions(name string, b []byte) (width, height uint32, err error) {
+	if name == "VP8L" {
+		bits := binary.LittleEndian.Uint32(b[1:])
+		if b[0] != 0x2f || bits>>29 != 0 {
+			return 0, 0, broken("lossless data that do not begin as such")
+		}
+		return bits&0x3fff + 1, bits>>14&0x3fff + 1, nil
+	}
+	if b[0]&1 != 0 || string(b[3:6]) != "\x9d\x01\x2a" {
+		return 0, 0, broken("picture data that do not begin with a key frame")
+	}
+	return uint32(binary.LittleEndian.Uint16(b[6:]) & 0x3fff), uint32(binary.LittleEndian.Uint16(b[8:]) & 0x3fff), nil
+}
