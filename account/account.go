@@ -1,0 +1,134 @@
+// Package account is in charge of who is who: tokens and the key that signs
+// them, relations between users, passes for media, and limits at the door.
+//
+// A token is believed only if its algorithm, issuer, audience and time are what
+// was configured (C1); who was erased gets none and is nobody (ST14). Relations
+// change by compare-and-set (trap 19), and an answer comes after every cache
+// knows (ST10). Secrets are never printed (C7). What time it is, it is told.
+package account
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/erase"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Options are the settings of Accounts. Rows, Signals and Key are required.
+type Options struct {
+	Rows    store.Rows
+	Signals store.Signals
+	Limits  store.Limits // nil: nobody is limited
+	Key     *Key         // what our own tokens are signed with
+
+	Issuer   string        // of our own tokens; default "mayfly"
+	Audience string        // of all tokens; default "mayfly"
+	Home     string        // the issuer whose UUID subjects are users as they are; default Issuer (C8)
+	Access   time.Duration // how long an access token lasts; default 15 min
+	Refresh  time.Duration // how long a refresh token lasts; default 30 days
+	Trusted  Trusted       // the embedding product's issuer; zero: none
+	Verified int           // how many verified tokens are remembered; default 16,384, negative for none
+
+	Writes, Reads, Address store.Rate // the limits at the door; a Count of 0 is none (C3)
+
+	Lease time.Duration // how long a cache that no signal reaches may go on; default 1 s
+}
+
+func (o Options) withDefaults() (Options, error) {
+	text := func(s *string, v string) {
+		if *s == "" {
+			*s = v
+		}
+	}
+	last := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	text(&o.Issuer, "mayfly")
+	text(&o.Audience, "mayfly")
+	text(&o.Home, o.Issuer)
+	last(&o.Access, 15*time.Minute)
+	last(&o.Refresh, 30*24*time.Hour)
+	last(&o.Lease, time.Second)
+	if o.Verified == 0 {
+		o.Verified = 1 << 14
+	}
+	if o.Rows == nil || o.Signals == nil || o.Key == nil {
+		return o, mayfly.Errorf(mayfly.Invalid, "account: rows, signals and the key are required")
+	}
+	if o.Access < time.Second || o.Refresh < o.Access || o.Lease < 0 {
+		return o, mayfly.Errorf(mayfly.Invalid, "account: access tokens of %s, refresh tokens of %s, a lease of %s", o.Access, o.Refresh, o.Lease).
+			WithHint("an access token lasts a second at least, and no longer than a refresh token")
+	}
+	for _, rate := range []store.Rate{o.Writes, o.Reads, o.Address} {
+		if rate.Count < 0 || rate.Count > 0 && rate.Per <= 0 {
+			return o, mayfly.Errorf(mayfly.Invalid, "account: a rate of %d per %s", rate.Count, rate.Per).WithHint("a count of 0 is no limit")
+		}
+	}
+	if o.Trusted.Issuer != "" && o.Trusted.Issuer == o.Issuer {
+		return o, mayfly.Errorf(mayfly.Invalid, "account: the trusted issuer has the name of our own, %q", o.Issuer).
+			WithHint("give tokens.issuer another name: an issuer's name decides whose key a token is checked with")
+	}
+	return o, nil
+}
+
+// Accounts knows who is who. Safe for concurrent use.
+type Accounts struct {
+	o        Options
+	verified *verifiedTokens
+	trusted  *trustedKeys // nil without a trusted issuer
+}
+
+// New is Accounts on the store. Close it to end what it does in the background.
+func New(o Options) (*Accounts, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	a := &Accounts{o: o, verified: newVerifiedTokens(o.Verified)}
+	if o.Trusted != (Trusted{}) {
+		if a.trusted, err = newTrustedKeys(o.Trusted); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// Close ends a reading of trusted keys that is under way, and waits for it.
+func (a *Accounts) Close() {
+	if a.trusted != nil {
+		a.trusted.close()
+	}
+}
+
+// refuseErased is an error for who was erased: nobody logs in to what is gone (ST14).
+func (a *Accounts) refuseErased(ctx context.Context, user mayfly.UserID) error {
+	erased, err := erase.Tombstones(ctx, a.o.Rows, user)
+	if err != nil {
+		return err
+	}
+	if erased[0] {
+		return mayfly.Errorf(mayfly.Unauthenticated, "the account was erased").WithHint("an erased account does not come back: make another")
+	}
+	return nil
+}
+
+// UserNamed is the user that text names: a UUID, or ~subject of the home issuer.
+func (a *Accounts) UserNamed(text string) (mayfly.UserID, error) {
+	if len(text) > 0 && text[0] == '~' {
+		if !goodSubject(text[1:]) {
+			return mayfly.UserID{}, mayfly.Errorf(mayfly.Invalid, "%.40q names no user", text).WithHint(nameHint)
+		}
+		return mayfly.HomeUserOf(a.o.Home, text[1:]), nil
+	}
+	user, err := mayfly.ParseUserID(text)
+	if err != nil || user.IsZero() {
+		return mayfly.UserID{}, mayfly.Errorf(mayfly.Invalid, "%.40q names no user", text).WithHint(nameHint)
+	}
+	return user, nil
+}
+
+const nameHint = "a user is a UUID in lower case, or ~ and the name that the home issuer knows them by, such as ~ana"

@@ -1,0 +1,121 @@
+package account_test
+
+import (
+	"errors"
+	"net/netip"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/memstore"
+	"github.com/mayflyhq/mayfly/store/pebblestore"
+)
+
+const start mayfly.Instant = 1_800_000_000_000
+
+func ana() mayfly.UserID      { return mayfly.UserOf("mayfly", "ana") }
+func ben() mayfly.UserID      { return mayfly.UserOf("mayfly", "ben") }
+func stranger() mayfly.UserID { return mayfly.UserOf("mayfly", "stranger") }
+
+func nowhere() netip.Addr { return netip.MustParseAddr("192.0.2.7") }
+
+// house is accounts on the embedded store on memory.
+type house struct {
+	testing.TB
+	rows     store.Rows
+	signals  store.Signals
+	key      *account.Key
+	accounts *account.Accounts
+}
+
+func open(t testing.TB, change ...func(*account.Options)) *house {
+	t.Helper()
+	db, err := pebblestore.Open(pebblestore.Options{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{TB: t, rows: db.Rows(), signals: memstore.NewSignals(), key: newKey(t)}
+	o := account.Options{Rows: h.rows, Signals: h.signals, Limits: memstore.NewLimits(0), Key: h.key}
+	for _, c := range change {
+		c(&o)
+	}
+	h.rows, h.signals, h.key = o.Rows, o.Signals, o.Key
+	if h.accounts, err = account.New(o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		h.accounts.Close()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func newKey(t testing.TB) *account.Key {
+	t.Helper()
+	k, err := account.LoadKey(filepath.Join(t.TempDir(), "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func (h *house) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// erase leaves the tombstone of a user, as the beginning of an erasure does.
+func (h *house) erase(user mayfly.UserID) {
+	h.Helper()
+	swapped, _, err := h.rows.Swap(h.Context(), store.Erased, store.ErasedKey(user), nil, []byte(`{"format":1}`), 0)
+	if h.must(err); !swapped {
+		h.Fatal("erased already")
+	}
+}
+
+func (h *house) mint(user mayfly.UserID, subject string, scopes ...account.Scope) string {
+	h.Helper()
+	token, err := h.accounts.Mint(user, subject, scopes, 0, start)
+	h.must(err)
+	return string(token)
+}
+
+func (h *house) verified(token string, now mayfly.Instant) account.Principal {
+	h.Helper()
+	p, err := h.accounts.Verify(h.Context(), token, now)
+	h.must(err)
+	return p
+}
+
+// refused wants a token to be refused, with a hint.
+func (h *house) refused(why, token string, now mayfly.Instant) {
+	h.Helper()
+	p, err := h.accounts.Verify(h.Context(), token, now)
+	wantRefusal(h, why, err)
+	if !p.IsAnonymous() {
+		h.Errorf("%s: refused, and yet %+v", why, p)
+	}
+}
+
+func wantRefusal(t testing.TB, why string, err error) {
+	t.Helper()
+	var e *mayfly.Error
+	if !errors.Is(err, mayfly.Unauthenticated) || !errors.As(err, &e) || e.Hint == "" {
+		t.Errorf("%s: %v", why, err)
+	}
+}
+
+// within is an instant after the start.
+func within(d time.Duration) mayfly.Instant { return start.Add(d) }
+
+// seconds is so long after the start, as tokens write it.
+func seconds(after int64) int64 { return int64(start)/1000 + after }

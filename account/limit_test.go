@@ -1,0 +1,116 @@
+package account_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+func rates(o *account.Options) {
+	o.Writes, o.Reads, o.Address = store.Rate{Count: 3, Per: 3 * time.Hour}, store.Rate{Count: 5, Per: time.Minute}, store.Rate{Count: 2, Per: time.Minute}
+}
+
+func user(u mayfly.UserID) account.Principal {
+	return account.Principal{User: u, Subject: "x", Scopes: []account.Scope{account.User}}
+}
+
+func TestWhoAsksTooOftenIsToldWhenToAskAgain(t *testing.T) {
+	h := open(t, rates)
+	for range 3 {
+		h.must(h.accounts.TakeWrite(t.Context(), user(ana()), nowhere(), start))
+	}
+	err := h.accounts.TakeWrite(t.Context(), user(ana()), nowhere(), start)
+	var limited account.Limited
+	if !errors.Is(err, mayfly.Limited) || !errors.As(err, &limited) || limited.RetryAfter != time.Hour {
+		t.Fatalf("%v, %+v", err, limited)
+	}
+	if !errors.Is(limited, mayfly.Limited) {
+		t.Error("bare it has no kind")
+	}
+	h.must(h.accounts.TakeWrite(t.Context(), user(ana()), nowhere(), within(limited.RetryAfter)))
+	h.must(h.accounts.TakeWrite(t.Context(), user(ben()), nowhere(), start)) // another's bucket
+	for range 5 {
+		h.must(h.accounts.TakeRead(t.Context(), user(ana()), nowhere(), start)) // reads are counted apart
+	}
+	if err := h.accounts.TakeRead(t.Context(), user(ana()), nowhere(), start); !errors.Is(err, mayfly.Limited) {
+		t.Error(err)
+	}
+}
+
+func TestTheUserPaysWhoeverActsForThem(t *testing.T) {
+	h := open(t, rates)
+	service := account.Principal{Subject: "feed", Scopes: []account.Scope{account.Service}}
+	for range 100 { // alone it has no limit
+		h.must(h.accounts.TakeWrite(t.Context(), service, nowhere(), start))
+	}
+	acting, err := h.accounts.ActFor(t.Context(), service, ana().String())
+	h.must(err)
+	for _, p := range []account.Principal{acting, user(ana()), acting} {
+		h.must(h.accounts.TakeWrite(t.Context(), p, nowhere(), start))
+	}
+	for _, p := range []account.Principal{acting, user(ana())} {
+		if err := h.accounts.TakeWrite(t.Context(), p, nowhere(), start); !errors.Is(err, mayfly.Limited) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWithoutATokenTheNetworkPays(t *testing.T) {
+	for _, c := range []struct {
+		first, second string
+		same          bool
+	}{
+		{"192.0.2.1", "192.0.2.1", true},
+		{"192.0.2.1", "192.0.2.2", false},
+		{"192.0.2.1", "::ffff:192.0.2.1", true},
+		{"2001:db8::1", "2001:db8::ffff:1", true},
+		{"2001:db8::1%eth0", "2001:db8::2", true},
+		{"2001:db8:0:1::1", "2001:db8:0:2::1", false},
+	} {
+		h := open(t, rates)
+		for range 2 {
+			h.must(h.accounts.TakeRead(t.Context(), account.Principal{}, netip.MustParseAddr(c.first), start))
+		}
+		if err := h.accounts.TakeWrite(t.Context(), account.Principal{}, netip.MustParseAddr(c.second), start); errors.Is(err, mayfly.Limited) != c.same {
+			t.Errorf("%s and %s: %v", c.first, c.second, err)
+		}
+	}
+}
+
+func TestATokenThatIsGoodForNothingLiftsNoLimit(t *testing.T) {
+	h := open(t, rates)
+	idle := account.Principal{Issuer: "shop", Subject: "ana"}
+	for _, p := range []account.Principal{idle, {}} {
+		h.must(h.accounts.TakeRead(t.Context(), p, nowhere(), start))
+	}
+	if err := h.accounts.TakeRead(t.Context(), idle, nowhere(), start); !errors.Is(err, mayfly.Limited) {
+		t.Error(err)
+	}
+}
+
+type absent struct{ store.Limits }
+
+func (absent) Take(context.Context, string, store.Rate, int, mayfly.Instant) (store.Taken, error) {
+	return store.Taken{}, mayfly.Errorf(mayfly.Unavailable, "away")
+}
+
+func TestCountersThatAreAwayAndRatesOfZeroStopNobody(t *testing.T) {
+	none := func(*account.Options) {}
+	away := func(o *account.Options) { rates(o); o.Limits = absent{} }
+	without := func(o *account.Options) { rates(o); o.Limits = nil }
+	for _, o := range []func(*account.Options){none, away, without} {
+		h := open(t, o)
+		for range 100 {
+			for _, p := range []account.Principal{{}, user(ana())} {
+				h.must(h.accounts.TakeWrite(t.Context(), p, nowhere(), start))
+				h.must(h.accounts.TakeRead(t.Context(), p, netip.Addr{}, start))
+			}
+		}
+	}
+}

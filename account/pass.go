@@ -1,0 +1,112 @@
+package account
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"net/url"
+	"strconv"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Pass lets whoever holds it ask for one object with a viewer's eyes, for a
+// while. It is no verdict: the gate judges the viewer again at every request, so
+// that a block or the deadline ends it at once (ST10, I4).
+type Pass struct {
+	ID        mayfly.ID
+	Object    string // as the route names it: "0", "0-320"
+	Viewer    mayfly.UserID
+	Moderator bool
+	Until     mayfly.Instant
+}
+
+// Eyes are those of the pass's viewer.
+func (p Pass) Eyes() mayfly.Viewer {
+	switch {
+	case p.Moderator:
+		return mayfly.ModeratorOf(p.Viewer)
+	case p.Viewer.IsZero():
+		return mayfly.Viewer{}
+	default:
+		return mayfly.ViewerOf(p.Viewer)
+	}
+}
+
+// The parameters of a pass in a query.
+const (
+	passUntil     = "until"
+	passViewer    = "viewer"
+	passModerator = "moderator"
+	passSignature = "sig"
+)
+
+// passBytes is how much of the MAC is kept: 128 bits are beyond guessing.
+const passBytes = 16
+
+// SignPass is the query of a URL that carries the pass.
+func (k *Key) SignPass(p Pass) (query string) {
+	q := url.Values{passUntil: {strconv.FormatInt(int64(p.Until), 10)}}
+	if !p.Viewer.IsZero() {
+		q.Set(passViewer, p.Viewer.String())
+	}
+	if p.Moderator {
+		q.Set(passModerator, "1")
+	}
+	q.Set(passSignature, base64.RawURLEncoding.EncodeToString(k.passMAC(p)))
+	return q.Encode()
+}
+
+// CheckPass is the pass that a query carries for an object of an item. One that
+// is forged, changed, for something else or over is Denied, all with one text:
+// the door answers it as absence.
+func (k *Key) CheckPass(id mayfly.ID, object string, query url.Values, now mayfly.Instant) (Pass, error) {
+	p, signature, ok := readPass(id, object, query)
+	if !ok || !hmac.Equal(signature, k.passMAC(p)) || now >= p.Until {
+		return Pass{}, mayfly.Errorf(mayfly.Denied, "the media URL is not good, or over").WithHint("open the story again: it has fresh URLs")
+	}
+	return p, nil
+}
+
+func readPass(id mayfly.ID, object string, query url.Values) (p Pass, signature []byte, ok bool) {
+	for _, name := range []string{passUntil, passViewer, passModerator, passSignature} {
+		if len(query[name]) > 1 {
+			return Pass{}, nil, false
+		}
+	}
+	p = Pass{ID: id, Object: object}
+	until, err := strconv.ParseInt(query.Get(passUntil), 10, 64)
+	if err != nil {
+		return Pass{}, nil, false
+	}
+	p.Until = mayfly.Instant(until)
+	if query.Has(passViewer) {
+		if p.Viewer, err = mayfly.ParseUserID(query.Get(passViewer)); err != nil {
+			return Pass{}, nil, false
+		}
+	}
+	if query.Has(passModerator) {
+		if p.Moderator = query.Get(passModerator) == "1"; !p.Moderator {
+			return Pass{}, nil, false
+		}
+	}
+	signature, err = base64.RawURLEncoding.Strict().DecodeString(query.Get(passSignature))
+	return p, signature, err == nil
+}
+
+// passMAC covers all of the pass. What has no fixed length stands last.
+func (k *Key) passMAC(p Pass) []byte {
+	b := append([]byte{1}, p.ID[:]...)
+	b = append(b, p.Viewer[:]...)
+	if p.Moderator {
+		b = append(b, 1)
+	} else {
+		b = append(b, 0)
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(p.Until))
+	b = append(b, p.Object...)
+	mac := hmac.New(sha256.New, k.passes)
+	mac.Write(b)
+	return mac.Sum(nil)[:passBytes]
+}

@@ -1,0 +1,376 @@
+package account_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+func (h *house) relate(owner, other mayfly.UserID, set, clear mayfly.Relation) {
+	h.Helper()
+	h.must(h.accounts.Relate(h.Context(), owner, other, set, clear, start))
+}
+
+func (h *house) relation(owner, other mayfly.UserID) mayfly.Relation {
+	h.Helper()
+	r, err := h.accounts.Relation(h.Context(), owner, other)
+	h.must(err)
+	return r
+}
+
+// related says whether other's partition tells that owner's relations name it.
+func (h *house) related(other, owner mayfly.UserID) bool {
+	h.Helper()
+	found, err := h.rows.Get(h.Context(), store.Related, store.RelatedKey(other, owner))
+	h.must(err)
+	return found[0] != nil
+}
+
+func TestRelationsAddUpAndGoOneByOne(t *testing.T) {
+	h := open(t)
+	for _, c := range []struct{ set, clear, want mayfly.Relation }{
+		{0, mayfly.Blocked, 0},
+		{mayfly.Follower, 0, mayfly.Follower},
+		{mayfly.CloseFriend, 0, mayfly.Follower | mayfly.CloseFriend},
+		{mayfly.CloseFriend, 0, mayfly.Follower | mayfly.CloseFriend},
+		{mayfly.Blocked, mayfly.Follower | mayfly.CloseFriend, mayfly.Blocked},
+		{0, mayfly.Blocked, 0},
+	} {
+		h.relate(ana(), ben(), c.set, c.clear)
+		if got := h.relation(ana(), ben()); got != c.want || h.related(ben(), ana()) != (c.want != 0) {
+			t.Fatalf("%+v: %b, told on the other side %v", c, got, h.related(ben(), ana()))
+		}
+		if h.relation(ben(), ana()) != 0 || h.relation(ana(), stranger()) != 0 || h.relation(ana(), mayfly.UserID{}) != 0 {
+			t.Fatal("somebody else's relation changed")
+		}
+	}
+}
+
+func TestRelationsThatMakeNoSenseAreRefused(t *testing.T) {
+	h := open(t)
+	for why, ask := range map[string]func() error{
+		"oneself":     func() error { return h.accounts.Relate(t.Context(), ana(), ana(), mayfly.Follower, 0, start) },
+		"nobody":      func() error { return h.accounts.Relate(t.Context(), mayfly.UserID{}, ana(), mayfly.Follower, 0, start) },
+		"with nobody": func() error { return h.accounts.Relate(t.Context(), ana(), mayfly.UserID{}, mayfly.Follower, 0, start) },
+		"nothing":     func() error { return h.accounts.Relate(t.Context(), ana(), ben(), 0, 0, start) },
+		"both": func() error {
+			return h.accounts.Relate(t.Context(), ana(), ben(), mayfly.Follower, mayfly.Follower, start)
+		},
+		"no such":        func() error { return h.accounts.Relate(t.Context(), ana(), ben(), 1<<7, 0, start) },
+		"a list of none": func() error { _, _, err := h.accounts.List(t.Context(), ana(), 0, "", 10); return err },
+		"nobody's list": func() error {
+			_, _, err := h.accounts.List(t.Context(), mayfly.UserID{}, mayfly.Blocked, "", 10)
+			return err
+		},
+		"no cursor":    func() error { _, _, err := h.accounts.List(t.Context(), ana(), mayfly.Blocked, "x", 10); return err },
+		"a cursor cut": func() error { _, _, err := h.accounts.List(t.Context(), ana(), mayfly.Blocked, "AQAA", 10); return err },
+	} {
+		if err := ask(); !errors.Is(err, mayfly.Invalid) {
+			t.Errorf("%s: %v", why, err)
+		}
+	}
+}
+
+func TestNobodyBefriendsWhoWasErased(t *testing.T) {
+	h := open(t)
+	h.relate(ana(), ben(), mayfly.CloseFriend, 0)
+	h.erase(ben())
+	for _, pair := range [][2]mayfly.UserID{{ana(), ben()}, {ben(), ana()}} {
+		if err := h.accounts.Relate(t.Context(), pair[0], pair[1], mayfly.Follower, 0, start); !errors.Is(err, mayfly.NotFound) {
+			t.Error(err)
+		}
+	}
+	h.relate(ana(), ben(), 0, mayfly.CloseFriend) // taking back is always allowed
+}
+
+func TestListsAreWholeInPagesAndHoldOneRelation(t *testing.T) {
+	h := open(t)
+	var friends []mayfly.UserID
+	for n := range 60 {
+		other := mayfly.UserID{1, byte(n), 7}
+		switch n % 3 {
+		case 0:
+			h.relate(ana(), other, mayfly.CloseFriend|mayfly.Follower, 0)
+			friends = append(friends, other)
+		case 1:
+			h.relate(ana(), other, mayfly.Blocked, 0)
+		default:
+			h.relate(ana(), other, mayfly.Follower, 0)
+		}
+	}
+	for _, limit := range []int{1, 3, 19, 20, 21, 0, 10_000} {
+		var all []mayfly.UserID
+		after, pages := "", 0
+		for pages < 100 {
+			users, next, err := h.accounts.List(t.Context(), ana(), mayfly.CloseFriend, after, limit)
+			h.must(err)
+			if limit > 0 && len(users) > limit {
+				t.Fatalf("a page of %d", len(users))
+			}
+			all, after, pages = append(all, users...), next, pages+1
+			if next == "" {
+				break
+			}
+		}
+		if !slices.Equal(all, friends) {
+			t.Errorf("limit %d: %d of %d in %d pages", limit, len(all), len(friends), pages)
+		}
+	}
+	if users, next, err := h.accounts.List(t.Context(), ben(), mayfly.Blocked, "", 10); err != nil || len(users) > 0 || next != "" {
+		t.Errorf("%v, %q, %v", users, next, err)
+	}
+}
+
+func TestALongListOfFollowersDoesNotHideAFriendBehindIt(t *testing.T) {
+	h := open(t, func(o *account.Options) { o.Rows = many{o.Rows} })
+	after, calls := "", 0
+	for calls < 100 {
+		calls++
+		users, next, err := h.accounts.List(t.Context(), ana(), mayfly.CloseFriend, after, 10)
+		h.must(err)
+		if len(users) == 1 && next == "" {
+			break
+		}
+		if len(users) > 0 || next == "" {
+			t.Fatalf("%v, %q", users, next)
+		}
+		after = next
+	}
+	if calls != 3 { // 20,001 rows, 10,000 in a call
+		t.Errorf("%d calls", calls)
+	}
+}
+
+// many are 20,000 followers and one close friend behind them.
+type many struct{ store.Rows }
+
+func (many) Range(_ context.Context, _ store.Table, r store.Range) ([]store.Row, error) {
+	var page []store.Row
+	for n := range 20_001 {
+		user := mayfly.UserID{byte(n >> 16), byte(n >> 8), byte(n)}
+		if string(user[:]) < r.From || len(page) == r.Limit {
+			continue
+		}
+		relation := mayfly.Follower
+		if n == 20_000 {
+			relation = mayfly.CloseFriend
+		}
+		page = append(page, store.Row{Sort: string(user[:]), Value: []byte{1, byte(relation)}})
+	}
+	return page, nil
+}
+
+// deaf cannot publish.
+type deaf struct{ store.Signals }
+
+func (deaf) Publish(context.Context, store.Signal) error {
+	return mayfly.Errorf(mayfly.Unavailable, "away")
+}
+
+func TestWhoCannotTellTheCachesWaitsALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, func(o *account.Options) { o.Signals, o.Lease = deaf{}, 3*time.Second })
+		for range 2 { // also when nothing changes: the first try may have ended before it told
+			begun := time.Now()
+			if err := h.accounts.Relate(context.Background(), ana(), ben(), mayfly.Blocked, 0, start); err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(begun); waited != 3*time.Second {
+				t.Errorf("waited %s", waited)
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := h.accounts.Relate(ctx, ana(), ben(), 0, mayfly.Blocked, start); !errors.Is(err, mayfly.Unavailable) {
+			t.Errorf("answered before the lease was over: %v", err)
+		}
+	})
+}
+
+func TestCachesAreToldAfterTheRowHasChangedAndBeforeTheAnswer(t *testing.T) {
+	h := open(t)
+	var seen []mayfly.Relation
+	sub, err := h.signals.Subscribe(t.Context(), func(s store.Signal) {
+		if s.Topic == store.RelationsChanged && s.Owner == ana() {
+			r, err := h.accounts.Relation(context.Background(), ana(), ben())
+			h.must(err)
+			seen = append(seen, r)
+		}
+	})
+	h.must(err)
+	h.relate(ana(), ben(), mayfly.Blocked, 0)
+	h.relate(ana(), ben(), 0, mayfly.Blocked)
+	if !slices.Equal(seen, []mayfly.Relation{mayfly.Blocked, 0}) {
+		t.Errorf("%b", seen)
+	}
+	h.must(sub.Close())
+}
+
+func TestRacingChangesLoseNoneAndTheOtherDirectionKnows(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	h := open(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	all := []mayfly.Relation{mayfly.Follower, mayfly.CloseFriend, mayfly.Blocked}
+	for range 60 {
+		var wg sync.WaitGroup
+		var want mayfly.Relation
+		for _, r := range all { // each relation by a changer of its own: all must land
+			set := random.IntN(2) == 0
+			if set {
+				want |= r
+			}
+			turns := 1 + random.IntN(3)
+			wg.Go(func() {
+				for range turns {
+					on, off := r, mayfly.Relation(0)
+					if !set {
+						on, off = off, on
+					}
+					for {
+						err := h.accounts.Relate(context.Background(), ana(), ben(), off, on, start) // there …
+						if err == nil {
+							err = h.accounts.Relate(context.Background(), ana(), ben(), on, off, start) // … and back
+						}
+						if err == nil {
+							break
+						}
+						if !errors.Is(err, mayfly.Unavailable) {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if got := h.relation(ana(), ben()); got != want || want != 0 && !h.related(ben(), ana()) {
+			t.Fatalf("%b, want %b; told on the other side %v", got, want, h.related(ben(), ana()))
+		}
+	}
+}
+
+func TestARelationWhoseOutcomeIsInDoubtReadsTheRowBack(t *testing.T) {
+	for _, lands := range []bool{true, false} {
+		for left := range 4 {
+			d := &doubtful{lands: lands}
+			h := open(t, func(o *account.Options) { d.Rows = o.Rows; o.Rows = d })
+			d.left = left
+			h.relate(ana(), ben(), mayfly.Follower, 0)
+			if h.relation(ana(), ben()) != mayfly.Follower || !h.related(ben(), ana()) {
+				t.Errorf("lands %v, %d in doubt", lands, left)
+			}
+			d.left = left
+			h.relate(ana(), ben(), 0, mayfly.Follower)
+			if h.relation(ana(), ben()) != 0 {
+				t.Errorf("lands %v, %d in doubt: it is still there", lands, left)
+			}
+		}
+	}
+}
+
+// stopping lets so many swaps through and then none.
+type stopping struct {
+	store.Rows
+	left int
+}
+
+func (s *stopping) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
+	if s.left == 0 {
+		return false, nil, mayfly.Errorf(mayfly.Unavailable, "stopped")
+	}
+	s.left--
+	return s.Rows.Swap(ctx, t, key, old, new, reclaimAt)
+}
+
+func TestAChangeStoppedAnywhereLeavesNoRelationThatTheOtherSideDoesNotKnow(t *testing.T) {
+	stops := 0
+	for at := range 5 {
+		s := &stopping{left: at}
+		h := open(t, func(o *account.Options) { s.Rows = o.Rows; o.Rows = s })
+		change := func(set, clear mayfly.Relation) bool {
+			return h.accounts.Relate(t.Context(), ana(), ben(), set, clear, start) == nil
+		}
+		whole := change(mayfly.Follower, 0) && change(0, mayfly.Follower)
+		if !whole {
+			stops++
+		}
+		if h.relation(ana(), ben()) != 0 && !h.related(ben(), ana()) {
+			t.Errorf("stopped after %d: an erasure would not find it", at)
+		}
+		s.left = 100
+		if !change(mayfly.Follower, 0) || !change(0, mayfly.Follower) || h.related(ben(), ana()) {
+			t.Errorf("stopped after %d: asking again does not finish it", at)
+		}
+	}
+	if stops != 4 {
+		t.Errorf("%d stops", stops)
+	}
+}
+
+// meddling lets somebody in between, once, before a relation is written.
+type meddling struct {
+	store.Rows
+	meddle func()
+}
+
+func (m *meddling) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
+	if meddle := m.meddle; t == store.Relations && meddle != nil {
+		m.meddle = nil
+		meddle()
+	}
+	return m.Rows.Swap(ctx, t, key, old, new, reclaimAt)
+}
+
+func TestWhoSetsAndClearsInBetweenTakesNothingAlong(t *testing.T) {
+	other := open(t)
+	m := &meddling{Rows: other.rows}
+	h := open(t, func(o *account.Options) { o.Rows = m })
+	m.meddle = func() { // the relation is again what it was, and its other direction is gone
+		other.relate(ana(), ben(), mayfly.Blocked, 0)
+		other.relate(ana(), ben(), 0, mayfly.Blocked)
+	}
+	h.relate(ana(), ben(), mayfly.Follower, 0)
+	if h.relation(ana(), ben()) != mayfly.Follower || !h.related(ben(), ana()) {
+		t.Fatal("a relation that an erasure would not find")
+	}
+	m.meddle = func() { other.relate(ana(), ben(), mayfly.CloseFriend, 0) }
+	h.relate(ana(), ben(), 0, mayfly.Follower)
+	if h.relation(ana(), ben()) != mayfly.CloseFriend || !h.related(ben(), ana()) {
+		t.Fatal("a setting in between was lost")
+	}
+}
+
+func TestRowsThatCannotBeReadAreCorruptAndGrantNothing(t *testing.T) {
+	h := open(t)
+	plant := func(table store.Table, key store.Key) {
+		t.Helper()
+		swapped, _, err := h.rows.Swap(t.Context(), table, key, nil, []byte{9, 9, 9}, 0)
+		if h.must(err); !swapped {
+			t.Fatal("not planted")
+		}
+	}
+	plant(store.Relations, store.RelationKey(ana(), ben()))
+	if r, err := h.accounts.Relation(t.Context(), ana(), ben()); !errors.Is(err, mayfly.Corrupt) || r != 0 {
+		t.Errorf("%b, %v", r, err)
+	}
+	if err := h.accounts.Relate(t.Context(), ana(), ben(), mayfly.Blocked, 0, start); !errors.Is(err, mayfly.Corrupt) {
+		t.Error(err)
+	}
+	if _, _, err := h.accounts.List(t.Context(), ana(), mayfly.Blocked, "", 10); !errors.Is(err, mayfly.Corrupt) {
+		t.Error(err)
+	}
+	plant(store.Relations, store.Key{Partition: store.RelationKey(ben(), ana()).Partition, Sort: "short"})
+	if _, _, err := h.accounts.List(t.Context(), ben(), mayfly.Blocked, "", 10); !errors.Is(err, mayfly.Corrupt) {
+		t.Error(err)
+	}
+}
