@@ -31,9 +31,34 @@ func TestALiveRowIsReadOnceUnderALease(t *testing.T) {
 	if n := h.lookups(); n != 0 {
 		t.Errorf("%d lookups", n)
 	}
-	h.want(item.ID, mayfly.ViewerOf(ana), deadline, gate.Archived) // what is cached is judged by now
-	if n := h.lookups(); n != 0 {
-		t.Errorf("%d lookups", n)
+	h.want(item.ID, mayfly.ViewerOf(ben), deadline, gate.Gone) // what is cached is judged by now
+	h.want(item.ID, mayfly.ViewerOf(ana), deadline, gate.Archived)
+}
+
+// The walks move on what has ended, and tell nobody (ST6: its author is shown
+// state and tier).
+func TestAnAuthorIsShownWhereAnEndedStoryIsNow(t *testing.T) {
+	h, item := live(t, gate.Options{})
+	state := func() mayfly.State {
+		opened, err := h.gate.Open(t.Context(), item.ID, mayfly.ViewerOf(ana), deadline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := h.gate.OpenAll(t.Context(), []mayfly.ID{item.ID}, mayfly.ViewerOf(ana), deadline)
+		if err != nil || len(all) != 1 || all[0].Item.State != opened.Item.State {
+			t.Fatalf("OpenAll says %v, %v", all, err)
+		}
+		return opened.Item.State
+	}
+	for _, next := range []mayfly.State{mayfly.ExpiredHot, mayfly.Archiving, mayfly.Cold} {
+		h.move(item.ID, next)
+		if s := state(); s != next {
+			t.Errorf("shown %s, and it is %s", s, next)
+		}
+	}
+	h.lookups()
+	if state(); h.lookups() != 0 {
+		t.Error("what is cold has come to rest, and is looked up")
 	}
 }
 

@@ -90,14 +90,14 @@ func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now
 			return Opened{}, mayfly.Gone
 		}
 	}
-	entry, found, err := g.read(ctx, id)
+	entry, found, err := g.read(ctx, id, now)
 	if err != nil {
 		return Opened{}, fmt.Errorf("open %s: %w", id, err)
 	}
 	if !found {
 		return Opened{}, refusal(refused(id, now))
 	}
-	verdict, err := g.judge(ctx, entry.item, viewer, now)
+	verdict, err := judge(ctx, g.relations, entry.item, viewer, now)
 	if err != nil {
 		return Opened{}, fmt.Errorf("open %s: relations: %w", id, err)
 	}
@@ -125,12 +125,12 @@ func refusal(v Verdict) error {
 
 // judge asks how the owner stands to the viewer only where that decides: not of
 // what is refused to the closest friend, nor for whom no relation is needed.
-func (g *Gate) judge(ctx context.Context, item mayfly.Item, viewer mayfly.Viewer, now mayfly.Instant) (Verdict, error) {
+func judge(ctx context.Context, relations Relations, item mayfly.Item, viewer mayfly.Viewer, now mayfly.Instant) (Verdict, error) {
 	best := Judge(item, viewer, mayfly.Follower|mayfly.CloseFriend, now)
 	if !best.shows() || viewer.User().IsZero() || viewer.Moderator() || viewer.Wrote(item) {
 		return Judge(item, viewer, 0, now), nil
 	}
-	relation, err := g.relations(ctx, item.Owner, viewer.User())
+	relation, err := relations(ctx, item.Owner, viewer.User())
 	if err != nil {
 		return 0, err
 	}
@@ -144,11 +144,22 @@ func assertServable(item mayfly.Item, viewer mayfly.Viewer, verdict Verdict, now
 	}
 }
 
+// cached is the entry of id while it can be relied on. What has ended is moved on
+// by walks that tell nobody: no verdict depends on that, but its author is shown
+// state and tier (ST6), so that it is read again until it has come to rest.
+func (g *Gate) cached(id mayfly.ID, epoch uint64, now mayfly.Instant) (*entry, bool) {
+	e, ok := g.rows.get(id, epoch)
+	if !ok || e.item.EndedAt(now) && e.item.State != mayfly.Cold {
+		return nil, false
+	}
+	return e, true
+}
+
 // read is the row and body of id, from the cache while its lease is held.
-func (g *Gate) read(ctx context.Context, id mayfly.ID) (*entry, bool, error) {
+func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant) (*entry, bool, error) {
 	epoch, held := g.signals.Lease()
 	if held {
-		if e, ok := g.rows.get(id, epoch); ok {
+		if e, ok := g.cached(id, epoch, now); ok {
 			return e, true, nil
 		}
 	}

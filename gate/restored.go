@@ -26,8 +26,18 @@ type restoredSet struct {
 }
 
 type restoredIDs struct {
-	ids   map[mayfly.ID]struct{}
-	epoch uint64
+	ids     map[mayfly.ID]struct{}
+	byTrace map[mayfly.Trace][]mayfly.ID
+	epoch   uint64
+}
+
+func newRestoredIDs(epoch uint64) *restoredIDs {
+	return &restoredIDs{ids: make(map[mayfly.ID]struct{}), byTrace: make(map[mayfly.Trace][]mayfly.ID), epoch: epoch}
+}
+
+func (r *restoredIDs) add(id mayfly.ID) {
+	r.ids[id] = struct{}{}
+	r.byTrace[id.Trace()] = append(r.byTrace[id.Trace()], id)
 }
 
 func newRestoredSet(rows store.Rows) *restoredSet {
@@ -62,15 +72,30 @@ func (g *Gate) isRestored(ctx context.Context, id mayfly.ID) (bool, error) {
 	if !held {
 		return g.restored.lookUp(ctx, id)
 	}
-	set := g.restored.held.Load()
-	if set == nil || set.epoch != epoch {
-		var err error
-		if set, err = g.restored.load(ctx, epoch); err != nil {
-			return false, err
-		}
+	set, err := g.restored.at(ctx, epoch)
+	if err != nil {
+		return false, err
 	}
 	_, restored := set.ids[id]
 	return restored, nil
+}
+
+// restoredNow is the whole set: the one in memory while the lease is held, or
+// one that was just read.
+func (g *Gate) restoredNow(ctx context.Context) (*restoredIDs, error) {
+	epoch, held := g.signals.Lease()
+	if held {
+		return g.restored.at(ctx, epoch)
+	}
+	return g.restored.read(ctx, epoch)
+}
+
+// at is the set as it is held in epoch.
+func (r *restoredSet) at(ctx context.Context, epoch uint64) (*restoredIDs, error) {
+	if set := r.held.Load(); set != nil && set.epoch == epoch {
+		return set, nil
+	}
+	return r.load(ctx, epoch)
 }
 
 func (r *restoredSet) lookUp(ctx context.Context, id mayfly.ID) (bool, error) {
@@ -93,17 +118,25 @@ func (r *restoredSet) load(ctx context.Context, epoch uint64) (*restoredIDs, err
 		return set, nil
 	}
 	before := r.signals()
-	set := &restoredIDs{ids: make(map[mayfly.ID]struct{}), epoch: epoch}
-	for shard := range mayfly.Shards {
-		if err := r.loadShard(ctx, set.ids, string([]byte{byte(shard)})); err != nil {
-			return nil, fmt.Errorf("load the restored set: %w", err)
-		}
+	set, err := r.read(ctx, epoch)
+	if err != nil {
+		return nil, err
 	}
 	r.keep(set, before)
 	return set, nil
 }
 
-func (r *restoredSet) loadShard(ctx context.Context, ids map[mayfly.ID]struct{}, partition string) error {
+func (r *restoredSet) read(ctx context.Context, epoch uint64) (*restoredIDs, error) {
+	set := newRestoredIDs(epoch)
+	for shard := range mayfly.Shards {
+		if err := r.readShard(ctx, set, string([]byte{byte(shard)})); err != nil {
+			return nil, fmt.Errorf("load the restored set: %w", err)
+		}
+	}
+	return set, nil
+}
+
+func (r *restoredSet) readShard(ctx context.Context, set *restoredIDs, partition string) error {
 	from := ""
 	for {
 		page, err := r.rows.Range(ctx, store.Restored, store.Range{Partition: partition, From: from, Limit: restoredPage})
@@ -114,7 +147,7 @@ func (r *restoredSet) loadShard(ctx context.Context, ids map[mayfly.ID]struct{},
 			if len(row.Sort) != len(mayfly.ID{}) {
 				return mayfly.Errorf(mayfly.Corrupt, "restored set: a key of %d bytes", len(row.Sort))
 			}
-			ids[mayfly.ID([]byte(row.Sort))] = struct{}{}
+			set.add(mayfly.ID([]byte(row.Sort)))
 		}
 		if len(page) < restoredPage {
 			return nil

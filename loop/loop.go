@@ -20,6 +20,8 @@ type Options struct {
 	Name string
 	// Every is the pause after a step that went well; 0 waits for Wake.
 	Every time.Duration
+	// First is the pause before the first step; 0 is none.
+	First time.Duration
 	// Jitter is the share of every pause that is left to chance, 0 to 1, so that
 	// loops started together drift apart: 0.1 makes 10 s anything from 9 to 10.
 	Jitter float64
@@ -42,8 +44,8 @@ type Loop struct {
 	done    chan struct{}
 }
 
-// Start runs step in a goroutine of its own, for the first time at once, until
-// ctx ends or Stop is called.
+// Start runs step in a goroutine of its own, for the first time after First or
+// when it is woken, until ctx ends or Stop is called.
 func Start(ctx context.Context, options Options, step func(context.Context) error) *Loop {
 	if options.Backoff <= 0 {
 		options.Backoff = 100 * time.Millisecond
@@ -84,7 +86,7 @@ func (l *Loop) Done() <-chan struct{} { return l.done }
 
 func (l *Loop) run(ctx context.Context) {
 	defer close(l.done)
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(l.options.First)
 	defer timer.Stop()
 	failures := 0
 	for {

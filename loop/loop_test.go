@@ -193,3 +193,22 @@ func stop(t *testing.T, l *loop.Loop) {
 		t.Fatal(err)
 	}
 }
+
+func TestTheFirstStepWaitsForItsTimeOrAWakeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var steps []time.Duration
+		l := loop.Start(t.Context(), loop.Options{First: time.Minute, Every: time.Hour}, func(context.Context) error {
+			steps = append(steps, time.Since(start))
+			return nil
+		})
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if len(steps) != 1 || steps[0] != time.Minute {
+			t.Errorf("steps at %v", steps)
+		}
+		if err := l.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

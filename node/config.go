@@ -31,7 +31,7 @@ func FromConfig(c config.Config) Options {
 		Gate:         gate.Options{CacheRows: c.Memory.Rows},
 		Intake: intake.Options{
 			Timeout: c.Births.Timeout, KeepKeys: c.Births.KeepKeys, RemindAfter: c.Births.RemindAfter,
-			UploadLife: c.Media.UploadLife, MaxMedium: int64(c.Media.Max), MaxMedia: c.Media.MaxCount,
+			UploadLife: c.Media.UploadLife, MaxMedium: int64(c.Media.Max), MaxMedia: c.Media.MaxCount, MaxBody: int(c.Media.MaxBody),
 		},
 		Walk: walk.Options{
 			Settle: c.Walk.Settle, Page: c.Walk.Page, Batch: c.Walk.Batch, Budget: c.Walk.Lateness,
@@ -44,9 +44,12 @@ func FromConfig(c config.Config) Options {
 		Erase:     erase.Options{RemindAfter: c.Births.RemindAfter, Tombstone: e.Tombstone, Settle: c.Walk.Settle + c.Births.Timeout},
 		Restore: restore.Options{
 			RemindAfter: c.Births.RemindAfter, Window: e.ArchiveAfter, Days: e.RestoreWithin, Retention: e.RetireAfter, Tombstone: e.Tombstone + 24*time.Hour,
+			Timeout: c.Births.RemindAfter / 2,
 		},
 		Remind:          remind.Options{Settle: c.Walk.Settle, Tries: uint32(c.Retry.Tries), After: c.Births.RemindAfter, Longest: c.Retry.Longest},
+		Products:        Products{Stories: c.Stories, Tokens: c.Tokens, Rates: c.Rates},
 		ArchiveLateness: e.ArchiveLateness,
+		Upkeep:          Upkeep{OrphansEvery: e.OrphansEvery, OrphanAge: e.OrphanAge, ScrubBytes: int64(e.ScrubBytes), ScrubEvery: e.ScrubEvery},
 	}
 }
 
@@ -65,4 +68,6 @@ func (o *Options) periods() {
 	def(&o.ArchiveLateness, 10*time.Minute)
 	def(&o.ArchiveTimeout, 5*time.Minute)
 	def(&o.AccountsEvery, 10*time.Second)
+	def(&o.OrphansEvery, time.Hour)
+	def(&o.ScrubEvery, 24*time.Hour)
 }

@@ -31,11 +31,19 @@ type engine struct {
 	restore   *restore.Restore
 	audit     *audit.Log
 	budget    *remind.Budget // of retries
+	upkeep    *upkeep
 }
 
 func (n *Node) openEngine(ctx context.Context) (err error) {
 	e := &n.engine
-	e.budget, e.hydrate = remind.NewBudget(), hydrate.New(n.set)
+	e.budget, e.upkeep = remind.NewBudget(), &upkeep{}
+	rules := n.o.Products.Stories
+	if e.hydrate, err = hydrate.New(n.set, hydrate.Options{
+		Workers: rules.Thumbnails, Limits: thumbnailLimits(rules),
+		Problem: func(id mayfly.ID, err error) { n.o.Problem("renditions", fmt.Errorf("%s: %w", id, err)) },
+	}); err != nil {
+		return err
+	}
 	if e.audit, err = audit.Open(ctx, n.set.Rows, n.o.Name, n.clock.Read().Steady); err != nil {
 		return err
 	}
@@ -80,7 +88,7 @@ const slowly = 10
 
 // steps are the walks of every shard, in the order of a life.
 func (n *Node) steps() []step {
-	e, o := n.engine, n.o.Walk
+	e, o := &n.engine, n.o.Walk
 	later := o // its own slots: a sweep never waits for a copy
 	later.Slots = walk.NewSlots(1)
 	later.Budget, later.Timeout = n.o.ArchiveLateness, n.o.ArchiveTimeout
@@ -112,7 +120,7 @@ func (n *Node) earning(act walk.Act) walk.Act {
 
 // acts say what does the step that a reminder is for.
 func (n *Node) acts() remind.Acts {
-	e := n.engine
+	e := &n.engine
 	return remind.Acts{
 		remind.Announce: e.intake.Announce,
 		remind.Expire:   both(e.sweep.Expire, e.restore.Clean),

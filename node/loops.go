@@ -60,6 +60,7 @@ func (n *Node) startLoops() {
 		}
 		return nil
 	})
+	n.startUpkeep(ctx)
 	if n.o.Reclaim != nil {
 		start("reclaim", n.o.ReclaimEvery, func(ctx context.Context) error {
 			if r := n.clock.Read(); r.Confirmed {

@@ -52,11 +52,14 @@ type Options struct {
 	Erase     erase.Options
 	Restore   restore.Options
 	Remind    remind.Options
+	Products  Products
 
 	ArchiveLateness time.Duration // how late the walks behind the sweep may be while they go slowly; default 10 min
 	ArchiveTimeout  time.Duration // of one of their batches; default 5 min
 	AccountsEvery   time.Duration // how often erased accounts are looked at again; default 10 s
 	Idle            bool          // start no loops: for work on a store that no node serves
+
+	Upkeep
 }
 
 // Node is a running process.
@@ -65,6 +68,7 @@ type Node struct {
 	o        Options
 	clock    *clock.Clock
 	engine   engine
+	products products
 	shards   []*walk.Shard
 	walkers  []*walk.Walker
 	passes   []pass
@@ -86,11 +90,11 @@ func Start(ctx context.Context, set store.Set, o Options) (*Node, error) {
 	if err := n.saveMark(ctx); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	if err := n.openEngine(ctx); err != nil {
-		return nil, fmt.Errorf("start: %w", err)
+	if err := n.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start: %w", err), n.closeProducts())
 	}
 	if err := n.prepare(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start: %w", err), n.engine.gate.Close())
+		return nil, errors.Join(fmt.Errorf("start: %w", err), n.closeProducts())
 	}
 	if !o.Idle {
 		n.startLoops()
@@ -176,7 +180,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		}
 		errs = append(errs, n.saveMark(ctx))
 	}
-	errs = append(errs, n.engine.gate.Close())
+	errs = append(errs, n.closeProducts())
 	return errors.Join(errs...)
 }
 

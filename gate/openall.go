@@ -1,0 +1,163 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// OpenAll is Open for many ids at once: those that viewer may see at now, in the
+// order of ids. What is refused is left out, whatever the reason. Rows that are
+// not cached are read in one go.
+func (g *Gate) OpenAll(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) ([]Opened, error) {
+	asked, err := g.worthReading(ctx, ids, viewer, now)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := g.readAll(ctx, asked, now)
+	if err != nil {
+		return nil, fmt.Errorf("open %d items: %w", len(asked), err)
+	}
+	relations := g.askedOnce()
+	var all []Opened
+	for _, e := range entries {
+		if e == nil {
+			continue
+		}
+		verdict, err := judge(ctx, relations, e.item, viewer, now)
+		if err != nil {
+			return nil, fmt.Errorf("open %s: relations: %w", e.item.ID, err)
+		}
+		if !verdict.shows() {
+			continue
+		}
+		assertServable(e.item, viewer, verdict, now)
+		all = append(all, Opened{Item: e.item, Body: e.body, Verdict: verdict})
+	}
+	return all, nil
+}
+
+// askedOnce are the relations, asked once for each owner: a ring has one.
+func (g *Gate) askedOnce() Relations {
+	known := map[mayfly.UserID]mayfly.Relation{}
+	return func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
+		if relation, ok := known[owner]; ok {
+			return relation, nil
+		}
+		relation, err := g.relations(ctx, owner, viewer)
+		if err == nil {
+			known[owner] = relation
+		}
+		return relation, err
+	}
+}
+
+// worthReading leaves out what the ids alone decide.
+func (g *Gate) worthReading(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) ([]mayfly.ID, error) {
+	asked := make([]mayfly.ID, 0, len(ids))
+	for _, id := range ids {
+		if g.goneByArithmetic(id, viewer, now) {
+			restored, err := g.isRestored(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if !restored {
+				continue
+			}
+		}
+		asked = append(asked, id)
+	}
+	return asked, nil
+}
+
+// miss is an id that the cache does not hold, and where its entry goes.
+type miss struct {
+	id     mayfly.ID
+	at     int
+	ticket uint64
+}
+
+// readAll is read for many ids: one entry per id, nil where there is none.
+func (g *Gate) readAll(ctx context.Context, ids []mayfly.ID, now mayfly.Instant) ([]*entry, error) {
+	epoch, held := g.signals.Lease()
+	entries := make([]*entry, len(ids))
+	var misses []miss
+	for i, id := range ids {
+		if held {
+			if e, ok := g.cached(id, epoch, now); ok {
+				entries[i] = e
+				continue
+			}
+		}
+		misses = append(misses, miss{id: id, at: i, ticket: g.rows.ticket(id)})
+	}
+	if len(misses) == 0 {
+		return entries, nil
+	}
+	found, err := g.readMisses(ctx, misses, epoch)
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range misses {
+		entries[m.at] = found[i]
+		if held && found[i] != nil {
+			g.rows.fill(m.id, found[i], m.ticket)
+		}
+	}
+	return entries, nil
+}
+
+// readMisses reads the rows, and then the bodies of those that have one.
+func (g *Gate) readMisses(ctx context.Context, misses []miss, epoch uint64) ([]*entry, error) {
+	ids := make([]mayfly.ID, len(misses))
+	for i, m := range misses {
+		ids[i] = m.id
+	}
+	rows, err := g.ledger.Get(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]*entry, len(misses))
+	var whole []mayfly.ID
+	var places []int
+	for i, row := range rows {
+		if !row.Found {
+			continue
+		}
+		entries[i] = &entry{item: row.Item, epoch: epoch}
+		if row.Item.State != mayfly.Deleted {
+			whole, places = append(whole, row.Item.ID), append(places, i)
+		}
+	}
+	if len(whole) == 0 {
+		return entries, nil
+	}
+	bodies, err := g.ledger.Body(ctx, whole...)
+	if err != nil {
+		return nil, err
+	}
+	for i, body := range bodies {
+		if !body.Found {
+			return nil, mayfly.Errorf(mayfly.Corrupt, "the row of %s has no body", whole[i])
+		}
+		entries[places[i]].body = body.Body
+	}
+	return entries, nil
+}
+
+// RestoredOf are the restored ids that carry trace, in no order: those that a
+// list of an owner's items must ask for beside what arithmetic says (ST11). One
+// in 1,024 of others' carries the same trace: the rows tell.
+func (g *Gate) RestoredOf(ctx context.Context, trace mayfly.Trace) ([]mayfly.ID, error) {
+	set, err := g.restoredNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(set.byTrace[trace]), nil
+}
+
+// Refusal is the error for somebody who gets nothing of id at now, whatever the
+// reason: Gone or NotFound, by arithmetic on the id alone (ST2).
+func Refusal(id mayfly.ID, now mayfly.Instant) error { return refusal(refused(id, now)) }

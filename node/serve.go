@@ -1,0 +1,52 @@
+package node
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/httpapi"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// ServeOptions are how a node answers over HTTP.
+type ServeOptions struct {
+	Listen  config.Listen
+	Logger  *slog.Logger
+	Tracer  trace.Tracer // nil: no traces
+	Version string
+}
+
+// API are the doors of the node: one handler for users, one for operators. A
+// node has them once.
+func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
+	if n.Accounts() == nil {
+		return nil, mayfly.Errorf(mayfly.Invalid, "serve: a node without a key knows nobody").WithHint("give the node a key: node.LoadKey")
+	}
+	registry := prometheus.NewRegistry()
+	for _, c := range []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(n)} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	rules := n.o.Products
+	return httpapi.New(httpapi.Options{
+		Stories: n.Stories(), Accounts: n.Accounts(), Key: n.Key(), Clock: n.clock, Operator: operator{n, o.Version},
+		Public: o.Listen.Public, Origins: o.Listen.Origins, Proxies: o.Listen.Proxies, BodyWithin: o.Listen.BodyWithin,
+		URLs: rules.Stories.URLs, ArchiveURLs: rules.Stories.ArchiveURLs, Access: rules.Tokens.Access, Limits: mediaLimits(rules.Stories),
+		Logger: o.Logger, Registry: registry, Tracer: o.Tracer, Version: o.Version,
+	})
+}
+
+// operator is the node as the admin listener sees it.
+type operator struct {
+	*Node
+	version string
+}
+
+// Rows are the node's rows: dead letters are read from them.
+func (o operator) Rows() store.Rows { return o.set.Rows }

@@ -1,0 +1,173 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/erase"
+	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/walk"
+)
+
+// Upkeep is what a node does beside the lives of items: it collects what nobody
+// names (L12), and reads again what is cold (L9).
+type Upkeep struct {
+	OrphansEvery time.Duration // how often orphans are looked for; default 1 h
+	OrphanAge    time.Duration // how old an upload is at least that is collected; default and least 24 h (I15)
+	ScrubBytes   int64         // how many bytes of cold copies are read a second; 0 is none
+	ScrubEvery   time.Duration // how often every copy is read at most; default 24 h
+}
+
+// Orphans is what the collector found last, and all that it has erased.
+type Orphans struct {
+	At      mayfly.Instant // of the last look; 0 is none
+	Last    erase.OrphanReport
+	Over    bool   // it found more than one run may erase, and waits for somebody to look (L14)
+	Deleted uint64 // since the process started
+}
+
+// Scrubbed is what the scrub has read and found since the process started.
+type Scrubbed struct {
+	At             mayfly.Instant // of the last look; 0 is none
+	Items, Objects uint64
+	Bytes          uint64
+	BadObjects     uint64
+	Again          uint64 // items that are copied again from hot
+	Bad            []erase.BadCopy
+}
+
+// upkeep is what both loops remember.
+type upkeep struct {
+	mu       sync.Mutex
+	orphans  Orphans
+	scrubbed Scrubbed
+}
+
+// Orphans is how the collector stands.
+func (n *Node) Orphans() Orphans {
+	n.engine.upkeep.mu.Lock()
+	defer n.engine.upkeep.mu.Unlock()
+	return n.engine.upkeep.orphans
+}
+
+// Scrubbed is how the scrub stands.
+func (n *Node) Scrubbed() Scrubbed {
+	n.engine.upkeep.mu.Lock()
+	defer n.engine.upkeep.mu.Unlock()
+	s := n.engine.upkeep.scrubbed
+	s.Bad = append([]erase.BadCopy(nil), s.Bad...)
+	return s
+}
+
+// scrubCadence is how soon a scrub goes on; how fast it reads is ScrubBytes.
+const scrubCadence = time.Second
+
+// afterStart is which part of its period a loop waits at first: a process that has
+// just started has better things to do.
+const afterStart = 10
+
+// startUpkeep starts the loops that nobody waits for. What fails is tried again
+// at leisure: a look is long.
+func (n *Node) startUpkeep(ctx context.Context) {
+	start := func(name string, every time.Duration, do func(context.Context, mayfly.Instant) error) {
+		o := loop.Options{Name: name, Every: every, First: every / afterStart, Jitter: 0.1, Backoff: time.Second, BackoffMax: min(every, time.Minute)}
+		o.Failed = func(err error, _ int) { n.o.Problem(name, err) }
+		n.loops = append(n.loops, loop.Start(ctx, o, func(ctx context.Context) error {
+			if r := n.clock.Read(); r.Confirmed { // in doubt nothing is erased (L7)
+				return do(ctx, r.Steady)
+			}
+			return nil
+		}))
+	}
+	start("orphans", n.o.OrphansEvery, n.collectOrphans)
+	if n.o.ScrubBytes > 0 {
+		start("scrub", scrubCadence, n.scrub)
+	}
+}
+
+// collectOrphans looks for orphans. It erases them only if the look before this
+// one, and this one, found no more than one run may erase: the first is the dry
+// run of L12, and what is over the cap is somebody's to look at (L14).
+func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
+	run := erase.OrphanRun{Now: now, Floor: n.o.OrphanAge}
+	look := run
+	look.Rows = erase.Span{From: now.Add(-n.o.OrphansEvery), To: now} // still hot; of what is cold the scrub tells
+	found, err := n.engine.erase.Orphans(ctx, look)
+	if err != nil {
+		return err
+	}
+	before := n.looked(found, now)
+	if found.Missing > 0 {
+		n.o.Problem("orphans", mayfly.Errorf(mayfly.Corrupt, "%d media that items name are not there, such as %s", found.Missing, found.Lost[0]).
+			WithHint("see which: mayfly verify"))
+	}
+	switch {
+	case found.Over():
+		n.o.Problem("orphans", mayfly.Errorf(mayfly.TooLarge, "there are %d orphans, and one run erases %d at most: nothing was erased", found.Orphans, found.Cap()).
+			WithHint("look at them: mayfly orphans"))
+		return nil
+	case before.At == 0 || before.Over:
+		return nil
+	}
+	run.Erase, run.By, run.Reason = true, n.o.Name, fmt.Sprintf("every %s", n.o.OrphansEvery)
+	done, err := n.engine.erase.Orphans(ctx, run)
+	n.collected(done)
+	if errors.Is(err, mayfly.Conflict) {
+		return nil // another node collects: it has moved the watermark
+	}
+	return err
+}
+
+// looked remembers a look and answers what was known before it.
+func (n *Node) looked(found erase.OrphanReport, now mayfly.Instant) (before Orphans) {
+	u := n.engine.upkeep
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before = u.orphans
+	u.orphans = Orphans{At: now, Last: found, Over: found.Over(), Deleted: before.Deleted}
+	return before
+}
+
+func (n *Node) collected(done erase.OrphanReport) {
+	u := n.engine.upkeep
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.orphans.Last.Deleted = done.Deleted
+	u.orphans.Deleted += uint64(done.Deleted)
+}
+
+// scrub reads on, at its pace, in what the archive has had time to copy.
+func (n *Node) scrub(ctx context.Context, now mayfly.Instant) error {
+	origin, err := walk.Origin(ctx, n.set.Rows, now)
+	if err != nil {
+		return err
+	}
+	run := erase.ScrubRun{Rows: erase.Span{From: origin, To: now.Add(-n.o.Archive.Window)}, Now: now, BytesPerSecond: n.o.ScrubBytes}
+	found, err := n.engine.erase.ScrubOn(ctx, run, n.o.ScrubEvery)
+	n.scrubbed(found, now)
+	for _, bad := range found.Bad {
+		n.o.Problem("scrub", mayfly.Errorf(mayfly.Corrupt, "%s of %s is not what was uploaded: %s", bad.Key, bad.Item, bad.Why).
+			WithHint("put the object back from a backup, then look again: mayfly scrub"))
+	}
+	if errors.Is(err, mayfly.Conflict) {
+		return nil // another node scrubs, and has moved the position
+	}
+	return err
+}
+
+// maxBad is how many bad copies are remembered; what is over them is counted.
+const maxBad = 100
+
+func (n *Node) scrubbed(r erase.ScrubReport, now mayfly.Instant) {
+	u := n.engine.upkeep
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := &u.scrubbed
+	s.At, s.Items, s.Objects, s.Bytes = now, s.Items+uint64(r.Items), s.Objects+uint64(r.Objects), s.Bytes+uint64(r.Bytes)
+	s.BadObjects, s.Again = s.BadObjects+uint64(r.BadObjects), s.Again+uint64(r.Again)
+	s.Bad = append(s.Bad, r.Bad[:min(len(r.Bad), maxBad-len(s.Bad))]...)
+}

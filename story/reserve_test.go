@@ -1,0 +1,234 @@
+package story_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/story"
+)
+
+func (h *house) reserve(media int) story.Reservation {
+	h.Helper()
+	r, err := h.stories.Reserve(h.Context(), user("ana"), media, h.clock())
+	h.must(err)
+	return r
+}
+
+func (h *house) put(upload mayfly.ID, n int, b []byte) error {
+	_, err := h.stories.Put(h.Context(), user("ana"), upload, n, bytes.NewReader(b), h.clock())
+	return err
+}
+
+func TestAReservedUploadIsPublishedOnceWhenAllItsMediaHaveArrived(t *testing.T) {
+	h := open(t)
+	r := h.reserve(2)
+	if len(r.Media) != 2 || r.Deadline != h.clock().Add(24*time.Hour) {
+		t.Errorf("%+v", r)
+	}
+	d := story.Draft{Author: user("ana"), Caption: "sea", Upload: r.Upload}
+	h.must(h.put(r.Upload, 1, photo(t, 1)))
+	if _, err := h.stories.Publish(t.Context(), d, h.clock); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "has not arrived") {
+		t.Errorf("too early: %v", err)
+	}
+	if err := h.put(r.Upload, 1, photo(t, 2)); !errors.Is(err, mayfly.Conflict) {
+		t.Errorf("twice: %v", err)
+	}
+	h.must(h.put(r.Upload, 0, photo(t, 0)))
+	seen, err := h.stories.Reservation(t.Context(), user("ana"), r.Upload, h.clock())
+	h.must(err)
+	if !seen.Media[0].Done || !seen.Media[1].Done || seen.Media[0].Medium.Type != "image/jpeg" || seen.Media[0].Medium.Width != 24 {
+		t.Errorf("%+v", seen)
+	}
+	first := h.publish(d)
+	if first.Item.Upload != r.Upload || len(first.Body.Media) != 2 || first.Body.Media[1] != seen.Media[1].Medium {
+		t.Errorf("%+v", first)
+	}
+	if again := h.publish(d); !again.Again || again.Item.ID != first.Item.ID {
+		t.Errorf("again: %+v", again)
+	}
+	d.Key = "another"
+	if _, err := h.stories.Publish(t.Context(), d, h.clock); !errors.Is(err, mayfly.Conflict) {
+		t.Errorf("as another story: %v", err)
+	}
+	d.Key, d.Caption = "", "shore"
+	if _, err := h.stories.Publish(t.Context(), d, h.clock); !errors.Is(err, mayfly.Conflict) {
+		t.Errorf("with another caption: %v", err)
+	}
+	if err := h.put(r.Upload, 0, photo(t, 0)); !errors.Is(err, mayfly.Conflict) {
+		t.Errorf("put after publishing: %v", err)
+	}
+}
+
+func TestAnUploadBecomesOneStoryHoweverManyPublishIt(t *testing.T) {
+	h := open(t)
+	r := h.reserve(1)
+	h.must(h.put(r.Upload, 0, photo(t, 1)))
+	var published atomic.Int64
+	var wait sync.WaitGroup
+	for i := range 16 {
+		wait.Go(func() {
+			s, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload, Key: string(rune('a' + i))}, h.clock)
+			if err == nil && !s.Again {
+				published.Add(1)
+			} else if !errors.Is(err, mayfly.Conflict) {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if published.Load() != 1 {
+		t.Errorf("%d stories", published.Load())
+	}
+}
+
+func TestAReservationIsItsOwnersAndEndsInTime(t *testing.T) {
+	h := open(t)
+	r := h.reserve(1)
+	ask := func(who string) error {
+		_, err := h.stories.Reservation(t.Context(), user(who), r.Upload, h.clock())
+		return err
+	}
+	if err := ask("ben"); err != mayfly.NotFound {
+		t.Error(err)
+	}
+	if _, err := h.stories.Put(t.Context(), user("ben"), r.Upload, 0, bytes.NewReader(photo(t, 1)), h.clock()); err != mayfly.NotFound {
+		t.Error(err)
+	}
+	if _, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ben"), Upload: r.Upload}, h.clock); !errors.Is(err, mayfly.NotFound) {
+		t.Error(err)
+	}
+	for _, n := range []int{-1, 1, 10} {
+		if err := h.put(r.Upload, n, photo(t, 1)); err != mayfly.NotFound {
+			t.Errorf("medium %d: %v", n, err)
+		}
+	}
+	h.must(h.put(r.Upload, 0, photo(t, 1)))
+	h.at(r.Deadline)
+	if err := ask("ana"); err != mayfly.Gone {
+		t.Error(err)
+	}
+	if _, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload}, h.clock); !errors.Is(err, mayfly.Gone) {
+		t.Error(err)
+	}
+	for _, n := range []int{-1, 0, 11} {
+		if _, err := h.stories.Reserve(t.Context(), user("ana"), n, h.clock()); !errors.Is(err, mayfly.Invalid) {
+			t.Errorf("%d media: %v", n, err)
+		}
+	}
+}
+
+func TestAMediumThatIsRefusedMayBeSentAgain(t *testing.T) {
+	h := open(t)
+	r := h.reserve(1)
+	if err := h.put(r.Upload, 0, []byte("a page")); !errors.Is(err, mayfly.Unsupported) {
+		t.Error(err)
+	}
+	if err := h.put(r.Upload, 0, photo(t, 1)[:300]); !errors.Is(err, mayfly.Invalid) {
+		t.Error(err)
+	}
+	if n := h.objects(h.set.Hot); n != 0 {
+		t.Errorf("%d objects", n)
+	}
+	h.must(h.put(r.Upload, 0, photo(t, 1)))
+}
+
+// stuck hangs in the middle of a medium until it is let go.
+type stuck struct {
+	first  io.Reader
+	began  chan struct{}
+	letGo  chan struct{}
+	begun  bool
+	broken error
+}
+
+func (s *stuck) Read(p []byte) (int, error) {
+	if n, err := s.first.Read(p); err == nil {
+		return n, nil
+	}
+	if !s.begun {
+		s.begun = true
+		close(s.began)
+		<-s.letGo
+	}
+	return 0, s.broken
+}
+
+func TestAPlaceThatIsBeingFilledIsNobodyElsesAndNeverUsedAgainWhenItsFillerDied(t *testing.T) {
+	h := open(t)
+	r := h.reserve(1)
+	s := &stuck{first: bytes.NewReader(photo(t, 1)[:300]), began: make(chan struct{}), letGo: make(chan struct{}), broken: io.ErrUnexpectedEOF}
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.stories.Put(t.Context(), user("ana"), r.Upload, 0, s, genesis)
+		done <- err
+	}()
+	<-s.began
+	if err := h.put(r.Upload, 0, photo(t, 2)); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "on its way") {
+		t.Error(err)
+	}
+	h.pass(10 * time.Minute)
+	if err := h.put(r.Upload, 0, photo(t, 2)); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "reserve another") {
+		t.Error(err)
+	}
+	close(s.letGo)
+	if err := <-done; err == nil {
+		t.Error("half a medium was taken")
+	}
+}
+
+func TestAReservationIsRefusedAtTheLimit(t *testing.T) {
+	h := open(t, func(o *story.Options) { o.Live = 1 })
+	r := h.reserve(1)
+	h.must(h.put(r.Upload, 0, photo(t, 1)))
+	h.publish(h.draft())
+	if _, err := h.stories.Reserve(t.Context(), user("ana"), 1, h.clock()); !errors.Is(err, mayfly.Conflict) {
+		t.Error(err)
+	}
+	if _, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload}, h.clock); !errors.Is(err, mayfly.Conflict) {
+		t.Error(err)
+	}
+	h.pass(23 * time.Hour)
+	h.pass(59 * time.Minute)
+	if _, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload}, h.clock); !errors.Is(err, mayfly.Conflict) {
+		t.Error(err)
+	}
+}
+
+func TestAnUploadWhosePublishingFailedIsPublishedWithTheSameKeyOnly(t *testing.T) {
+	h := open(t)
+	r := h.reserve(1)
+	h.must(h.put(r.Upload, 0, photo(t, 1)))
+	publish := func(key string) error {
+		_, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload, Key: key}, h.clock)
+		return err
+	}
+	h.doubt.Store(true)
+	if err := publish("a"); !errors.Is(err, mayfly.Unavailable) {
+		t.Error(err)
+	}
+	h.doubt.Store(false)
+	if err := publish("b"); !errors.Is(err, mayfly.Conflict) { // a birth under the first key may be on its way
+		t.Error(err)
+	}
+	h.must(publish("a"))
+
+	late := h.reserve(1)
+	r = late
+	h.must(h.put(r.Upload, 0, photo(t, 2)))
+	h.doubt.Store(true)
+	if err := publish("c"); !errors.Is(err, mayfly.Unavailable) {
+		t.Error(err)
+	}
+	h.doubt.Store(false)
+	h.pass(10 * time.Minute)
+	if err := publish("c"); !errors.Is(err, mayfly.Conflict) {
+		t.Error(err)
+	}
+}

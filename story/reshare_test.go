@@ -1,0 +1,140 @@
+package story_test
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/story"
+)
+
+func (h *house) bytesOf(id mayfly.ID, viewer mayfly.Viewer, object story.Object) []byte {
+	h.Helper()
+	m, err := h.stories.Medium(h.Context(), id, viewer, object, h.clock())
+	h.must(err)
+	b, err := io.ReadAll(m)
+	h.must(errors.Join(err, m.Close()))
+	return b
+}
+
+func TestAResharedStoryHasItsOwnCopyOfTheBytes(t *testing.T) {
+	h := open(t)
+	ana, ben := mayfly.ViewerOf(user("ana")), mayfly.ViewerOf(user("ben"))
+	d := h.draft()
+	d.Overlays, d.Media = []byte(`[{"kind":"emoji","text":"x"}]`), media(photo(t, 1), photo(t, 2))
+	old := h.publish(d)
+	h.at(old.Item.ID.Deadline().Add(2 * time.Hour))
+	h.sweep(old.Item.ID)
+	h.archive(old.Item.ID)
+	caption := "again"
+	share := func(key string) (story.Story, error) {
+		return h.stories.Reshare(t.Context(), old.Item.ID, user("ana"), story.Change{Caption: &caption, Lifetime: "6h"}, key, h.clock)
+	}
+	fresh, err := share("once")
+	h.must(err)
+	if fresh.Item.ID == old.Item.ID || fresh.Body.Text != "again" || fresh.Item.Audience != mayfly.Everyone || fresh.Item.ID.Lifetime().Duration() != 6*time.Hour ||
+		string(fresh.Overlays) != string(old.Overlays) || !slices.Equal(fresh.Body.Media, old.Body.Media) || fresh.Item.Upload == old.Item.Upload {
+		t.Errorf("%+v", fresh)
+	}
+	again, err := share("once")
+	h.must(err)
+	if !again.Again || again.Item.ID != fresh.Item.ID {
+		t.Errorf("%+v", again)
+	}
+	want := h.bytesOf(old.Item.ID, ana, story.Object{Medium: 1})
+	h.must(h.stories.Delete(t.Context(), old.Item.ID, user("ana"), h.clock()))
+	if got := h.bytesOf(fresh.Item.ID, ben, story.Object{Medium: 1}); !slices.Equal(got, want) {
+		t.Error("other bytes")
+	}
+	if _, err := share(""); err != mayfly.Gone {
+		t.Errorf("of a deleted one: %v", err)
+	}
+}
+
+func TestOnlyTheAuthorResharesAndTheLimitHolds(t *testing.T) {
+	h := open(t, func(o *story.Options) { o.Live = 1 })
+	s := h.publish(h.draft())
+	if _, err := h.stories.Reshare(t.Context(), s.Item.ID, user("ben"), story.Change{}, "", h.clock); err != mayfly.NotFound {
+		t.Error(err)
+	}
+	if _, err := h.stories.Reshare(t.Context(), s.Item.ID, user("ana"), story.Change{}, "", h.clock); !errors.Is(err, mayfly.Conflict) {
+		t.Error(err)
+	}
+	if n := h.objects(h.set.Hot); n != 1 {
+		t.Errorf("%d objects", n)
+	}
+	h.at(s.Item.ID.Deadline())
+	if _, err := h.stories.Reshare(t.Context(), s.Item.ID, user("ben"), story.Change{}, "", h.clock); err != mayfly.Gone {
+		t.Error(err)
+	}
+	fresh, err := h.stories.Reshare(t.Context(), s.Item.ID, user("ana"), story.Change{Audience: "close_friends"}, "", h.clock)
+	h.must(err)
+	if fresh.Item.Audience != mayfly.CloseFriends || fresh.Body.Text != "sea" {
+		t.Errorf("%+v", fresh)
+	}
+}
+
+func TestAMediumIsReadFromAnywhere(t *testing.T) {
+	h := open(t)
+	id := h.publish(h.draft()).Item.ID
+	ben := mayfly.ViewerOf(user("ben"))
+	whole := h.bytesOf(id, ben, story.Object{})
+	for _, object := range []story.Object{{}, {Longest: 320}, {Longest: 1080}} {
+		m, err := h.stories.Medium(t.Context(), id, ben, object, h.clock())
+		h.must(err)
+		size, err := m.Seek(0, io.SeekEnd)
+		h.must(err)
+		if size != m.Size || m.Type != "image/jpeg" || m.SHA256 == [32]byte{} {
+			t.Errorf("%s: %+v", object, m)
+		}
+		for _, from := range []int64{size / 2, 0, size - 1, size, 3} {
+			_, err := m.Seek(from, io.SeekStart)
+			h.must(err)
+			rest, err := io.ReadAll(m)
+			h.must(err)
+			if int64(len(rest)) != size-from || object.Longest == 0 && !slices.Equal(rest, whole[from:]) {
+				t.Errorf("%s from %d: %d bytes", object, from, len(rest))
+			}
+		}
+		if _, err := m.Seek(-1, io.SeekStart); !errors.Is(err, mayfly.Invalid) {
+			t.Error(err)
+		}
+		h.must(m.Close())
+	}
+	if _, err := h.stories.Medium(t.Context(), id, ben, story.Object{Medium: 1}, h.clock()); err != mayfly.NotFound {
+		t.Error(err)
+	}
+}
+
+func TestADownloadThatBeganBeforeTheDeadlineMayFinish(t *testing.T) {
+	h := open(t)
+	id := h.publish(h.draft()).Item.ID
+	ben := mayfly.ViewerOf(user("ben"))
+	m, err := h.stories.Medium(t.Context(), id, ben, story.Object{}, id.Deadline()-1)
+	h.must(err)
+	h.at(id.Deadline())
+	h.sweep(id)
+	if b, err := io.ReadAll(m); err != nil || int64(len(b)) != m.Size {
+		t.Error(len(b), err)
+	}
+	h.must(m.Close())
+	if _, err := h.stories.Medium(t.Context(), id, ben, story.Object{}, h.clock()); err != mayfly.Gone {
+		t.Error(err)
+	}
+}
+
+func TestAnObjectHasOneSpelling(t *testing.T) {
+	for text, want := range map[string]story.Object{"0": {}, "9": {Medium: 9}, "0-320": {Longest: 320}, "3-1080": {Medium: 3, Longest: 1080}} {
+		if got, err := story.ParseObject(text); got != want || err != nil || got.String() != text {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "10", "-1", "00", "+1", "0-", "0-0", "0-321", "0-0320", "0-320-", "a", "10-320", "0x1", " 0", "1e0", "../0"} {
+		if got, err := story.ParseObject(text); err != mayfly.NotFound {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
