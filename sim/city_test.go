@@ -191,7 +191,7 @@ func (c *city) walk(ctx context.Context, walkers []*walk.Walker) {
 // losePower takes the disk as a power loss leaves it, and starts again on it.
 // What had not landed is lost with the process, or was on its way: both happen.
 func (c *city) losePower(ctx context.Context) error {
-	share := shares()[c.rng.IntN(len(shares()))]
+	share := storetest.Shares()[c.rng.IntN(len(storetest.Shares()))]
 	clone := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: share, RNG: c.rng})
 	if err := c.house.close(); err != nil {
 		return err

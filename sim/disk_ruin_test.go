@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
 // errNotReached says that the scenario never came to the operation to fail.
@@ -132,9 +133,9 @@ func (r ruin) befall(t *testing.T, n uint64, k int) (*tally, error) {
 		return nil, err
 	}
 	found := newTally()
-	for i, share := range shares() {
+	for i, share := range storetest.Shares() {
 		clone := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: share, RNG: seeded(n + uint64(i))})
-		after, _, err := recoverFrom(t.Context(), crash{fs: clone, page: b.page(), known: b.known(), now: s.at()}, b, n+uint64(i))
+		after, _, err := recoverFrom(t.Context(), crash{FS: clone, Known: moment{page: b.page(), known: b.known(), now: s.at()}}, b, n+uint64(i))
 		if err != nil {
 			return nil, fmt.Errorf("restart with %d %% of unsynced data: %w", share, err)
 		}

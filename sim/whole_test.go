@@ -14,13 +14,11 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/clock"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/node"
-	"github.com/mayflyhq/mayfly/restore"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/storetest"
@@ -140,6 +138,11 @@ type diary struct {
 	pages int
 	acts  []*act
 	items []*wholeItem
+
+	turns   int
+	undone  int    // items that came back with their run
+	planted int    // that only reconcile can find
+	found   uint64 // by reconcile
 }
 
 func (d *diary) begin(item *wholeItem, verb string) *act {
@@ -194,61 +197,23 @@ func (d *diary) knownAt(item *wholeItem, page int) (k known) {
 }
 
 // wholeCrash is the disk as a power loss at one moment leaves it.
-type wholeCrash struct {
-	fs   *vfs.MemFS
-	page int
+type wholeCrash = storetest.Photo[wholeMoment]
+
+// wholeMoment is what is known when a crash is taken.
+type wholeMoment struct {
+	page int // of the diary
 	at   mayfly.Instant
-	what string
 }
-
-// wholeCamera takes a crash of the disk before every n-th operation that changes it.
-type wholeCamera struct {
-	mu      sync.Mutex
-	disk    *vfs.MemFS
-	rng     *rand.Rand
-	diary   *diary
-	now     func() mayfly.Instant
-	every   int
-	ops     int
-	crashes []wholeCrash
-}
-
-// MaybeError implements errorfs.Injector. It never injects an error.
-func (c *wholeCamera) MaybeError(op errorfs.Op) error {
-	switch op.Kind {
-	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpRemove, errorfs.OpRename, errorfs.OpReuseForWrite,
-		errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
-	default:
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.now == nil {
-		return nil
-	}
-	if c.ops++; c.rng.IntN(c.every) != 0 {
-		return nil
-	}
-	share := shares()[len(c.crashes)%len(shares())]
-	page, at := c.diary.page(), c.now()
-	clone := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: share, RNG: c.rng})
-	c.crashes = append(c.crashes, wholeCrash{clone, page, at, fmt.Sprintf("%v %s, %d %% unsynced", op.Kind, op.Path, share)})
-	return nil
-}
-
-// String implements errorfs.Injector.
-func (c *wholeCamera) String() string { return "camera" }
 
 // liveWhole lives for two minutes in which everything happens to items.
 func liveWhole(t *testing.T, n uint64, every int) (crashes []wholeCrash, d *diary, ops int) {
 	d = &diary{}
 	synctest.Test(t, func(t *testing.T) {
-		disk := vfs.NewCrashableMem()
-		cam := &wholeCamera{disk: disk, rng: seeded(n + 1), diary: d, every: every}
-		e := openEstate(t, errorfs.Wrap(disk, cam), genesis)
-		cam.mu.Lock()
-		cam.now = func() mayfly.Instant { return mayfly.Instant(e.Source().Read().Wall / int64(time.Millisecond)) }
-		cam.mu.Unlock()
+		cam := &storetest.Camera[wholeMoment]{Disk: vfs.NewCrashableMem(), RNG: seeded(n + 1), Every: every}
+		e := openEstate(t, cam.FS(), genesis)
+		cam.On(func() wholeMoment {
+			return wholeMoment{page: d.page(), at: mayfly.Instant(e.Source().Read().Wall / int64(time.Millisecond))}
+		})
 		rng := seeded(n)
 		for e.now() < genesis.Add(wholeLiving) {
 			if err := e.something(d, rng); err != nil {
@@ -258,46 +223,11 @@ func liveWhole(t *testing.T, n uint64, every int) (crashes []wholeCrash, d *diar
 		}
 		e.live(wholeCold - e.now().Sub(genesis)) // the archive is photographed, too
 		e.live(wholeOver - e.now().Sub(genesis)) // and the end
-		cam.mu.Lock()
-		cam.now, ops, crashes = nil, cam.ops, cam.crashes
-		cam.mu.Unlock()
+		crashes, ops = cam.Off()
+		d.found = e.node.Found().Total()
 		e.stop()
 	})
 	return crashes, d, ops
-}
-
-// something publishes, or does something to an item that is there.
-func (e *estate) something(d *diary, rng *rand.Rand) error {
-	if len(d.items) < 4 || rng.IntN(3) == 0 {
-		return e.publish(d, rng)
-	}
-	item := d.items[rng.IntN(len(d.items))]
-	if item.birth.acked == 0 {
-		return nil
-	}
-	ctx, now := e.t.Context(), e.now()
-	var err error
-	verb := []string{"delete", "hold", "release", "restore", "restore", "release"}[rng.IntN(6)]
-	a := d.begin(item, verb)
-	switch verb {
-	case "delete":
-		_, err = e.node.Erase().Delete(ctx, item.id, mayfly.ByUser, now)
-	case "hold":
-		err = e.node.Restore().Hold(ctx, item.id, "ben", "a test", now)
-	case "release":
-		err = e.node.Restore().Release(ctx, item.id, "ben", "a test", now)
-	case "restore":
-		until := now.Add(12*time.Second + time.Duration(rng.Int64N(int64(wholeRestore-12*time.Second))))
-		_, err = e.node.Restore().Item(ctx, restore.Request{ID: item.id, Until: until, By: "ben", Reason: "a test"}, now)
-	}
-	if refused(err) { // it may not be done in this state: nothing was done
-		a.begun = 1 << 60
-		return nil
-	}
-	if err == nil {
-		d.ack(a)
-	}
-	return err
 }
 
 func refused(err error) bool {
@@ -342,6 +272,7 @@ func TestAWholeLifeOutlivesPowerLoss(t *testing.T) {
 		lives, want = 4, 2_000
 	}
 	total, points, ops, acks := newTally(), 0, 0, 0
+	undos, undone, planted, found := 0, 0, 0, 0
 	states := map[[32]byte]bool{}
 	var mu sync.Mutex
 	for life := range lives {
@@ -352,7 +283,11 @@ func TestAWholeLifeOutlivesPowerLoss(t *testing.T) {
 			if a.acked != 0 {
 				acks++
 			}
+			if a.acked != 0 && a.verb == "undo" {
+				undos++
+			}
 		}
+		undone, planted, found = undone+d.undone, planted+d.planted, found+int(d.found)
 		t.Run(fmt.Sprintf("life %d", life), func(t *testing.T) {
 			for half := range 2 {
 				t.Run(fmt.Sprintf("half %d", half), func(t *testing.T) {
@@ -360,7 +295,7 @@ func TestAWholeLifeOutlivesPowerLoss(t *testing.T) {
 					for i := half; i < len(crashes); i += 2 {
 						found, digest := recoverWhole(t, crashes[i], d)
 						mu.Lock()
-						total.merge(found, fmt.Sprintf("crash %d at +%s: %s", i, crashes[i].at.Sub(genesis), crashes[i].what))
+						total.merge(found, fmt.Sprintf("crash %d at +%s: %s", i, crashes[i].Known.at.Sub(genesis), crashes[i]))
 						states[digest] = true
 						mu.Unlock()
 					}
@@ -373,7 +308,14 @@ func TestAWholeLifeOutlivesPowerLoss(t *testing.T) {
 	storetest.Proof(t, "whole life, power loss", "distinct states recovered", len(states))
 	storetest.Proof(t, "whole life, power loss", "acknowledgements held against", acks)
 	storetest.Proof(t, "whole life, power loss", "rows audited", total.checked)
+	storetest.Proof(t, "whole life, power loss", "runs undone", undos)
+	storetest.Proof(t, "whole life, power loss", "items that came back with their run", undone)
+	storetest.Proof(t, "whole life, power loss", "defects planted for reconcile", planted)
+	storetest.Proof(t, "whole life, power loss", "defects found by reconcile", found)
 	total.zero(t, "whole life, power loss")
+	if undone == 0 || planted == 0 || found == 0 {
+		t.Errorf("%d items came back with their run, reconcile found %d defects of %d: neither deed may be left out", undone, found, planted)
+	}
 	if points < want/2 || len(states) < points/4 || acks < 40 {
 		t.Errorf("%d points, %d states, %d acknowledgements are too few to prove anything", points, len(states), acks)
 	}
@@ -385,14 +327,14 @@ func recoverWhole(t *testing.T, c wholeCrash, d *diary) (found *tally, digest [3
 	t.Helper()
 	found = newTally()
 	synctest.Test(t, func(t *testing.T) {
-		e := openEstate(t, c.fs, c.at.Add(time.Second))
+		e := openEstate(t, c.FS, c.Known.at.Add(time.Second))
 		digest = e.digest(d)
 		if left := wholeCold - e.now().Sub(genesis); left > 0 {
 			e.live(left)
-			e.audit(found, d, c.page, false)
+			e.audit(found, d, c.Known.page, false)
 		}
 		e.live(wholeOver + 20*time.Second - e.now().Sub(genesis))
-		e.audit(found, d, c.page, true)
+		e.audit(found, d, c.Known.page, true)
 		e.stop()
 	})
 	return found, digest
@@ -457,7 +399,15 @@ func (e *estate) audit(found *tally, d *diary, page int, over bool) {
 		e.auditItem(found, item, k, row[0], over)
 		if r := row[0].Item; row[0].Found && (r.State != mayfly.Deleted || r.Held) {
 			for m := range int(r.Media) {
-				named["hot"][r.MediaKey(r.Keys.Hot, m)], named["cold"][r.MediaKey(r.Keys.Cold, m)] = r.Keys.Hot != 0, r.Keys.Cold != 0
+				for g := mayfly.Born; r.Held && g < r.Generation; g++ { // nobody erases anything of it, not even what a restore has left
+					named["hot"][r.MediaKey(g, m)], named["cold"][r.MediaKey(g, m)] = true, true
+				}
+				if r.Keys.Hot != 0 {
+					named["hot"][r.MediaKey(r.Keys.Hot, m)] = true
+				}
+				if r.Keys.Cold != 0 {
+					named["cold"][r.MediaKey(r.Keys.Cold, m)] = true
+				}
 			}
 		}
 	}
