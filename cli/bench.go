@@ -52,6 +52,9 @@ func benchTrials() []benchTrial {
 		{"growth", "the sweep with few and with many live items; restart, disk and memory with many", func(ctx context.Context, b *bench, folder string) error {
 			return growthTrialOf(b.form).run(ctx, b, folder)
 		}},
+		{"http", "a whole server over HTTP, the load on the same cores: stories published, live stories read", func(ctx context.Context, b *bench, folder string) error {
+			return httpTrialOf(b.form).run(ctx, b, folder)
+		}},
 	}
 }
 

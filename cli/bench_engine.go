@@ -37,6 +37,7 @@ func openBenchEngine(folder string) (*benchEngine, error) {
 func (e *benchEngine) start(ctx context.Context, at mayfly.Instant, set func(o *node.Options)) (err error) {
 	o := node.FromConfig(e.config)
 	o.Reclaim = e.store.Reclaim
+	o.OrphansEvery, o.ScrubBytes = 10_000*time.Hour, 0 // stories are loaded without their media
 	e.hands.set(at)
 	o.Source = e.hands.source()
 	if set != nil {

@@ -92,6 +92,13 @@ func benchFigures() []benchFigure {
 		{"growth.rss_few_mib", "MiB", nothing, "the same with few"},
 		{"growth.load_per_s", "1/s", nothing, "items loaded in bulk"},
 
+		{"http.creates_per_s", "1/s", atLeast(2_500), "stories published over HTTP, durable, one JPEG of 8 KiB each"},
+		{"http.creates_p50_ms", "ms", nothing, "of one of them"},
+		{"http.creates_p99_ms", "ms", nothing, "of one of them"},
+		{"http.reads_per_s", "1/s", atLeast(12_000), "live stories opened over HTTP, each gated for a viewer with a token"},
+		{"http.reads_p50_ms", "ms", nothing, "of one of them"},
+		{"http.reads_p99_ms", "ms", nothing, "of one of them"},
+
 		{"gate.fsyncs", "1", nothing, "in the file system, load included"},
 		{"gate.bytes_written", "B", nothing, "in the file system, load included"},
 		{"births.fsyncs", "1", nothing, "in the file system"},
@@ -104,6 +111,8 @@ func benchFigures() []benchFigure {
 		{"reads.bytes_written", "B", nothing, "in the file system, during the swept rounds"},
 		{"growth.fsyncs", "1", nothing, "in the file system, with many, load included"},
 		{"growth.bytes_written", "B", nothing, "in the file system, with many, load included"},
+		{"http.fsyncs", "1", nothing, "in the file system"},
+		{"http.bytes_written", "B", nothing, "in the file system"},
 	}
 }
 

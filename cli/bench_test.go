@@ -27,6 +27,8 @@ func promised() map[string]string {
 		"growth.sweep_ratio":      "1",
 		"growth.restart_s":        "s",
 		"growth.bytes_per_item":   "B",
+		"http.creates_per_s":      "1/s",
+		"http.reads_per_s":        "1/s",
 	}
 }
 
@@ -63,6 +65,7 @@ func TestEveryBenchAnswersWithItsFigures(t *testing.T) {
 		"archive": archiveTrial{stories: 2_000}.run,
 		"reads":   readsTrial{pairs: 2, archived: 1, moveEach: 500, round: 300 * ms, warm: 100 * ms, dueEach: 2_000, live: 2_000, ended: 200, perSecond: 500, settle: 200 * ms, cadence: 10 * ms}.run,
 		"growth":  growthTrial{few: 500, many: 3_000, minutes: 2, due: 1_000, restarts: 1, load: 300 * ms}.run,
+		"http":    httpTrial{writers: 4, readers: 4, warm: 50 * ms, lasts: 300 * ms, authors: 20, viewers: 40, stories: 200}.run,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,6 +23,7 @@ import (
 func Run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	defer context.AfterFunc(ctx, stop)() // who asks twice does not want to wait
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -40,14 +41,17 @@ func newRoot() *cobra.Command {
 		Short: "A backend for content with a lifetime",
 		Long: "Mayfly serves stories until the millisecond of their deadline, then keeps them for their author alone.\n" +
 			"It is one binary with an embedded store.",
-		Example:       "  mayfly demo --once      the life of a few stories, in seconds, with a verdict\n  mayfly bench sweep      how fast it expires on this machine",
+		Example: "  mayfly serve                 a server with its data in ./mayfly-data; it prints what to try next\n" +
+			"  mayfly demo --once           the life of a few stories, in seconds, with a verdict\n" +
+			"  mayfly config describe       every setting, what it means, and its default\n" +
+			"  mayfly bench sweep           how fast it expires on this machine",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath()))
 	})
-	root.AddCommand(newDemo(), newVerify(), newRestore(), newHold(), newRelease(), newDLQ(), newOrphans(), newAudit(), newBench(), newWorker(), newVersion())
+	root.AddCommand(newServe(), newStory(), newToken(), newExplain(), newConfig(), newDemo(), newVerify(), newScrub(), newRestore(), newHold(), newRelease(), newDLQ(), newOrphans(), newAudit(), newBench(), newWorker(), newVersion())
 	return root
 }
 

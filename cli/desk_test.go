@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/archive"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/intake"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/profile"
 	"github.com/mayflyhq/mayfly/remind"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/sweep"
 	"github.com/mayflyhq/mayfly/walk"
 )
 
@@ -210,6 +212,59 @@ func TestOrphansAreToldAndOnlyOldOnes(t *testing.T) {
 	f.run(exitOK, "0 of them orphans", "orphans")
 	f.run(exitUsage, "why", "orphans", "--erase", "--by", "ben")
 	f.run(exitOK, "0 erased", "orphans", "--erase", "--by", "ben", "--reason", "weekly")
+}
+
+func TestAScrubNamesTheColdCopiesThatAreNotWhatWasUploaded(t *testing.T) {
+	f := newFolder(t)
+	items := f.stories(3)
+	f.run(exitOK, "0 items with 0 cold media", "scrub")
+	f.with(func(s *profile.Store, n *node.Node) { f.archive(s, n, items) })
+	f.run(exitOK, "3 items with 3 cold media, 21 bytes read, 0 do not match", "scrub")
+	f.with(func(s *profile.Store, _ *node.Node) {
+		row, err := s.Set.Ledger.Get(t.Context(), items[1].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Set.Cold.Put(t.Context(), row[0].Item.MediaKey(row[0].Item.Keys.Cold, 0), strings.NewReader("a phot0")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	text := f.run(exitWrong, "1 do not match", "scrub", "--rate", "8")
+	if !strings.Contains(text, items[1].ID.String()) || strings.Contains(text, items[0].ID.String()) {
+		t.Errorf("%s", text)
+	}
+	f.run(exitUsage, "--rate 0", "scrub", "--rate", "0")
+	var out, errs bytes.Buffer
+	if Run([]string{"scrub", "--help"}, &out, &errs) != exitOK || !strings.Contains(out.String(), "mayfly scrub --data ./mayfly-data") {
+		t.Errorf("%s%s", out.String(), errs.String())
+	}
+}
+
+// archive moves items to cold, as the walks do hours later.
+func (f folder) archive(s *profile.Store, n *node.Node, items []mayfly.Item) {
+	f.Helper()
+	a, err := archive.New(s.Set, archive.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	w, err := sweep.New(s.Set, sweep.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	now := n.Clock().Read().Steady
+	for _, act := range []walk.Act{w.Walk().Act, a.Act} {
+		rows := make([]mayfly.Item, len(items))
+		for i, item := range items {
+			found, err := s.Set.Ledger.Get(f.Context(), item.ID)
+			if err != nil {
+				f.Fatal(err)
+			}
+			rows[i] = found[0].Item
+		}
+		if failures, err := act(f.Context(), walk.Batch{Items: rows, Now: now, Run: 1}); err != nil || len(failures) > 0 {
+			f.Fatal(failures, err)
+		}
+	}
 }
 
 func TestADeskWithoutAFolderOrWithOneInUseSaysSo(t *testing.T) {

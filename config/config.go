@@ -13,16 +13,6 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Bytes counts bytes.
-type Bytes int64
-
-// The units.
-const (
-	KiB Bytes = 1 << 10
-	MiB Bytes = 1 << 20
-	GiB Bytes = 1 << 30
-)
-
 // Config is everything that can be set.
 type Config struct {
 	// Node names this process among others on the same store, and the mark of
@@ -35,6 +25,10 @@ type Config struct {
 	// back: it makes sure that an erased account stays erased when an old backup is put back.
 	Deletions string
 
+	Listen  Listen
+	Tokens  Tokens
+	Rates   Rates
+	Traces  Traces
 	Stories Stories
 	Births  Births
 	Walk    Walk
@@ -51,6 +45,86 @@ type Config struct {
 type Stories struct {
 	// Lifetimes are those that an author may choose; the first is the default.
 	Lifetimes []mayfly.Lifetime
+	// Live is how many live stories an author may have; the next is answered 409.
+	Live int
+	// MaxImage, MaxVideo and MaxPixels bound one medium, before it is decoded.
+	MaxImage, MaxVideo Bytes
+	MaxPixels          int64
+	// Thumbnails is how many images are made smaller at once.
+	Thumbnails int
+	// ThumbnailPixels is the largest image that is made smaller: decoding takes up to
+	// 15 bytes a pixel beside what Memory bounds. A larger one is shown as it is.
+	ThumbnailPixels int64
+	// URLs is how long a signed media URL lasts at most while a story serves, and
+	// ArchiveURLs one of its author's archive.
+	URLs, ArchiveURLs time.Duration
+}
+
+// Listen is where the server listens, and how long it waits for whom (C9).
+type Listen struct {
+	// API is the address of the public listener.
+	API string
+	// Admin is the address of the listener for operators: metrics, health, explain,
+	// holds. Loopback unless you know who reaches it; empty: there is none.
+	Admin string
+	// Public is the URL that users reach the server by, such as https://stories.example.org;
+	// empty: media URLs are relative.
+	Public string
+	// Cert and Key are files of a TLS certificate; empty: plain HTTP.
+	Cert, Key string
+	// ACME are domains that a certificate is obtained for; Email is whom the
+	// authority writes to; Authority is its directory, Let's Encrypt unless it is set.
+	ACME             []string
+	Email, Authority string
+	// Origins are the web origins that may call from a browser (CORS); * is any.
+	Origins []string
+	// Proxies are the networks of proxies whose X-Forwarded-For is believed.
+	Proxies []string
+	// HeaderWithin, BodyWithin and IdleWithin are how long a client may take for
+	// its headers, for each part of a body, and between requests.
+	HeaderWithin, BodyWithin, IdleWithin time.Duration
+	// DrainWithin is how long requests may take to finish when the server stops.
+	DrainWithin time.Duration
+	// Connections is how many connections are open at once at most.
+	Connections int
+}
+
+// Tokens are who may call (C1).
+type Tokens struct {
+	// Issuer is who Mayfly's own tokens are from, and Audience whom all tokens are for.
+	Issuer, Audience string
+	// Home is the issuer whose UUID subjects are users as they are, and whose
+	// subjects ~name stands for; Issuer unless it is set (C8).
+	Home string
+	// KeyFile holds the key that Mayfly signs with; made at first start, readable by
+	// its owner only. In the data folder unless it is set.
+	KeyFile string
+	// Access and Refresh are how long the two kinds of token last.
+	Access, Refresh time.Duration
+	// Trusted is the issuer of tokens that the embedding product makes. Its public
+	// keys are in JWKSFile or at JWKSURL, one of the two.
+	Trusted  string
+	JWKSFile string
+	JWKSURL  string `key:"jwks_url"`
+	// JWKSEvery is how often the keys are read again.
+	JWKSEvery time.Duration
+}
+
+// Rates are the limits at the door (C3), such as 300/3h: so many in so long.
+// 0 is no limit.
+type Rates struct {
+	// Writes and Reads are per user.
+	Writes, Reads Rate
+	// Address is per address, for callers without a token.
+	Address Rate
+}
+
+// Traces go to an OpenTelemetry collector.
+type Traces struct {
+	// Endpoint is the collector's OTLP/HTTP URL; empty: no traces.
+	Endpoint string
+	// Share of requests that are traced, from 0 to 1.
+	Share float64
 }
 
 // DeletionsFolder is where the deletion ledger is.
@@ -118,8 +192,13 @@ type Ends struct {
 	Tombstone time.Duration
 	// RestoreWithin is how long after its end support can bring an item back.
 	RestoreWithin time.Duration
-	// OrphanAge is how old media that nobody published must be to be collected.
-	OrphanAge time.Duration
+	// OrphanAge is how old media that nobody published must be to be collected, and
+	// OrphansEvery how often they are looked for.
+	OrphanAge, OrphansEvery time.Duration
+	// ScrubBytes is how many bytes of archived media are read again each second, to
+	// find those that have changed; 0 is none. ScrubEvery is how often each is read at most.
+	ScrubBytes Bytes
+	ScrubEvery time.Duration
 }
 
 // Retry is how steps that failed are tried again (L10).
@@ -199,8 +278,10 @@ type Media struct {
 	Inline Bytes
 	// Max is the largest medium that is taken.
 	Max Bytes
-	// MaxCount is how many media an item may have.
+	// MaxCount is how many media an item may have, 10 at most.
 	MaxCount int
+	// MaxBody is how much text and overlays an item may have beside its media.
+	MaxBody Bytes
 	// UploadLife is how long an upload may wait to be published.
 	UploadLife mayfly.Lifetime
 }

@@ -10,9 +10,23 @@ import (
 func Default() Config {
 	const day = 24 * time.Hour
 	return Config{
-		Node:    "node",
-		Stories: Stories{Lifetimes: lifetimes(24*time.Hour, 6*time.Hour, 12*time.Hour, 48*time.Hour)},
-		Births:  Births{Timeout: 10 * time.Second, KeepKeys: day, RemindAfter: 2 * time.Minute},
+		Node: "node",
+		Listen: Listen{
+			API: "127.0.0.1:7420", Admin: "127.0.0.1:7421",
+			HeaderWithin: 10 * time.Second, BodyWithin: 30 * time.Second, IdleWithin: 2 * time.Minute, DrainWithin: 20 * time.Second,
+			Connections: 10_000,
+		},
+		Tokens: Tokens{Issuer: "mayfly", Audience: "mayfly", Access: 15 * time.Minute, Refresh: 30 * day, JWKSEvery: 5 * time.Minute},
+		Rates: Rates{
+			Writes: Rate{300, 3 * time.Hour}, Reads: Rate{1_500, 15 * time.Minute}, Address: Rate{3_000, 15 * time.Minute},
+		},
+		Traces: Traces{Share: 0.01},
+		Stories: Stories{
+			Lifetimes: lifetimes(24*time.Hour, 6*time.Hour, 12*time.Hour, 48*time.Hour), Live: 100,
+			MaxImage: 20 * MiB, MaxVideo: 64 * MiB, MaxPixels: 50_000_000, Thumbnails: 1, ThumbnailPixels: 16_000_000,
+			URLs: time.Minute, ArchiveURLs: time.Hour,
+		},
+		Births: Births{Timeout: 10 * time.Second, KeepKeys: day, RemindAfter: 2 * time.Minute},
 		Walk: Walk{
 			Cadence:  time.Second,
 			Settle:   15 * time.Second,
@@ -33,6 +47,9 @@ func Default() Config {
 			Tombstone:       30 * day,
 			RestoreWithin:   30 * day,
 			OrphanAge:       day + time.Minute,
+			OrphansEvery:    time.Hour,
+			ScrubBytes:      MiB,
+			ScrubEvery:      day,
 		},
 		Retry: Retry{Tries: 10, Longest: 6 * time.Hour},
 		Clock: Clock{Limit: 5 * time.Minute, Outage: 30 * day, SavePeriod: time.Second},
@@ -47,7 +64,7 @@ func Default() Config {
 			MediaCache:    8 * MiB,
 			MediaMemtable: 8 * MiB,
 		},
-		Media: Media{Inline: 64 * KiB, Max: 64 * MiB, MaxCount: 10, UploadLife: lifetimes(day)[0]},
+		Media: Media{Inline: 64 * KiB, Max: 64 * MiB, MaxCount: 10, MaxBody: 256 * KiB, UploadLife: lifetimes(day)[0]},
 	}
 }
 

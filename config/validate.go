@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -12,12 +13,14 @@ import (
 // Validate says all that cannot work, each with what to do. The errors are of
 // kind Invalid.
 func (c Config) Validate() error {
-	return errors.Join(errors.Join(c.ranges()...), errors.Join(c.relations()...))
+	return errors.Join(slices.Concat(c.ranges(), c.relations(), c.Listen.check(), c.Tokens.check(), c.Rates.check(), c.Traces.check(), c.Stories.check(c.Media))...)
 }
 
 func invalid(hint, format string, args ...any) error {
 	return mayfly.Errorf(mayfly.Invalid, "config: "+format, args...).WithHint(hint)
 }
+
+const year = 365 * 24 * time.Hour
 
 // ranges are the bounds of each field by itself.
 func (c Config) ranges() []error {
@@ -42,12 +45,7 @@ func (c Config) ranges() []error {
 	if c.Disk.Share < 0 || c.Disk.Share > 1 {
 		errs = append(errs, invalid("set it from 0 to 1", "disk.share is %g", c.Disk.Share))
 	}
-	const year = 365 * 24 * time.Hour
-	for _, d := range []struct {
-		name     string
-		value    time.Duration
-		from, to time.Duration
-	}{
+	errs = append(errs, spans([]span{
 		{"births.timeout", c.Births.Timeout, 10 * time.Millisecond, time.Hour},
 		{"births.keep_keys", c.Births.KeepKeys, time.Second, 30 * 24 * time.Hour},
 		{"births.remind_after", c.Births.RemindAfter, time.Millisecond, time.Hour},
@@ -64,6 +62,8 @@ func (c Config) ranges() []error {
 		{"ends.tombstone", c.Ends.Tombstone, time.Second, 10 * year},
 		{"ends.restore_within", c.Ends.RestoreWithin, time.Second, 100 * year},
 		{"ends.orphan_age", c.Ends.OrphanAge, time.Second, year},
+		{"ends.orphans_every", c.Ends.OrphansEvery, time.Second, 30 * 24 * time.Hour},
+		{"ends.scrub_every", c.Ends.ScrubEvery, time.Second, year},
 		{"retry.longest", c.Retry.Longest, time.Millisecond, 24 * time.Hour},
 		{"clock.limit", c.Clock.Limit, time.Second, 24 * time.Hour},
 		{"clock.outage", c.Clock.Outage, time.Minute, 10 * 365 * 24 * time.Hour},
@@ -72,19 +72,12 @@ func (c Config) ranges() []error {
 		{"log.trim_every", c.Log.TrimEvery, time.Second, 24 * time.Hour},
 		{"disk.reclaim_every", c.Disk.ReclaimEvery, time.Second, 24 * time.Hour},
 		{"disk.reclaim_media_every", c.Disk.ReclaimMediaEvery, time.Second, 24 * time.Hour},
-	} {
-		if d.value < d.from || d.value > d.to {
-			errs = append(errs, invalid(fmt.Sprintf("set it from %s to %s", d.from, d.to), "%s is %s", d.name, d.value))
-		}
-	}
-	for _, n := range []struct {
-		name     string
-		value    int64
-		from, to int64
-	}{
+	})...)
+	errs = append(errs, counts([]count{
 		{"walk.page", int64(c.Walk.Page), 1, 100_000},
 		{"walk.batch", int64(c.Walk.Batch), 1, 10_000},
 		{"ends.archive_workers", int64(c.Ends.ArchiveWorkers), 1, 10_000},
+		{"ends.scrub_bytes", int64(c.Ends.ScrubBytes), 0, int64(GiB)},
 		{"retry.tries", int64(c.Retry.Tries), 1, 1_000},
 		{"disk.floor", int64(c.Disk.Floor), 0, math.MaxInt64},
 		{"memory.limit", int64(c.Memory.Limit), int64(64 * MiB), math.MaxInt64},
@@ -96,8 +89,37 @@ func (c Config) ranges() []error {
 		{"memory.media_memtable", int64(c.Memory.MediaMemtable), int64(256 * KiB), int64(256 * MiB)},
 		{"media.inline", int64(c.Media.Inline), 1, int64(MiB)},
 		{"media.max", int64(c.Media.Max), 1, int64(5 * GiB)},
-		{"media.max_count", int64(c.Media.MaxCount), 1, 255},
-	} {
+		{"media.max_count", int64(c.Media.MaxCount), 1, 10},
+		{"media.max_body", int64(c.Media.MaxBody), int64(KiB), int64(4 * MiB)},
+	})...)
+	return errs
+}
+
+// span is a duration and what it may be.
+type span struct {
+	name     string
+	value    time.Duration
+	from, to time.Duration
+}
+
+func spans(all []span) (errs []error) {
+	for _, d := range all {
+		if d.value < d.from || d.value > d.to {
+			errs = append(errs, invalid(fmt.Sprintf("set it from %s to %s", durationText(d.from), durationText(d.to)), "%s is %s", d.name, durationText(d.value)))
+		}
+	}
+	return errs
+}
+
+// count is a number and what it may be.
+type count struct {
+	name     string
+	value    int64
+	from, to int64
+}
+
+func counts(all []count) (errs []error) {
+	for _, n := range all {
 		if n.value < n.from || n.value > n.to {
 			errs = append(errs, invalid(fmt.Sprintf("set it from %d to %d", n.from, n.to), "%s is %d", n.name, n.value))
 		}
@@ -133,10 +155,6 @@ func (c Config) relations() []error {
 		errs = append(errs, invalid("raise memory.limit or lower the caches: a quarter is for everything else",
 			"the parts of memory take %d MiB of a limit of %d MiB", parts/MiB, c.Memory.Limit/MiB))
 	}
-	if c.Media.Inline > c.Memory.MediaMemtable/4 {
-		errs = append(errs, invalid("lower media.inline or raise memory.media_memtable",
-			"media.inline %d is over a quarter of memory.media_memtable %d", c.Media.Inline, c.Memory.MediaMemtable))
-	}
 	return errs
 }
 
@@ -147,7 +165,7 @@ const (
 
 // Parts is what the caches and buffers take when they are full.
 func (m Memory) Parts() Bytes {
-	const ledgerTables, mediaTables, tiers = 3, 4, 2 // the drivers' write buffers
+	const ledgerTables, mediaTables, tiers = 3, 3, 2 // the drivers' write buffers
 	databases := m.Cache + ledgerTables*m.Memtable + tiers*(m.MediaCache+mediaTables*m.MediaMemtable)
 	return databases + Bytes(max(0, m.Rows))*rowBytes + Bytes(m.Buckets)*bucketBytes
 }

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/client"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+func newStoryPublish() *cobra.Command {
+	p := &storyPublish{}
+	c := &cobra.Command{
+		Use: "publish FILE…", Short: "Publish a story of 1 to 10 images and videos",
+		Long: "Streams the files to the server, which takes metadata such as places out of them, and prints the story that was born.\n" +
+			"When the connection fails it is sent again, and still born once.",
+		Example: "  mayfly story publish photo.jpg --user ana\n  mayfly story publish a.jpg b.mp4 --user ana --audience close_friends --for 6h --caption 'by the sea'",
+		Args:    cobra.RangeArgs(1, mayfly.MaxMedia),
+		RunE:    func(c *cobra.Command, args []string) error { return p.run(c, args) },
+	}
+	p.remote.flags(c)
+	c.Flags().StringVar(&p.story.Audience, "audience", "followers", "everyone, followers or close_friends")
+	c.Flags().StringVar(&p.story.Lifetime, "for", "", "how long it serves, such as 24h (default: the server's)")
+	c.Flags().StringVar(&p.story.Caption, "caption", "", "text below the story")
+	c.Flags().StringVar(&p.overlays, "overlays", "", "file with a JSON list of stickers")
+	c.Flags().StringVar(&p.key, "key", "", "idempotency key, to publish again after an outcome that is not known")
+	completeWords(c, "audience", audiences()...)
+	return c
+}
+
+type storyPublish struct {
+	remote   remote
+	story    wire.NewStory
+	overlays string
+	key      string
+}
+
+func (p *storyPublish) run(c *cobra.Command, files []string) error {
+	if err := checkAudience(p.story.Audience); err != nil {
+		return err
+	}
+	if p.overlays != "" {
+		text, err := os.ReadFile(p.overlays)
+		if err != nil {
+			return mayfly.Wrap(mayfly.NotFound, err, "--overlays names a JSON file")
+		}
+		if !json.Valid(text) {
+			return usage(mayfly.Errorf(mayfly.Invalid, "%s is no JSON", p.overlays).WithHint(`write a list such as [{"kind":"text","x":0.5,"y":0.5,"text":"hi"}]`))
+		}
+		p.story.Overlays = text
+	}
+	var media []client.Source
+	for _, file := range files {
+		source, err := client.File(file)
+		if err != nil {
+			return err
+		}
+		media = append(media, source)
+	}
+	api, err := p.remote.client()
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	sending := newSending(c.ErrOrStderr(), media, p.remote.json)
+	story, err := api.Publish(c.Context(), client.Publication{Story: p.story, Media: media, Key: p.key, Progress: sending.tell})
+	sending.end(err == nil)
+	if err != nil {
+		return p.remote.failed(err, "publish")
+	}
+	return p.remote.show(c, story)
+}
+
+func checkAudience(text string) error {
+	if text != "" && !slices.Contains(audiences(), text) {
+		return usage(mayfly.Errorf(mayfly.Invalid, "--audience %s is none", text).WithHint("choose everyone, followers or close_friends"))
+	}
+	return nil
+}
+
+// show prints a story.
+func (r *remote) show(c *cobra.Command, s wire.Story) error {
+	if r.json {
+		return writeJSON(c.OutOrStdout(), s)
+	}
+	tellStory(c.OutOrStdout(), s)
+	return nil
+}

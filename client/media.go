@@ -1,0 +1,89 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+// Download writes a medium to w and holds it against its size and hash. It goes on
+// where it was when the connection breaks. Progress may be nil. Errors: those of
+// the server; Corrupt if the bytes are not the medium's.
+func (c *Client) Download(ctx context.Context, m wire.Medium, w io.Writer, progress func(done, size int64)) error {
+	hash, done := sha256.New(), int64(0)
+	into := io.MultiWriter(w, hash)
+	for try := 0; ; try++ {
+		r, err := c.OpenMedium(ctx, m.URL, done)
+		if err != nil {
+			return err // it was tried again already
+		}
+		got := &counted{ReadCloser: r, tell: func(n int64) {
+			if progress != nil {
+				progress(done+n, m.Size)
+			}
+		}}
+		n, err := io.Copy(into, readFailures{io.LimitReader(got, m.Size-done+1)})
+		err = errors.Join(err, r.Close())
+		done += n
+		var broke brokenError
+		switch {
+		case err == nil && (done != m.Size || hex.EncodeToString(hash.Sum(nil)) != m.SHA256):
+			return mayfly.Errorf(mayfly.Corrupt, "%d bytes came that are not the medium's %d", done, m.Size).WithHint("open the story again, and download it from there")
+		case err == nil:
+			return nil
+		case !errors.As(err, &broke) || try >= c.o.Retries || ctx.Err() != nil:
+			return fmt.Errorf("download: %w", err)
+		}
+		pause, _ := c.pause(try, err)
+		if wait(ctx, pause) != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// OpenMedium reads a medium or a rendition by its URL, from a byte on.
+func (c *Client) OpenMedium(ctx context.Context, address string, from int64) (io.ReadCloser, error) {
+	relative, err := url.Parse(address)
+	if err != nil {
+		return nil, mayfly.Errorf(mayfly.Invalid, "the URL of the medium cannot be read").WithHint("open the story again")
+	}
+	what := call{method: http.MethodGet, path: "/v1/media", absolute: c.base.ResolveReference(relative)}
+	if from > 0 {
+		what.header = http.Header{"Range": {fmt.Sprintf("bytes=%d-", from)}}
+	}
+	res, err := c.send(ctx, what)
+	if err != nil {
+		return nil, err
+	}
+	if from > 0 && res.StatusCode != http.StatusPartialContent {
+		if _, err := io.CopyN(io.Discard, res.Body, from); err != nil { // all of it came
+			return nil, errors.Join(err, res.Body.Close())
+		}
+	}
+	return res.Body, nil
+}
+
+// brokenError is a download that ended before its end.
+type brokenError struct{ err error }
+
+func (e brokenError) Error() string { return e.err.Error() }
+func (e brokenError) Unwrap() error { return e.err }
+
+// readFailures tells what the network failed at from what the writer did.
+type readFailures struct{ io.Reader }
+
+func (r readFailures) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = brokenError{err}
+	}
+	return n, err
+}

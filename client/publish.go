@@ -1,0 +1,133 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"strconv"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+// Publication is a story to be published.
+type Publication struct {
+	Story wire.NewStory
+	Media []Source // none if Story names an upload
+	// Key makes sure that the story is born once, however often it is sent; made
+	// unless it is set. Keep it to publish again after an outcome that is not known.
+	Key string
+	// Progress is told how much of a medium has been sent; may be nil. It starts
+	// again when the story is sent again.
+	Progress func(medium int, done, size int64)
+}
+
+// Publish publishes a story; its media are streamed one after the other.
+func (c *Client) Publish(ctx context.Context, p Publication) (wire.Story, error) {
+	var story wire.Story
+	what := call{method: http.MethodPost, path: "/v1/stories", key: p.Key}
+	if what.key == "" {
+		what.key = newKey()
+	}
+	if len(p.Media) == 0 {
+		err := c.askWith(ctx, what, p.Story, &story)
+		return story, err
+	}
+	text, err := json.Marshal(p.Story)
+	if err != nil {
+		return story, mayfly.Wrap(mayfly.Invalid, err, "are the overlays JSON?")
+	}
+	what.big = true
+	what.body = func() (body, error) { return p.form(text), nil }
+	err = c.ask(ctx, what, &story)
+	return story, err
+}
+
+// form is the multipart body of a publication, written while it is read.
+func (p Publication) form(story []byte) body {
+	r, w := io.Pipe()
+	form := multipart.NewWriter(w)
+	go func() {
+		err := p.write(form, story)
+		if err == nil {
+			err = form.Close() // the end mark only behind what is whole
+		}
+		w.CloseWithError(err)
+	}()
+	return body{r, form.FormDataContentType(), -1}
+}
+
+// write writes the parts: the story, then each medium (see httpapi: in this order).
+func (p Publication) write(form *multipart.Writer, story []byte) error {
+	part, err := form.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {`form-data; name="story"`}, "Content-Type": {"application/json"},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := part.Write(story); err != nil {
+		return err
+	}
+	for n, source := range p.Media {
+		if err := p.writeMedium(form, n, source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Publication) writeMedium(form *multipart.Writer, n int, source Source) error {
+	part, err := form.CreateFormFile("media", source.Name)
+	if err != nil {
+		return err
+	}
+	var tell func(int64)
+	if p.Progress != nil {
+		tell = func(done int64) { p.Progress(n, done, source.Size) }
+	}
+	r, err := source.open(tell)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(part, r)
+	return errors.Join(err, r.Close())
+}
+
+// Reserve reserves room for media that are put one by one before they are published.
+func (c *Client) Reserve(ctx context.Context, media int) (wire.Upload, error) {
+	var upload wire.Upload
+	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/uploads"}, wire.NewUpload{Media: media}, &upload)
+	return upload, err
+}
+
+// Upload is a reservation, with what has arrived.
+func (c *Client) Upload(ctx context.Context, id mayfly.ID) (wire.Upload, error) {
+	var upload wire.Upload
+	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/uploads/" + id.String()}, &upload)
+	return upload, err
+}
+
+// Put puts medium n of a reservation; progress may be nil.
+func (c *Client) Put(ctx context.Context, upload mayfly.ID, n int, source Source, progress func(done, size int64)) (wire.Uploaded, error) {
+	var uploaded wire.Uploaded
+	var tell func(int64)
+	if progress != nil {
+		tell = func(done int64) { progress(done, source.Size) }
+	}
+	err := c.ask(ctx, call{
+		method: http.MethodPut, path: "/v1/uploads/" + upload.String() + "/" + strconv.Itoa(n), big: true,
+		body: func() (body, error) {
+			r, err := source.open(tell)
+			if err != nil {
+				return body{}, err
+			}
+			typ, r := sniffed(r)
+			return body{r, typ, -1}, nil
+		},
+	}, &uploaded)
+	return uploaded, err
+}

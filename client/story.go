@@ -1,0 +1,124 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+func storyPath(id mayfly.ID) string { return "/v1/stories/" + id.String() }
+
+func userPath(user string) string { return "/v1/users/" + url.PathEscape(user) }
+
+// Story opens a story.
+func (c *Client) Story(ctx context.Context, id mayfly.ID) (wire.Story, error) {
+	var story wire.Story
+	err := c.ask(ctx, call{method: http.MethodGet, path: storyPath(id)}, &story)
+	return story, err
+}
+
+// Delete deletes one's own story.
+func (c *Client) Delete(ctx context.Context, id mayfly.ID) error {
+	return c.ask(ctx, call{method: http.MethodDelete, path: storyPath(id)}, nil)
+}
+
+// View says that one has seen a story. A second time changes nothing.
+func (c *Client) View(ctx context.Context, id mayfly.ID) error {
+	return c.ask(ctx, call{method: http.MethodPost, path: storyPath(id) + "/view", again: true}, nil)
+}
+
+// Reshare makes a new story of an archived one. Key is as in Publication.
+func (c *Client) Reshare(ctx context.Context, id mayfly.ID, change wire.Reshare, key string) (wire.Story, error) {
+	if key == "" {
+		key = newKey()
+	}
+	var story wire.Story
+	err := c.askWith(ctx, call{method: http.MethodPost, path: storyPath(id) + "/reshare", key: key}, change, &story)
+	return story, err
+}
+
+// Preflight says whether one could publish now, and by which rules.
+func (c *Client) Preflight(ctx context.Context) (wire.Preflight, error) {
+	var preflight wire.Preflight
+	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/me/preflight"}, &preflight)
+	return preflight, err
+}
+
+// Ring is the live stories of a user (UUID or ~subject), oldest first.
+func (c *Client) Ring(ctx context.Context, user string) (wire.Ring, error) {
+	var ring wire.Ring
+	err := c.ask(ctx, call{method: http.MethodGet, path: userPath(user) + "/ring"}, &ring)
+	return ring, err
+}
+
+// Period is which part of an archive is asked for; zero: all of it.
+type Period struct {
+	Day      string // such as 2026-01-31, UTC; instead of From and To
+	From, To mayfly.Instant
+}
+
+func (p Period) query() url.Values {
+	q := url.Values{}
+	if p.Day != "" {
+		q.Set("day", p.Day)
+	}
+	if p.From != 0 {
+		q.Set("from", p.From.String())
+	}
+	if p.To != 0 {
+		q.Set("to", p.To.String())
+	}
+	return q
+}
+
+// Archive is one's own expired stories, newest first.
+func (c *Client) Archive(ctx context.Context, p Period) iter.Seq2[wire.Story, error] {
+	return pages(p.query(), func(q url.Values) ([]wire.Story, string, error) {
+		var page wire.Archive
+		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/me/archive", query: q}, &page)
+		return page.Stories, page.Next, err
+	})
+}
+
+// Viewers is who has seen one's own story; count is told with each page, if it is not nil.
+func (c *Client) Viewers(ctx context.Context, id mayfly.ID, count *int) iter.Seq2[wire.Viewer, error] {
+	return pages(nil, func(q url.Values) ([]wire.Viewer, string, error) {
+		var page wire.Viewers
+		err := c.ask(ctx, call{method: http.MethodGet, path: storyPath(id) + "/viewers", query: q}, &page)
+		if count != nil && err == nil {
+			*count = page.Count
+		}
+		return page.Viewers, page.Next, err
+	})
+}
+
+// pages goes from page to page by their cursors. It ends after the first error.
+func pages[T any](query url.Values, ask func(url.Values) (all []T, next string, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		q := url.Values{}
+		for name, values := range query {
+			q[name] = values
+		}
+		for {
+			all, next, err := ask(q)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, one := range all {
+				if !yield(one, nil) {
+					return
+				}
+			}
+			if next == "" || next == q.Get("cursor") {
+				return
+			}
+			q.Set("cursor", next)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// setting is one key of the file and the field that it sets.
+type setting struct {
+	key   string // "walk.cadence"
+	field reflect.StructField
+	into  reflect.Value
+}
+
+// settings are all keys of c, in the order of its fields.
+func settings(c *Config) []setting {
+	var all []setting
+	top := reflect.ValueOf(c).Elem()
+	for i := range top.NumField() {
+		field, into := top.Type().Field(i), top.Field(i)
+		if into.Kind() != reflect.Struct {
+			all = append(all, setting{keyOf(field), field, into})
+			continue
+		}
+		for j := range into.NumField() {
+			inner := into.Type().Field(j)
+			all = append(all, setting{keyOf(field) + "." + keyOf(inner), inner, into.Field(j)})
+		}
+	}
+	return all
+}
+
+// Keys are the keys of everything that can be set.
+func Keys() []string {
+	var keys []string
+	for _, s := range settings(new(Config)) {
+		keys = append(keys, s.key)
+	}
+	return keys
+}
+
+// Text is what key is set to in c, without passwords in URLs (C7); "" if there is
+// no such key.
+func (c Config) Text(key string) string {
+	for _, s := range settings(&c) {
+		if s.key == key {
+			return withoutSecret(s.text())
+		}
+	}
+	return ""
+}
+
+// keyOf is the field's name in snake case, or what its tag says.
+func keyOf(f reflect.StructField) string {
+	if key := f.Tag.Get("key"); key != "" {
+		return key
+	}
+	name := []rune(strings.Replace(f.Name, "URLs", "Urls", 1)) // a plural is not the beginning of a word
+	var key []rune
+	for i, r := range name {
+		begins := i > 0 && unicode.IsUpper(r) &&
+			(unicode.IsLower(name[i-1]) || i+1 < len(name) && unicode.IsLower(name[i+1]))
+		if begins {
+			key = append(key, '_')
+		}
+		key = append(key, unicode.ToLower(r))
+	}
+	return string(key)
+}
+
+// take sets the field to a value as a file, the environment or a flag has it:
+// text, a number, or a list.
+func (s setting) take(value any) error {
+	list, isList := value.([]any)
+	isText := !isList
+	text := ""
+	switch value.(type) {
+	case nil:
+		return mayfly.Errorf(mayfly.Invalid, "there is no value").WithHint(`write one, "" for an empty text, or take the key out`)
+	case string, int, int64, uint64, float64, bool:
+		text = strings.TrimSpace(fmt.Sprint(value))
+	case []any:
+	default:
+		return mayfly.Errorf(mayfly.Invalid, "%v is no value for it", value).WithHint("write it in quotes")
+	}
+	var err error
+	switch into := s.into.Addr().Interface().(type) {
+	case *[]string:
+		*into, err = texts(list, text)
+		return err
+	case *[]mayfly.Lifetime:
+		words, err := texts(list, text)
+		if err != nil {
+			return err
+		}
+		all := make([]mayfly.Lifetime, len(words))
+		for i, word := range words {
+			if all[i], err = mayfly.ParseLifetime(word); err != nil {
+				return err
+			}
+		}
+		*into = all
+		return nil
+	default:
+		if !isText {
+			return mayfly.Errorf(mayfly.Invalid, "a list stands where one value does").WithHint("write one value")
+		}
+		return s.takeOne(into, text)
+	}
+}
+
+func (s setting) takeOne(into any, text string) (err error) {
+	switch into := into.(type) {
+	case *string:
+		*into = text
+	case *int:
+		if *into, err = strconv.Atoi(text); err != nil {
+			return notANumber(text)
+		}
+	case *int64:
+		if *into, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return notANumber(text)
+		}
+	case *float64:
+		if *into, err = strconv.ParseFloat(text, 64); err != nil {
+			return notANumber(text)
+		}
+	case *Bytes:
+		*into, err = ParseBytes(text)
+	case *Rate:
+		*into, err = ParseRate(text)
+	case *time.Duration:
+		*into, err = parseDuration(text)
+	case *mayfly.Lifetime:
+		*into, err = mayfly.ParseLifetime(text)
+	default:
+		return fmt.Errorf("a field of type %T cannot be set", into)
+	}
+	return err
+}
+
+func notANumber(text string) error {
+	return mayfly.Errorf(mayfly.Invalid, "%q is no number", text).WithHint("write a number, such as 500")
+}
+
+// texts reads a list, or one text with commas between its words.
+func texts(list []any, text string) ([]string, error) {
+	if list == nil && text != "" {
+		for word := range strings.SplitSeq(text, ",") {
+			list = append(list, word)
+		}
+	}
+	var words []string
+	for _, one := range list {
+		switch one.(type) {
+		case string, int, float64, bool:
+		default:
+			return nil, mayfly.Errorf(mayfly.Invalid, "a list of lists").WithHint("write [one, two]")
+		}
+		words = append(words, strings.TrimSpace(fmt.Sprint(one)))
+	}
+	if slices.Contains(words, "") {
+		return nil, mayfly.Errorf(mayfly.Invalid, "an empty word in a list").WithHint("take it out")
+	}
+	return words, nil
+}
+
+// text is the field's value as it is written in the environment.
+func (s setting) text() string {
+	switch value := s.into.Interface().(type) {
+	case time.Duration:
+		return durationText(value)
+	case []string:
+		return strings.Join(value, ", ")
+	case []mayfly.Lifetime:
+		words := make([]string, len(value))
+		for i, l := range value {
+			words[i] = l.String()
+		}
+		return strings.Join(words, ", ")
+	case mayfly.Lifetime:
+		return value.String()
+	default:
+		return fmt.Sprint(value)
+	}
+}

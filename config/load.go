@@ -1,0 +1,152 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/v2"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// DefaultFile is the file that is read when none is named and it is there;
+// DefaultData is the data folder when none is set.
+const (
+	DefaultFile = "mayfly.yaml"
+	DefaultData = "./mayfly-data"
+
+	envPrefix = "MAYFLY_"
+)
+
+// Sources are where settings come from. Each overrides those above it.
+type Sources struct {
+	File    string            // a YAML file; empty: DefaultFile, if it is there
+	Environ []string          // MAYFLY_WALK_CADENCE=2s sets walk.cadence
+	Flags   map[string]string // by key
+}
+
+// Load puts the settings together and validates them. A key that nobody knows is
+// refused (O1), with its line and the nearest one that is known. Errors: Invalid,
+// NotFound (the file).
+func Load(from Sources) (Config, error) {
+	c := Default()
+	c.Data = DefaultData
+	file, err := fileLayer(from.File)
+	if err != nil {
+		return Config{}, err
+	}
+	environ, err := environLayer(from.Environ)
+	if err != nil {
+		return Config{}, err
+	}
+	var wrong []error
+	for _, l := range []layer{file, environ, flagLayer(from.Flags)} {
+		wrong = append(wrong, l.apply(&c))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return Config{}, err
+	}
+	return c, c.Validate()
+}
+
+// layer is one source of settings.
+type layer struct {
+	values map[string]any
+	where  func(key string) string // for messages: "mayfly.yaml:12: walk.page"
+}
+
+// apply sets what the layer has, and says all that is wrong with it.
+func (l layer) apply(c *Config) error {
+	all, left := settings(c), l.values
+	var wrong []error
+	for _, s := range all {
+		value, ok := left[s.key]
+		if !ok {
+			continue
+		}
+		if err := s.take(value); err != nil {
+			wrong = append(wrong, fmt.Errorf("config: %s: %w", l.where(s.key), err))
+		}
+	}
+	for key, value := range left {
+		if err := unknown(key, value); err != nil {
+			wrong = append(wrong, fmt.Errorf("config: %s: %w", l.where(key), err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// fileLayer reads a YAML file.
+func fileLayer(path string) (layer, error) {
+	named := path != ""
+	if !named {
+		path = DefaultFile
+	}
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		return layer{}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return layer{}, mayfly.Errorf(mayfly.NotFound, "config: there is no file %s", path).WithHint("mayfly config describe > " + path + " makes one with every default")
+	case err != nil:
+		return layer{}, fmt.Errorf("config: %w", err)
+	}
+	k := koanf.New(".")
+	if err := k.Load(textProvider(text), yaml.Parser()); err != nil {
+		return layer{}, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("config: %s: %w", path, err), "mayfly config describe shows how a file looks")
+	}
+	lines := linesOf(text)
+	return layer{k.All(), func(key string) string { return fmt.Sprintf("%s:%d: %s", path, lines[key], key) }}, nil
+}
+
+// environLayer reads the variables that are settings. One that is none is left
+// alone, unless it can only be meant as one: others use the same prefix, such as
+// Kubernetes for a service that is called mayfly.
+func environLayer(environ []string) (layer, error) {
+	names := map[string]string{} // of variables, by key
+	keys := map[string]string{}  // by name
+	for _, key := range Keys() {
+		names[key] = envName(key)
+		keys[names[key]] = key
+	}
+	var wrong []error
+	k := koanf.New(".")
+	err := k.Load(env.Provider(".", env.Opt{
+		Prefix:      envPrefix,
+		EnvironFunc: func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) {
+			key := keys[name]
+			if near := nearest(name, mapKeys(keys)); key == "" && near != "" && meantAsSetting(name, near) {
+				wrong = append(wrong, mayfly.Errorf(mayfly.Invalid, "config: the variable %s is no setting", name).WithHint("did you mean "+near+"?"))
+			}
+			return key, value
+		},
+	}), nil)
+	return layer{k.All(), func(key string) string { return names[key] }}, errors.Join(append(wrong, err)...)
+}
+
+func envName(key string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+func flagLayer(flags map[string]string) layer {
+	values := map[string]any{}
+	for key, value := range flags {
+		values[key] = value
+	}
+	return layer{values, func(key string) string { return "flag " + key }}
+}
+
+// textProvider hands koanf bytes that were read already.
+type textProvider []byte
+
+func (t textProvider) ReadBytes() ([]byte, error) { return t, nil }
+
+func (t textProvider) Read() (map[string]any, error) {
+	return nil, errors.New("a text needs a parser")
+}

@@ -1,0 +1,108 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// unknown refuses a key that sets nothing. A section without a value is none: all
+// of its lines may be commented out.
+func unknown(key string, value any) error {
+	keys := Keys()
+	isSection := slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, key+".") })
+	inner, isMap := value.(map[string]any)
+	switch {
+	case slices.Contains(keys, key):
+		return nil
+	case isSection && (value == nil || isMap && len(inner) == 0):
+		return nil
+	case isSection:
+		return mayfly.Errorf(mayfly.Invalid, "it is a section, not a value").WithHint("write its keys below it, such as " + firstOf(keys, key))
+	}
+	hint := "mayfly config describe prints every key"
+	if near := nearest(key, keys); near != "" {
+		hint = "did you mean " + near + "? " + hint
+	}
+	return mayfly.Errorf(mayfly.Invalid, "unknown key").WithHint(hint)
+}
+
+func firstOf(keys []string, section string) string {
+	return keys[slices.IndexFunc(keys, func(k string) bool { return strings.HasPrefix(k, section+".") })]
+}
+
+// nearest is the known word that key is most likely meant to be; "" if none is like it.
+func nearest(key string, known []string) string {
+	best, least := "", len(key)
+	for _, k := range known {
+		d := distance(key, k)
+		if last := k[strings.LastIndex(k, ".")+1:]; last == key[strings.LastIndex(key, ".")+1:] {
+			d = min(d, 2) // the right word in the wrong section
+		}
+		if d < least || d == least && best == "" {
+			best, least = k, d
+		}
+	}
+	if least > max(2, len(key)/3) {
+		return ""
+	}
+	return best
+}
+
+// meantAsSetting says whether a variable can hardly be anything else: it begins
+// with the name of a section, or is a slip of the pen away from a setting.
+func meantAsSetting(name, near string) bool {
+	for _, key := range Keys() {
+		section, _, ok := strings.Cut(key, ".")
+		if ok && strings.HasPrefix(name, envName(section)+"_") {
+			return true
+		}
+	}
+	return distance(name, near) <= 2
+}
+
+// distance is how many letters must be added, taken out or changed to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := before
+			if a[i] != b[j] {
+				changed++
+			}
+			before = row[j+1]
+			row[j+1] = min(changed, row[j]+1, before+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// linesOf says on which line each key of a YAML file stands.
+func linesOf(text []byte) map[string]int {
+	lines := map[string]int{}
+	var root yaml.Node
+	if yaml.Unmarshal(text, &root) != nil || len(root.Content) == 0 {
+		return lines
+	}
+	var walk func(prefix string, n *yaml.Node)
+	walk = func(prefix string, n *yaml.Node) {
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			key := prefix + n.Content[i].Value
+			lines[key] = n.Content[i].Line
+			walk(key+".", n.Content[i+1])
+		}
+	}
+	walk("", root.Content[0])
+	return lines
+}
+
+func mapKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

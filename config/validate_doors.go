@@ -1,0 +1,172 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// check says what cannot work about the listeners.
+func (l Listen) check() []error {
+	errs := spans([]span{
+		{"listen.header_within", l.HeaderWithin, 100 * time.Millisecond, 5 * time.Minute},
+		{"listen.body_within", l.BodyWithin, 100 * time.Millisecond, time.Hour},
+		{"listen.idle_within", l.IdleWithin, time.Second, time.Hour},
+		{"listen.drain_within", l.DrainWithin, 0, time.Hour},
+	})
+	errs = append(errs, counts([]count{{"listen.connections", int64(l.Connections), 1, 1 << 20}})...)
+	for _, at := range []struct{ name, address string }{{"listen.api", l.API}, {"listen.admin", l.Admin}} {
+		if at.address == "" && at.name == "listen.admin" {
+			continue
+		}
+		if !isAddress(at.address) {
+			errs = append(errs, invalid("write a host and a port, such as 127.0.0.1:7420 or :7420", "%s is %q", at.name, at.address))
+		}
+	}
+	if l.API == l.Admin && !strings.HasSuffix(l.API, ":0") {
+		errs = append(errs, invalid("choose another port for one of them", "listen.api and listen.admin are both %q", l.API))
+	}
+	if l.Public != "" && !isURL(l.Public, "http", "https") {
+		errs = append(errs, invalid("write it like https://stories.example.org", "listen.public is %q", withoutSecret(l.Public)))
+	}
+	if (l.Cert == "") != (l.Key == "") {
+		errs = append(errs, invalid("set both, or none for plain HTTP", "one of listen.cert and listen.key is empty"))
+	}
+	if l.Cert != "" && len(l.ACME) > 0 {
+		errs = append(errs, invalid("choose one of them", "listen.cert and listen.acme are both set"))
+	}
+	for _, domain := range l.ACME {
+		if !strings.Contains(domain, ".") || strings.ContainsAny(domain, ":/ *") {
+			errs = append(errs, invalid("write a domain, such as stories.example.org", "listen.acme has %q", domain))
+		}
+	}
+	if l.Authority != "" && !isURL(l.Authority, "https") {
+		errs = append(errs, invalid("write the https URL of its directory", "listen.authority is %q", withoutSecret(l.Authority)))
+	}
+	for _, origin := range l.Origins {
+		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil) {
+			errs = append(errs, invalid("write scheme and host, such as https://app.example.org, or *", "listen.origins has %q", withoutSecret(origin)))
+		}
+	}
+	for _, network := range l.Proxies {
+		_, noPrefix := netip.ParsePrefix(network)
+		_, noAddress := netip.ParseAddr(network)
+		if noPrefix != nil && noAddress != nil {
+			errs = append(errs, invalid("write a network, such as 10.0.0.0/8, or an address", "listen.proxies has %q", network))
+		}
+	}
+	return errs
+}
+
+// check says what cannot work about the tokens.
+func (t Tokens) check() []error {
+	errs := spans([]span{
+		{"tokens.access", t.Access, time.Second, 24 * time.Hour},
+		{"tokens.refresh", t.Refresh, time.Minute, 2 * year},
+		{"tokens.jwks_every", t.JWKSEvery, time.Second, 24 * time.Hour},
+	})
+	for _, name := range []struct{ key, value string }{{"tokens.issuer", t.Issuer}, {"tokens.audience", t.Audience}} {
+		if name.value == "" || len(name.value) > 255 {
+			errs = append(errs, invalid("write a name or a URL of at most 255 bytes", "%s is %q", name.key, name.value))
+		}
+	}
+	if t.Refresh < t.Access {
+		errs = append(errs, invalid("make tokens.refresh longer", "tokens.refresh %s is shorter than tokens.access %s", durationText(t.Refresh), durationText(t.Access)))
+	}
+	keys := 0
+	for _, place := range []string{t.JWKSFile, t.JWKSURL} {
+		if place != "" {
+			keys++
+		}
+	}
+	switch {
+	case t.Trusted == "" && keys > 0:
+		errs = append(errs, invalid("name the issuer of those tokens", "tokens.trusted is empty, and there are keys for it"))
+	case t.Trusted != "" && keys != 1:
+		errs = append(errs, invalid("set one of tokens.jwks_file and tokens.jwks_url", "tokens.trusted has %d places for its keys", keys))
+	case t.Trusted != "" && t.Trusted == t.Issuer:
+		errs = append(errs, invalid("give tokens.issuer another name", "tokens.trusted is mayfly's own issuer"))
+	}
+	if t.JWKSURL != "" && !isURL(t.JWKSURL, "https") && !isLoopback(t.JWKSURL) {
+		errs = append(errs, invalid("keys must come by https", "tokens.jwks_url is %q", withoutSecret(t.JWKSURL)))
+	}
+	return errs
+}
+
+func (r Rates) check() (errs []error) {
+	for _, one := range []struct {
+		name string
+		rate Rate
+	}{{"rates.writes", r.Writes}, {"rates.reads", r.Reads}, {"rates.address", r.Address}} {
+		if one.rate.Count != 0 && (one.rate.Count < 0 || one.rate.Per < time.Second || one.rate.Per > 7*24*time.Hour) {
+			errs = append(errs, invalid("write how many in how long, from 1s to 7d, such as 300/3h; 0 is no limit", "%s is %s", one.name, one.rate))
+		}
+	}
+	return errs
+}
+
+func (t Traces) check() (errs []error) {
+	if t.Endpoint != "" && !isURL(t.Endpoint, "http", "https") {
+		errs = append(errs, invalid("write it like http://127.0.0.1:4318", "traces.endpoint is %q", withoutSecret(t.Endpoint)))
+	}
+	if t.Share < 0 || t.Share > 1 || t.Share != t.Share {
+		errs = append(errs, invalid("set it from 0 to 1", "traces.share is %g", t.Share))
+	}
+	return errs
+}
+
+// check says what cannot work about the rules of stories, with those of media below them.
+func (s Stories) check(m Media) []error {
+	errs := spans([]span{
+		{"stories.urls", s.URLs, time.Second, time.Minute},
+		{"stories.archive_urls", s.ArchiveURLs, time.Second, time.Hour},
+	})
+	errs = append(errs, counts([]count{
+		{"stories.live", int64(s.Live), 1, 100_000},
+		{"stories.max_image", int64(s.MaxImage), 1, int64(GiB)},
+		{"stories.max_video", int64(s.MaxVideo), 1, int64(5 * GiB)},
+		{"stories.max_pixels", s.MaxPixels, 1, 1 << 30},
+		{"stories.thumbnail_pixels", s.ThumbnailPixels, 1, 1 << 30},
+		{"stories.thumbnails", int64(s.Thumbnails), 1, 1_000},
+	})...)
+	if most := max(s.MaxImage, s.MaxVideo); most > m.Max {
+		errs = append(errs, invalid(fmt.Sprintf("raise media.max to %s, or lower them", most), "stories.max_image or stories.max_video is over media.max %s", m.Max))
+	}
+	return errs
+}
+
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && strconv.FormatUint(n, 10) == port
+}
+
+func isURL(text string, schemes ...string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	for _, scheme := range schemes {
+		if u.Scheme == scheme {
+			return true
+		}
+	}
+	return false
+}
+
+// isLoopback says whether a plain URL stays on this machine.
+func isLoopback(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	address, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && address.IsLoopback()
+}
