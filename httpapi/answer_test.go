@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/clock"
+)
+
+// bareAPI is what stands around every route, without anything behind it.
+func bareAPI(t *testing.T) (*API, *clock.Manual, *bytes.Buffer) {
+	t.Helper()
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, logs := clock.NewManual(1_790_000_000_000), &bytes.Buffer{}
+	a := &API{clock: clock.New(machine.Source(), clock.Options{}, clock.Mark{}), metrics: m, refusals: newRefusals(), log: slog.New(slog.NewJSONHandler(logs, nil))}
+	a.o.BodyWithin = time.Second
+	return a, machine, logs
+}
+
+func (a *API) answers(do func(c *call) error) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	a.handler(route{method: "GET", pattern: "/x", do: do}, origins{}).ServeHTTP(w, httptest.NewRequest("GET", "/x", http.NoBody))
+	return w
+}
+
+func TestAnAnswerThatCarriesSomethingPastItsEndIsCounted(t *testing.T) {
+	a, machine, _ := bareAPI(t)
+	end := a.clock.Read().Now.Add(time.Second)
+	forgetful := func(c *call) error { // carries a story, and does not ask whether it has ended
+		c.carries(end)
+		return c.json(http.StatusOK, struct{}{})
+	}
+	a.answers(forgetful)
+	machine.Advance(999 * time.Millisecond)
+	a.answers(forgetful)
+	if n := testutil.ToFloat64(a.metrics.servedAfterDeadline); n != 0 {
+		t.Fatalf("%v counted before the end", n)
+	}
+	machine.Advance(time.Millisecond)
+	a.answers(forgetful)
+	if n := testutil.ToFloat64(a.metrics.servedAfterDeadline); n != 1 {
+		t.Errorf("%v counted", n)
+	}
+	if w := a.answers(func(c *call) error { c.carries(end); return c.deliver(http.StatusOK, struct{}{}) }); w.Code != http.StatusGone {
+		t.Errorf("%d", w.Code)
+	}
+	if n := testutil.ToFloat64(a.metrics.servedAfterDeadline); n != 1 {
+		t.Errorf("a refusal was counted: %v", n)
+	}
+}
+
+func TestAPanicIsAnsweredAndLogged(t *testing.T) {
+	a, _, logs := bareAPI(t)
+	w := a.answers(func(*call) error { panic("a fault with a secret place") })
+	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "secret") || !strings.Contains(w.Body.String(), `"code":"broken"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if !strings.Contains(logs.String(), "a fault with a secret place") || !strings.Contains(logs.String(), w.Header().Get("Mayfly-Request")) {
+		t.Errorf("the log says %s", logs)
+	}
+}
+
+func TestAnAnswerThatBreaksHalfWayIsCutOff(t *testing.T) {
+	a, _, _ := bareAPI(t)
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler {
+			t.Errorf("recovered %v: a client could take half an answer for a whole one", p)
+		}
+	}()
+	a.answers(func(c *call) error {
+		c.w.Header().Set("Content-Length", "10")
+		c.send(http.StatusOK, []byte("half"))
+		return mayfly.Errorf(mayfly.Corrupt, "the rest is not what it was")
+	})
+}
+
+func TestEveryKindHasAStatusAndAProblemThatSaysNothingOfTheInside(t *testing.T) {
+	seen := map[string]mayfly.Kind{}
+	for _, kind := range mayfly.Kinds() {
+		p := problemOf(mayfly.Errorf(kind, "inside").WithHint("do this"))
+		if p.Status < 400 || p.Title == "" || p.Code == "" {
+			t.Errorf("%s: %+v", kind, p)
+		}
+		if before, twice := seen[p.Code]; twice && kind != mayfly.Archived {
+			t.Errorf("%s and %s have the same code", kind, before)
+		}
+		seen[p.Code] = kind
+		quiet := kind == mayfly.NotFound || kind == mayfly.Gone || kind == mayfly.Archived || p.Status >= 500
+		if quiet && p.Detail != "" || (kind == mayfly.NotFound || kind == mayfly.Gone) && p.Hint != "" {
+			t.Errorf("%s tells %+v", kind, p)
+		}
+	}
+	if p := problemOf(errors.New("inside")); p.Status != 500 || p.Detail != "" || p.Code != broken {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestARangeIsReadAsRFC9110Says(t *testing.T) {
+	const size = 100
+	for text, want := range map[string]struct {
+		part  bytesRange
+		whole bool
+		err   bool
+	}{
+		"":                            {bytesRange{0, 99}, true, false},
+		"bytes=0-0":                   {bytesRange{0, 0}, false, false},
+		"bytes=0-":                    {bytesRange{0, 99}, false, false},
+		"bytes=99-200":                {bytesRange{99, 99}, false, false},
+		"bytes=-1":                    {bytesRange{99, 99}, false, false},
+		"bytes=-1000":                 {bytesRange{0, 99}, false, false},
+		"bytes=-0":                    {bytesRange{0, 99}, false, true},
+		"bytes=100-":                  {bytesRange{0, 99}, false, true},
+		"bytes=5-4":                   {bytesRange{0, 99}, true, false},
+		"bytes=a-b":                   {bytesRange{0, 99}, true, false},
+		"bytes=+1-2":                  {bytesRange{0, 99}, true, false},
+		"bytes=-":                     {bytesRange{0, 99}, true, false},
+		"bytes=0-1,5-6":               {bytesRange{0, 99}, true, false},
+		"lines=0-1":                   {bytesRange{0, 99}, true, false},
+		"bytes=99999999999999999999-": {bytesRange{0, 99}, false, true},
+	} {
+		h := http.Header{}
+		if text != "" {
+			h.Set("Range", text)
+		}
+		part, whole, err := rangeOf(h, `"x"`, size)
+		if part != want.part || whole != want.whole || (err != nil) != want.err {
+			t.Errorf("%q: %v %v %v", text, part, whole, err)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/story"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+// listArchive is GET /v1/me/archive.
+func listArchive(c *call) error {
+	from, to, err := c.span()
+	if err != nil {
+		return err
+	}
+	cursor, limit, err := c.page()
+	if err != nil {
+		return err
+	}
+	stories, next, err := c.stories.Archive(c.r.Context(), c.who.User, story.Between{From: from, To: to}, cursor, limit, c.now)
+	if err != nil {
+		return err
+	}
+	out := wire.Archive{Stories: make([]wire.Story, len(stories)), Next: next}
+	for i, s := range stories {
+		out.Stories[i] = c.show(s, mayfly.ViewerOf(c.who.User))
+	}
+	return c.json(http.StatusOK, out)
+}

@@ -1,0 +1,137 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly/config"
+)
+
+// dial is a plain connection to a house that listens on loopback.
+func (h *house) dial() net.Conn {
+	h.t.Helper()
+	server := httptest.NewServer(h.public)
+	h.t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		h.t.Fatal(err)
+	}
+	return conn
+}
+
+func (h *house) post(typ string, length int) string {
+	return fmt.Sprintf("POST /v1/stories HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", h.token("ana"), typ, length)
+}
+
+// stored counts what is in ana's ring.
+func (h *house) stored() int {
+	h.t.Helper()
+	return strings.Count(h.get("ana", "/v1/users/~ana/ring", 200).Body.String(), `"short"`)
+}
+
+func TestAClientThatSendsTooSlowlyIsGivenUp(t *testing.T) {
+	h := newHouse(t, func(c *config.Config) { c.Listen.BodyWithin = 300 * time.Millisecond })
+	conn := h.dial()
+	photo := picture(t, 1)
+	if _, err := io.WriteString(conn, h.post("image/jpeg", len(photo))+photo[:100]); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil) // and nothing more is sent
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode != 400 || !strings.Contains(string(text), "too slowly") {
+		t.Errorf("%d %s", answer.StatusCode, text)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("given up after %s", took)
+	}
+	if n := h.stored(); n != 0 {
+		t.Errorf("%d stories", n)
+	}
+}
+
+func TestABodyThatBreaksOffStoresNothing(t *testing.T) {
+	h := newHouse(t)
+	photo := picture(t, 1)
+	form, typ := formOf(t, "story", `{}`, "media", photo)
+	whole := map[string]bool{"a length that is short": true, "a form without its end": true, "nothing": true} // there the request is whole
+	for name, sent := range map[string]string{
+		"a length that lies":      h.post("image/jpeg", len(photo)+10) + photo,
+		"a form without its end":  h.post(typ, len(form)-20) + form[:len(form)-20],
+		"half of a form":          h.post(typ, len(form)) + form[:len(form)/2],
+		"a length that is short":  h.post("image/jpeg", len(photo)/2) + photo,
+		"a part without a header": h.post(typ, 40) + form[:40],
+		"nothing":                 h.post("image/jpeg", 0),
+		"an endless part header":  h.post(typ, 1<<20) + "--" + strings.TrimPrefix(typ, "multipart/form-data; boundary=") + "\r\nX: " + strings.Repeat("x", 64<<10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := h.dial().(*net.TCPConn)
+			if _, err := io.WriteString(conn, sent); err != nil {
+				t.Fatal(err)
+			}
+			if !whole[name] {
+				if err := conn.CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(answer.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.StatusCode/100 != 4 || !strings.Contains(string(text), `"hint"`) {
+				t.Errorf("%d %s", answer.StatusCode, text)
+			}
+			if n := h.stored(); n != 0 {
+				t.Errorf("%d stories", n)
+			}
+		})
+	}
+}
+
+func TestAReaderThatTakesNothingIsGivenUp(t *testing.T) {
+	h := newHouse(t, func(c *config.Config) { c.Listen.BodyWithin = 200 * time.Millisecond })
+	s := h.publish("ana", `{"audience":"everyone"}`)
+	done := make(chan struct{})
+	far, near := net.Pipe() // holds nothing: every byte waits for its reader
+	go func() {
+		defer close(done)
+		w := &pipeWriter{conn: near, header: http.Header{}}
+		r := httptest.NewRequest("GET", "/v1/stories/"+s.ID.String(), http.NoBody)
+		h.public.ServeHTTP(w, r)
+	}()
+	<-done
+	_ = far.Close()
+	_ = near.Close()
+}
+
+// pipeWriter is a response on a pipe, with the deadlines of one.
+type pipeWriter struct {
+	conn   net.Conn
+	header http.Header
+}
+
+func (p *pipeWriter) Header() http.Header                 { return p.header }
+func (p *pipeWriter) WriteHeader(int)                     {}
+func (p *pipeWriter) Write(b []byte) (int, error)         { return p.conn.Write(b) }
+func (p *pipeWriter) SetWriteDeadline(at time.Time) error { return p.conn.SetWriteDeadline(at) }

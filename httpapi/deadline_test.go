@@ -1,0 +1,180 @@
+package httpapi_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/clock"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+func TestAStoryIsGoneFromEveryRouteAtTheMillisecondOfItsDeadline(t *testing.T) {
+	h := newHouse(t)
+	h.follow("ana", "ben")
+	s := h.publish("ana", `{"audience":"followers"}`)
+	h.machine.Advance(24*time.Hour - time.Millisecond)
+	path := "/v1/stories/" + s.ID.String()
+	before := read[wire.Story](t, h.get("ben", path, 200))
+	if before.Media[0].URLUntil != s.ExpiresAt {
+		t.Errorf("a URL lasts until %s, past the deadline %s", before.Media[0].URLUntil, s.ExpiresAt)
+	}
+	ring := "/v1/users/~ana/ring"
+	urls := []string{before.Media[0].URL, before.Media[0].Renditions[0].URL, before.Media[0].Renditions[1].URL}
+	for _, url := range append(urls, "/v1/media/"+s.ID.String()+"/0", path) {
+		h.get("ben", url, 200)
+	}
+	h.must(request{as: "ben", method: "POST", path: path + "/view"}, 204)
+	if !strings.Contains(h.get("ben", ring, 200).Body.String(), s.ID.String()) {
+		t.Error("EARLY: it has left the ring")
+	}
+	h.machine.Advance(time.Millisecond)
+	for _, url := range append(urls, "/v1/media/"+s.ID.String()+"/0", path) {
+		h.get("ben", url, 410)
+	}
+	h.must(request{as: "ben", method: "POST", path: path + "/view"}, 410)
+	if strings.Contains(h.get("ben", ring, 200).Body.String(), s.ID.String()) {
+		t.Error("LATE: it is in the ring")
+	}
+	after := read[wire.Story](t, h.get("ana", path, 200))
+	if got := after.Media[0].URLUntil.Sub(h.node.Clock().Read().Now); got > time.Hour || got < 30*time.Minute {
+		t.Errorf("a URL of the archive lasts %s", got)
+	}
+	h.get("anonymous", after.Media[0].URL, 200)
+	if m := h.must(request{method: "GET", path: "/metrics", as: "anonymous", admin: true}, 200).Body.String(); !strings.Contains(m, "mayfly_served_after_deadline_total 0") {
+		t.Error("served after the deadline")
+	}
+}
+
+// creeping is a clock that goes on a little with every look at it, so that the
+// deadline comes at any point of a request.
+type creeping struct {
+	machine *clock.Manual
+	looks   atomic.Int64
+	at      atomic.Int64 // the look at which the time moves; 0: never
+	by      time.Duration
+}
+
+func (c *creeping) source() clock.Source {
+	source := c.machine.Source()
+	read := source.Read
+	source.Read = func() clock.Moment {
+		if at := c.at.Load(); at != 0 && c.looks.Add(1) == at {
+			c.machine.Advance(c.by)
+		}
+		return read()
+	}
+	return source
+}
+
+func TestAStoryThatEndsWhileItsAnswerIsMadeIsNotSent(t *testing.T) {
+	slow := &creeping{machine: clock.NewManual(morning), by: time.Millisecond}
+	c := config.Default()
+	c.Data = t.TempDir()
+	parts, closed := open(t)
+	key, err := account.LoadKey(filepath.Join(c.Data, "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := node.FromConfig(c)
+	o.Idle, o.Source, o.Products.Key, o.Products.Rates = true, slow.source(), key, config.Rates{}
+	n, err := node.Start(context.Background(), parts, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := n.API(node.ServeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := n.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		closed()
+	}()
+	h := &house{t: t, node: n, machine: slow.machine, public: validated(t, api.Public()), admin: validated(t, api.Admin()), tokens: map[string]string{}}
+	kept, withheld := 0, 0
+	for at := int64(1); at <= 6; at++ {
+		for _, route := range []string{"story", "medium", "ring"} {
+			s := h.publish("ana", `{"audience":"everyone"}`)
+			slow.machine.Advance(24*time.Hour - time.Millisecond)
+			path := map[string]string{
+				"story": "/v1/stories/" + s.ID.String(), "ring": "/v1/users/~ana/ring",
+				"medium": read[wire.Story](t, h.get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media[0].URL,
+			}[route]
+			slow.looks.Store(0)
+			slow.at.Store(at)
+			w := h.ask(request{as: "anonymous", method: "GET", path: path})
+			slow.at.Store(0)
+			has := w.Code == 200 && (route != "ring" || strings.Contains(w.Body.String(), s.ID.String()))
+			switch moved := slow.looks.Load() >= at; {
+			case has && moved:
+				t.Errorf("LATE: a %s was sent although it ended at look %d", route, at)
+			case !has && !moved:
+				t.Errorf("EARLY: a %s was not sent: %d", route, w.Code)
+			case has:
+				kept++
+			default:
+				withheld++
+			}
+		}
+	}
+	t.Logf("%d sent, %d withheld", kept, withheld)
+	if kept == 0 || withheld == 0 {
+		t.Errorf("%d sent and %d withheld: the deadline never fell into a request", kept, withheld)
+	}
+	if m := h.must(request{method: "GET", path: "/metrics", as: "anonymous", admin: true}, 200).Body.String(); !strings.Contains(m, "mayfly_served_after_deadline_total 0") {
+		t.Error("served after the deadline")
+	}
+}
+
+func TestACachedMediumNeverOutlivesItsStory(t *testing.T) {
+	h := newHouse(t)
+	s := h.publish("ana", `{"audience":"everyone","lifetime":"6h"}`)
+	path := "/v1/stories/" + s.ID.String()
+	at := func(left time.Duration) string {
+		h.machine.Advance(s.ExpiresAt.Sub(h.node.Clock().Read().Now) - left)
+		url := read[wire.Story](t, h.get("anonymous", path, 200)).Media[0].URL
+		return h.get("anonymous", url, 200).Header().Get("Cache-Control")
+	}
+	// An hour before the end the URL itself has 40 s left: it is not kept longer than it is good.
+	for _, row := range []struct {
+		left time.Duration
+		want string
+	}{
+		{time.Hour, "public, max-age=40, s-maxage=40, stale-while-revalidate=0, stale-if-error=0"},
+		{20 * time.Second, "public, max-age=18, s-maxage=18, stale-while-revalidate=0, stale-if-error=0"},
+		{4999 * time.Millisecond, "public, max-age=2, s-maxage=2, stale-while-revalidate=0, stale-if-error=0"},
+		{3 * time.Second, "public, max-age=1, s-maxage=1, stale-while-revalidate=0, stale-if-error=0"},
+		{2999 * time.Millisecond, "private, no-store"},
+		{time.Millisecond, "private, no-store"},
+	} {
+		if got := at(row.left); got != row.want {
+			t.Errorf("with %s left: %s, not %s", row.left, got, row.want)
+		}
+	}
+}
+
+func TestAMediaURLDiesWithinAMinute(t *testing.T) {
+	h := newHouse(t)
+	s := h.publish("ana", `{"audience":"everyone"}`)
+	for range 200 {
+		m := read[wire.Story](t, h.get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media[0]
+		left := m.URLUntil.Sub(h.node.Clock().Read().Now)
+		if left <= 0 || left > time.Minute {
+			t.Fatalf("a URL lasts %s", left)
+		}
+		h.get("anonymous", m.URL, 200)
+		h.machine.Advance(left - time.Millisecond)
+		h.get("anonymous", m.URL, 200)
+		h.machine.Advance(time.Millisecond)
+		h.get("anonymous", m.URL, 404)
+		h.machine.Advance(777 * time.Millisecond)
+	}
+}

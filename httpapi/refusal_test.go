@@ -1,0 +1,93 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// bytesOf is an answer without what differs from request to request.
+func bytesOf(w *httptest.ResponseRecorder) string {
+	h := w.Header().Clone()
+	h.Del("Mayfly-Request")
+	h.Del("Date")
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		lines = append(lines, name+": "+strings.Join(h[name], ", "))
+	}
+	return fmt.Sprintf("%d\n%s\n\n%s", w.Code, strings.Join(lines, "\n"), w.Body)
+}
+
+func TestWhatIsRefusedIsTheSameBytesWhateverTheReason(t *testing.T) {
+	c := newCity(t)
+	refused := map[string][]string{
+		"404": {"{never}", "{followers}", "{friends}", "{deleted}", "{held}"},
+		"410": {"{past}", "{ended}"},
+	}
+	routes := []struct{ method, path string }{
+		{"GET", "/v1/stories/%s"},
+		{"DELETE", "/v1/stories/%s"},
+		{"POST", "/v1/stories/%s/view"},
+		{"GET", "/v1/stories/%s/viewers"},
+		{"POST", "/v1/stories/%s/reshare"},
+		{"GET", "/v1/media/%s/0"},
+		{"GET", "/v1/media/%s/0-320"},
+		{"GET", "/v1/media/%s/0?sig=AAAA&until=1"},
+		{"HEAD", "/v1/media/%s/0"},
+		{"GET", "/v1/media/%s/9"},
+	}
+	compared := 0
+	check := func(t *testing.T) {
+		for status, ids := range refused {
+			first := ""
+			for _, route := range routes {
+				for _, id := range ids {
+					w := c.ask(request{as: "emil", method: route.method, path: c.words.Replace(fmt.Sprintf(route.path, id))})
+					got := bytesOf(w)
+					if route.method == "HEAD" {
+						got += string(problemBody(c, status))
+					}
+					if first == "" {
+						first = got
+					}
+					if got != first || !strings.HasPrefix(got, status) {
+						t.Errorf("%s %s of %s differs:\n%s\nfrom\n%s", route.method, route.path, id, got, first)
+					}
+					compared++
+				}
+			}
+		}
+	}
+	check(t)
+	c.machine.Advance(48 * time.Hour)
+	refused = map[string][]string{"410": {"{never}", "{followers}", "{friends}", "{deleted}", "{held}", "{all}", "{past}", "{ended}"}}
+	check(t)
+	t.Logf("%d answers compared", compared)
+	if compared < 130 {
+		t.Errorf("only %d answers compared", compared)
+	}
+}
+
+func problemBody(c *city, status string) []byte {
+	id := "{never}"
+	if status == "410" {
+		id = "{past}"
+	}
+	return c.ask(request{as: "emil", method: "GET", path: c.words.Replace("/v1/stories/" + id)}).Body.Bytes()
+}
+
+func TestSomebodyElsesOwnDoorsTellNothing(t *testing.T) {
+	c := newCity(t)
+	for _, path := range []string{"/v1/stories/%s/viewers", "/v1/stories/%s/reshare", "/v1/stories/%s"} {
+		method := map[string]string{"/v1/stories/%s/viewers": "GET", "/v1/stories/%s/reshare": "POST", "/v1/stories/%s": "DELETE"}[path]
+		seen := bytesOf(c.ask(request{as: "ben", method: method, path: c.words.Replace(fmt.Sprintf(path, "{all}"))}))
+		never := bytesOf(c.ask(request{as: "ben", method: method, path: c.words.Replace(fmt.Sprintf(path, "{never}"))}))
+		if seen != never {
+			t.Errorf("%s %s tells ben what he may not do apart from what is not there:\n%s\n%s", method, path, seen, never)
+		}
+	}
+}

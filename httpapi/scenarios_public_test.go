@@ -1,0 +1,262 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// publicScenarios are the rows of every public route, by operation.
+func publicScenarios(t testing.TB) map[string][]scenario {
+	t.Helper()
+	photo := picture(t, 7)
+	form, formType := formOf(t, "story", `{"audience":"everyone","caption":"boat"}`, "media", photo, "media", picture(t, 8))
+	bare, bareType := formOf(t, "media", photo)
+	eleven := []string{"story", "{}"}
+	for range 11 {
+		eleven = append(eleven, "media", photo)
+	}
+	tooMany, tooManyType := formOf(t, eleven...)
+	badFields, badFieldsType := formOf(t, "story", `{"colour":"red"}`, "media", photo)
+	badOrder, badOrderType := formOf(t, "media", photo, "story", "{}")
+	noMedia, noMediaType := formOf(t, "story", "{}")
+	empty, emptyType := formOf(t, "story", "{}", "media", "")
+	text, textType := formOf(t, "story", "{}", "media", "just text")
+	hugeOverlays, hugeOverlaysType := formOf(t, "story", `{"overlays":[{"kind":"text","x":0,"y":0,"text":"`+strings.Repeat("a", 1<<20)+`"}]}`, "media", photo)
+	badOverlay, badOverlayType := formOf(t, "story", `{"overlays":[{"kind":"laser","x":0,"y":0}]}`, "media", photo)
+	item := func(method, path string, deeds ...scenario) []scenario {
+		return append([]scenario{
+			{as: "ben", method: method, path: strings.Replace(path, "{id}", "nonsense", 1), status: 400, has: []string{`"code":"invalid"`, "hint"}},
+			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{never}", 1), status: 404, has: []string{`"code":"not_found"`}},
+			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{past}", 1), status: 410, has: []string{`"code":"gone"`}},
+			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{deleted}", 1), status: 404},
+			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{held}", 1), status: 404},
+			{as: "ana", method: method, path: strings.Replace(path, "{id}", "{held}", 1), status: 404},
+			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{ended}", 1), status: 410},
+			{as: "emil", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
+			{as: "dora", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
+			{as: "service:emil", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
+			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{friends}", 1), status: 404},
+		}, deeds...)
+	}
+	list := func(path, name string) (rows []scenario) {
+		return []scenario{
+			{as: "ana", method: "GET", path: path, status: 200, has: []string{`"users":["`}},
+			{as: "ben", method: "GET", path: path, status: 200, has: []string{`"users":[]`}},
+			{as: "anonymous", method: "GET", path: path, status: 401, has: []string{"Bearer"}},
+			{as: "service", method: "GET", path: path, status: 403, has: []string{"Mayfly-User"}},
+			{as: "service:ana", method: "GET", path: path + "?limit=1", status: 200, has: []string{user(name).String()}},
+			{as: "ana", method: "GET", path: path + "?limit=0", status: 400},
+			{as: "ana", method: "GET", path: path + "?cursor=nonsense!", status: 400},
+		}
+	}
+	change := func(method, path string) []scenario {
+		return []scenario{
+			{as: "ana", method: method, path: path + "/~emil", status: 204},
+			{as: "ana", method: method, path: path + "/~emil", status: 204},
+			{as: "ana", method: method, path: path + "/nobody", status: 400, has: []string{"~"}},
+			{as: "ana", method: method, path: path + "/~ana", status: 400},
+			{as: "anonymous", method: method, path: path + "/~emil", status: 401},
+			{as: "admin", method: method, path: path + "/~emil", status: 403},
+		}
+	}
+	follower := func(method string) []scenario {
+		return []scenario{
+			{as: "service", method: method, path: "/v1/users/~ana/followers/~emil", status: 204},
+			{as: "ana", method: method, path: "/v1/users/~ana/followers/~emil", status: 403, has: []string{"service"}},
+			{as: "anonymous", method: method, path: "/v1/users/~ana/followers/~emil", status: 401},
+			{as: "service", method: method, path: "/v1/users/~ana/followers/~ana", status: 400},
+			{as: "service", method: method, path: "/v1/users/x/followers/~ana", status: 400},
+		}
+	}
+	return map[string][]scenario{
+		"getToken": {
+			{as: "service", method: "POST", path: "/v1/token", body: `{"user":"~ana"}`, status: 200, has: []string{`"expires_in":900`, `"refresh_token":"`, "{ana}"}},
+			{as: "anonymous", method: "POST", path: "/v1/token", body: `{"user":"~ana"}`, status: 401},
+			{as: "ana", method: "POST", path: "/v1/token", body: `{"user":"~ana"}`, status: 403},
+			{as: "service:ana", method: "POST", path: "/v1/token", body: `{"user":"~ben"}`, status: 403},
+			{as: "service", method: "POST", path: "/v1/token", body: `{}`, status: 400},
+			{as: "service", method: "POST", path: "/v1/token", body: `{"user":"~ana","refresh_token":"x"}`, status: 400},
+			{as: "anonymous", method: "POST", path: "/v1/token", body: `{"refresh_token":"forged"}`, status: 401},
+			{as: "anonymous", method: "POST", path: "/v1/token", body: `{"refresh`, status: 400},
+			{as: "anonymous", method: "POST", path: "/v1/token", typ: "text/plain", body: `{}`, status: 415},
+			{as: "anonymous", method: "POST", path: "/v1/token", body: `{"refresh_token":"` + strings.Repeat("x", 20<<10) + `"}`, status: 413},
+		},
+		"preflight": {
+			{as: "ana", method: "GET", path: "/v1/me/preflight", status: 200, has: []string{`"may_publish":true`, `"live":3`, `"live_limit":100`, "image/webp"}},
+			{as: "anonymous", method: "GET", path: "/v1/me/preflight", status: 401},
+			{as: "moderator", method: "GET", path: "/v1/me/preflight", status: 403},
+		},
+		"reserveUpload": {
+			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":2}`, status: 201, has: []string{`"put":[{"method":"PUT","url":"/v1/uploads/`}},
+			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":11}`, status: 400},
+			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":"two"}`, status: 400, has: []string{"media"}},
+			{as: "ana", method: "POST", path: "/v1/uploads", typ: "application/json", body: `[1]`, status: 400},
+			{as: "anonymous", method: "POST", path: "/v1/uploads", body: `{"media":2}`, status: 401},
+		},
+		"getUpload": {
+			{as: "ana", method: "GET", path: "/v1/uploads/{upload}", status: 200, has: []string{`"done":false`}},
+			{as: "ben", method: "GET", path: "/v1/uploads/{upload}", status: 404},
+			{as: "ana", method: "GET", path: "/v1/uploads/nonsense", status: 400},
+			{as: "ana", method: "GET", path: "/v1/uploads/{never}", status: 404},
+		},
+		"putMedium": {
+			{as: "ben", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: photo, status: 404},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: "text that is no picture", status: 415},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: photo, status: 201, has: []string{`"width":64`}},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: photo, status: 409},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/7", typ: "image/jpeg", body: photo, status: 404},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/01", typ: "image/jpeg", body: photo, status: 400},
+			{as: "ana", method: "POST", path: "/v1/stories", body: `{"upload":"{upload}"}`, status: 409},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/1", typ: "image/jpeg", body: photo, status: 201},
+			{as: "ben", method: "POST", path: "/v1/stories", body: `{"upload":"{upload}"}`, status: 404},
+			{as: "ana", method: "POST", path: "/v1/stories", body: `{"upload":"{upload}","audience":"everyone"}`, status: 201, has: []string{`"media":[{`}},
+		},
+		"publishStory": {
+			{as: "ana", method: "POST", path: "/v1/stories", typ: formType, body: form, status: 201, has: []string{`"caption":"boat"`, "Location", `"tier":"hot"`, `"state":"active"`}},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: bareType, body: bare, status: 201, has: []string{`"audience":"followers"`, `"lifetime":"24h"`}},
+			{as: "service:ben", method: "POST", path: "/v1/stories", typ: bareType, body: bare, status: 201, has: []string{user("ben").String()}},
+			{as: "ana", method: "POST", path: "/v1/stories?audience=everyone&lifetime=6h&caption=sea", typ: "image/jpeg", body: photo, status: 201, has: []string{`"caption":"sea"`, `"lifetime":"6h"`}},
+			{as: "ana", method: "POST", path: "/v1/stories?colour=red", typ: "image/jpeg", body: photo, status: 400},
+			{as: "ana", method: "POST", path: "/v1/stories?audience=nobody", typ: "image/jpeg", body: photo, status: 400, has: []string{"close_friends"}},
+			{as: "ana", method: "POST", path: "/v1/stories?lifetime=7h", typ: "image/jpeg", body: photo, status: 400, has: []string{"24h"}},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: "image/jpeg", body: photo[:len(photo)/2], status: 400},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: formType, body: form[:len(form)-300], status: 400},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: "multipart/form-data", body: form, status: 400},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: tooManyType, body: tooMany, status: 400, has: []string{"10"}},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: badFieldsType, body: badFields, status: 400, has: []string{"colour"}},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: badOrderType, body: badOrder, status: 400, has: []string{"first"}},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: noMediaType, body: noMedia, status: 400},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: emptyType, body: empty, status: 400},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: textType, body: text, status: 415},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: hugeOverlaysType, body: hugeOverlays, status: 413},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: badOverlayType, body: badOverlay, status: 400, has: []string{"hashtag"}},
+			{as: "ana", method: "POST", path: "/v1/stories", body: `{"caption":"nothing"}`, status: 400},
+			{as: "ana", method: "POST", path: "/v1/stories", body: `{"upload":"{never}"}`, status: 404},
+			{as: "ana", method: "POST", path: "/v1/stories", body: `{"upload":"x"}`, status: 400},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: "text/html", body: "<p>", status: 415},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: "image/heic", body: "\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic", status: 415, has: []string{"hint"}},
+			{as: "anonymous", method: "POST", path: "/v1/stories", typ: formType, body: form, status: 401},
+			{as: "service", method: "POST", path: "/v1/stories", typ: formType, body: form, status: 403},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: bareType, body: bare, header: map[string]string{"Idempotency-Key": "k1"}, status: 201},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: bareType, body: bare, header: map[string]string{"Idempotency-Key": "k1"}, status: 200},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: formType, body: form, header: map[string]string{"Idempotency-Key": "k1"}, status: 409},
+			{as: "ana", method: "POST", path: "/v1/stories", typ: bareType, body: bare, header: map[string]string{"Idempotency-Key": strings.Repeat("k", 256)}, status: 400},
+		},
+		"openStory": item("GET", "/v1/stories/{id}",
+			scenario{as: "anonymous", method: "GET", path: "/v1/stories/{all}", status: 200, has: []string{`"caption":"to all"`, `"kind":"text"`, "no-store"}, hasNot: []string{`"tier"`, `"state"`}},
+			scenario{as: "anonymous", method: "GET", path: "/v1/stories/{short}", status: 200, has: []string{"{all}"}},
+			scenario{as: "ben", method: "GET", path: "/v1/stories/{followers}", status: 200},
+			scenario{as: "service:ben", method: "GET", path: "/v1/stories/{followers}", status: 200},
+			scenario{as: "service", method: "GET", path: "/v1/stories/{followers}", status: 404},
+			scenario{as: "admin", method: "GET", path: "/v1/stories/{followers}", status: 404},
+			scenario{as: "anonymous", method: "GET", path: "/v1/stories/{followers}", status: 404},
+			scenario{as: "dora", method: "GET", path: "/v1/stories/{all}", status: 404},
+			scenario{as: "friend", method: "GET", path: "/v1/stories/{friends}", status: 200},
+			scenario{as: "moderator", method: "GET", path: "/v1/stories/{held}", status: 200, has: []string{`"held":true`}},
+			scenario{as: "moderator", method: "GET", path: "/v1/stories/{ended}", status: 200},
+			scenario{as: "ana", method: "GET", path: "/v1/stories/{ended}", status: 200, has: []string{`"state":"sweep_pending"`, `"tier":"hot"`}},
+			scenario{as: "ana", method: "GET", path: "/v1/stories/{all}", header: map[string]string{"Mayfly-User": "~ben"}, status: 403},
+			scenario{as: "anonymous", method: "GET", path: "/v1/stories/{all}", header: map[string]string{"Mayfly-User": "~ben"}, status: 401},
+			scenario{as: "anonymous", method: "GET", path: "/v1/stories/{all}", header: map[string]string{"Authorization": "Bearer x.y.z"}, status: 401, has: []string{"invalid_token"}},
+			scenario{as: "anonymous", method: "GET", path: "/v1/stories/{all}", header: map[string]string{"Authorization": "Basic eDp5"}, status: 401},
+		),
+		"deleteStory": item("DELETE", "/v1/stories/{id}",
+			scenario{as: "ben", method: "DELETE", path: "/v1/stories/{all}", status: 404},
+			scenario{as: "anonymous", method: "DELETE", path: "/v1/stories/{all}", status: 401},
+			scenario{as: "ana", method: "DELETE", path: "/v1/stories/{all}", status: 204},
+			scenario{as: "ana", method: "DELETE", path: "/v1/stories/{all}", status: 204},
+			scenario{as: "ana", method: "GET", path: "/v1/stories/{all}", status: 404},
+			scenario{as: "anonymous", method: "GET", path: "{url}", status: 404},
+			scenario{as: "ana", method: "DELETE", path: "/v1/stories/{ended}", status: 204},
+			scenario{as: "ana", method: "GET", path: "/v1/stories/{ended}", status: 410},
+		),
+		"viewStory": item("POST", "/v1/stories/{id}/view",
+			scenario{as: "ben", method: "POST", path: "/v1/stories/{followers}/view", status: 204},
+			scenario{as: "ben", method: "POST", path: "/v1/stories/{followers}/view", status: 204},
+			scenario{as: "anonymous", method: "POST", path: "/v1/stories/{all}/view", status: 401},
+			scenario{as: "ana", method: "GET", path: "/v1/stories/{followers}/viewers", status: 200, has: []string{`"count":1`, user("ben").String()}},
+			scenario{as: "ben", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{`"seen":true`, `"seen":false`}},
+		),
+		"listViewers": item("GET", "/v1/stories/{id}/viewers",
+			scenario{as: "ben", method: "GET", path: "/v1/stories/{all}/viewers", status: 404},
+			scenario{as: "ana", method: "GET", path: "/v1/stories/{all}/viewers", status: 200, has: []string{`"count":0`, `"viewers":[]`}},
+			scenario{as: "moderator", method: "GET", path: "/v1/stories/{all}/viewers", status: 200},
+			scenario{as: "ana", method: "GET", path: "/v1/stories/{all}/viewers?cursor=x", status: 400},
+			scenario{as: "anonymous", method: "GET", path: "/v1/stories/{all}/viewers", status: 401},
+		),
+		"reshareStory": item("POST", "/v1/stories/{id}/reshare",
+			scenario{as: "ben", method: "POST", path: "/v1/stories/{all}/reshare", status: 404},
+			scenario{as: "ana", method: "POST", path: "/v1/stories/{ended}/reshare", status: 201, has: []string{`"caption":"ended"`, `"state":"active"`}},
+			scenario{as: "ana", method: "POST", path: "/v1/stories/{ended}/reshare", body: `{"caption":"again","audience":"followers"}`, header: map[string]string{"Idempotency-Key": "r"}, status: 201, has: []string{`"caption":"again"`}},
+			scenario{as: "ana", method: "POST", path: "/v1/stories/{ended}/reshare", body: `{"caption":"again","audience":"followers"}`, header: map[string]string{"Idempotency-Key": "r"}, status: 200},
+			scenario{as: "ana", method: "POST", path: "/v1/stories/{ended}/reshare", body: `{"colour":1}`, status: 400},
+			scenario{as: "ana", method: "POST", path: "/v1/stories/{ended}/reshare", typ: "text/plain", body: `{}`, status: 415},
+			scenario{as: "ana", method: "POST", path: "/v1/stories/{ended}/reshare", body: `{"lifetime":"1y"}`, status: 400},
+		),
+		"getRing": {
+			{as: "anonymous", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{"{all}"}, hasNot: []string{"{followers}", "{friends}", "{ended}", "{held}", "{deleted}", `"seen"`}},
+			{as: "ben", method: "GET", path: "/v1/users/{ana}/ring", status: 200, has: []string{"{all}", "{followers}", `"seen":false`}, hasNot: []string{"{friends}"}},
+			{as: "friend", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{"{friends}"}, hasNot: []string{"{followers}"}},
+			{as: "dora", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{`"stories":[]`}},
+			{as: "ana", method: "GET", path: "/v1/users/~nobody/ring", status: 200, has: []string{`"stories":[]`}},
+			{as: "ana", method: "GET", path: "/v1/users/nobody/ring", status: 400},
+		},
+		"listArchive": {
+			{as: "ana", method: "GET", path: "/v1/me/archive", status: 200, has: []string{"{ended}", `"tier":"hot"`}, hasNot: []string{"{all}", "{held}"}},
+			{as: "ana", method: "GET", path: "/v1/me/archive?day=2026-09-21", status: 200, has: []string{"{ended}"}},
+			{as: "ana", method: "GET", path: "/v1/me/archive?day=2026-09-22", status: 200, has: []string{`"stories":[]`}},
+			{as: "ana", method: "GET", path: "/v1/me/archive?from=2026-09-21T00:00:00Z&to=2026-09-21T23:00:00Z&limit=1", status: 200, has: []string{"{ended}"}},
+			{as: "ana", method: "GET", path: "/v1/me/archive?day=today", status: 400},
+			{as: "ana", method: "GET", path: "/v1/me/archive?day=2026-09-21&from=2026-09-21T00:00:00Z", status: 400},
+			{as: "ana", method: "GET", path: "/v1/me/archive?from=2026-09-22T00:00:00Z&to=2026-09-21T00:00:00Z", status: 400},
+			{as: "ana", method: "GET", path: "/v1/me/archive?cursor=x", status: 400},
+			{as: "ana", method: "GET", path: "/v1/me/archive?to=", status: 400},
+			{as: "ana", method: "GET", path: "/v1/me/archive?day=", status: 400},
+			{as: "ana", method: "GET", path: "/v1/me/archive?limit=", status: 400},
+			{as: "ben", method: "GET", path: "/v1/me/archive", status: 200, has: []string{`"stories":[]`}},
+			{as: "anonymous", method: "GET", path: "/v1/me/archive", status: 401},
+		},
+		"getMedium": {
+			{as: "anonymous", method: "GET", path: "{url}", status: 200, has: []string{"public, max-age=", "s-maxage=", "sandbox", "nosniff", "image/jpeg"}},
+			{as: "anonymous", method: "GET", path: "{url-ben}", status: 200, has: []string{"no-store"}},
+			{as: "anonymous", method: "GET", path: "{small}", status: 200, has: []string{"image/jpeg"}},
+			{as: "anonymous", method: "GET", path: "{url-ended}", status: 200, has: []string{"no-store"}},
+			{as: "anonymous", method: "GET", path: "/v1/media/{all}/0", status: 404},
+			{as: "ben", method: "GET", path: "/v1/media/{all}/0", status: 200, has: []string{"no-store"}},
+			{as: "ben", method: "GET", path: "/v1/media/{followers}/0-1080", status: 200},
+			{as: "emil", method: "GET", path: "/v1/media/{followers}/0", status: 404},
+			{as: "ben", method: "GET", path: "/v1/media/{followers}/1", status: 404},
+			{as: "ben", method: "GET", path: "/v1/media/{followers}/0-999", status: 404},
+			{as: "ben", method: "GET", path: "/v1/media/{ended}/0", status: 410},
+			{as: "ana", method: "GET", path: "/v1/media/{ended}/0", status: 200},
+			{as: "ana", method: "GET", path: "/v1/media/{held}/0", status: 404},
+			{as: "moderator", method: "GET", path: "/v1/media/{held}/0", status: 200},
+			{as: "anonymous", method: "GET", path: "{url}x", status: 404},
+			{as: "anonymous", method: "GET", path: "/v1/media/{past}/0?sig=x&until=9", status: 410},
+			{as: "ben", method: "GET", path: "/v1/media/nonsense/0", status: 400},
+			{as: "anonymous", method: "GET", path: "{url}", header: map[string]string{"Range": "bytes=0-9"}, status: 206, has: []string{"bytes 0-9/", "Content-Length:[10]"}},
+			{as: "anonymous", method: "GET", path: "{url}", header: map[string]string{"Range": "bytes=-5"}, status: 206, has: []string{"Content-Length:[5]"}},
+			{as: "anonymous", method: "GET", path: "{url}", header: map[string]string{"Range": "bytes=99999999-"}, status: 416, has: []string{"bytes */"}},
+			{as: "anonymous", method: "GET", path: "{url}", header: map[string]string{"Range": "bytes=0-9", "If-Range": `"other"`}, status: 200},
+			{as: "anonymous", method: "GET", path: "{url}", header: map[string]string{"Range": "bytes=0-1,3-4"}, status: 200},
+			{as: "anonymous", method: "GET", path: "{url}", header: map[string]string{"If-None-Match": "*"}, status: 304},
+		},
+		"headMedium": {
+			{as: "anonymous", method: "HEAD", path: "{url}", status: 200, has: []string{"Content-Length", "Etag"}},
+			{as: "anonymous", method: "HEAD", path: "/v1/media/{all}/0", status: 404},
+			{as: "ben", method: "HEAD", path: "/v1/media/{ended}/0", status: 410},
+			{as: "ben", method: "HEAD", path: "/v1/media/{followers}/0", header: map[string]string{"Range": "bytes=0-9"}, status: 206, has: []string{"Content-Length:[10]"}},
+		},
+		"listCloseFriends":  list("/v1/me/close-friends", "friend"),
+		"addCloseFriend":    append(change("PUT", "/v1/me/close-friends"), scenario{as: "emil", method: "GET", path: "/v1/stories/{friends}", status: 200}),
+		"removeCloseFriend": append(change("DELETE", "/v1/me/close-friends"), scenario{as: "ana", method: "DELETE", path: "/v1/me/close-friends/~friend", status: 204}, scenario{as: "friend", method: "GET", path: "/v1/stories/{friends}", status: 404}),
+		"listBlocks":        list("/v1/me/blocks", "dora"),
+		"addBlock":          append(change("PUT", "/v1/me/blocks"), scenario{as: "ana", method: "PUT", path: "/v1/me/blocks/~ben", status: 204}, scenario{as: "anonymous", method: "GET", path: "{url-ben}", status: 404}),
+		"removeBlock":       append(change("DELETE", "/v1/me/blocks"), scenario{as: "ana", method: "DELETE", path: "/v1/me/blocks/~dora", status: 204}, scenario{as: "dora", method: "GET", path: "/v1/stories/{followers}", status: 200}),
+		"addFollower":       append(follower("PUT"), scenario{as: "emil", method: "GET", path: "/v1/stories/{followers}", status: 200}),
+		"removeFollower":    append(follower("DELETE"), scenario{as: "service", method: "DELETE", path: "/v1/users/~ana/followers/~ben", status: 204}, scenario{as: "ben", method: "GET", path: "/v1/stories/{followers}", status: 404}, scenario{as: "anonymous", method: "GET", path: "{url-ben}", status: 404}),
+		"getDocument":       {{as: "anonymous", method: "GET", path: "/openapi.json", status: 200, has: []string{`"openapi": "3.1.0"`}}},
+		"readDocs":          {{as: "anonymous", method: "GET", path: "/docs/api", status: 200, has: []string{"publishStory", "curl", "style-src &#39;"[:9]}, hasNot: []string{"<script"}}},
+		"readHome":          {{as: "anonymous", method: "GET", path: "/", status: 200, has: []string{"Try it", "text/html"}}, {as: "anonymous", method: "GET", path: "/nowhere", status: 404, has: []string{"/docs/api"}}},
+	}
+}
