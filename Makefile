@@ -1,6 +1,6 @@
 # `make` prints the targets: each line below that carries a ## comment.
 .DEFAULT_GOAL := help
-.PHONY: help demo build test quick lint fmt mutants bench bench-quick soak clean
+.PHONY: help demo run build test quick lint fmt mutants bench bench-quick soak clean
 
 # Stamp the commit into the binary where git can tell it; build all the same where it cannot.
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
@@ -14,6 +14,12 @@ demo: ## build, show the whole life of a few stories, give a verdict
 	@echo '           then shows stories with lifetimes of seconds, in under a minute. It leaves nothing behind but bin/.'
 	@$(MAKE) --no-print-directory build
 	@bin/mayfly demo --once
+
+run: ## build and serve, with no configuration; data in ./mayfly-data
+	@scripts/need
+	@echo 'make run: builds bin/mayfly (the first time: downloads Go modules and compiles them, a few minutes), then serves until Ctrl-C.'
+	@$(MAKE) --no-print-directory build
+	@bin/mayfly serve
 
 build: ## build bin/mayfly (static, no C)
 	CGO_ENABLED=0 go build $(VCS) -trimpath -o bin/mayfly ./cmd/mayfly
