@@ -22,6 +22,7 @@ type Operator interface {
 	Restore() *restore.Restore
 	Erase() *erase.Erase
 	Rows() store.Rows
+	Desk() Desk
 	RetryDead(ctx context.Context, dead []remind.Dead, by, reason string, due, now mayfly.Instant) (int, error)
 	DropDead(ctx context.Context, dead remind.Dead, by, reason string, now mayfly.Instant) error
 }
@@ -72,7 +73,11 @@ func (a *API) adminRoutes() []route {
 		},
 		{
 			method: "GET", pattern: "/v1/dead-letters", id: "listDeadLetters", tag: "walks", scopes: admin, summary: "Steps that were given up after their last try",
-			params: paging(), answers: answers[wire.DeadLetters](http.StatusOK, "A page of them."), do: listDeadLetters,
+			params: append([]param{
+				query("item", "Only those of this item.", schema{"type": "string", "maxLength": 36}),
+				query("step", "Only those of this step.", schema{"type": "string", "maxLength": 16}),
+			}, paging()...),
+			answers: answers[wire.DeadLetters](http.StatusOK, "A page of them."), do: listDeadLetters,
 		},
 		reason(route{method: "POST", pattern: "/v1/dead-letters/{item}/{step}/retry", id: "retryDeadLetter", tag: "walks", scopes: admin, may: item, summary: "Try a step again", answers: done, do: retryDeadLetter}),
 		reason(route{method: "DELETE", pattern: "/v1/dead-letters/{item}/{step}", id: "dropDeadLetter", tag: "walks", scopes: admin, may: item, summary: "Give a step up for good", answers: done, do: dropDeadLetter}),
@@ -81,6 +86,7 @@ func (a *API) adminRoutes() []route {
 			summary: "Erase everything that a user has, but for what is held", answers: answers[wire.Receipt](http.StatusOK, "What was erased so far; a second pass follows."), do: eraseAccount,
 		}),
 	}
+	routes = append(routes, deskRoutes(admin, support, reason)...)
 	routes = append(routes, profileRoutes(admin)...)
 	return append(routes, a.documentRoute("Mayfly, for operators", "The admin listener of Mayfly.", routes))
 }

@@ -2,11 +2,8 @@ package httpapi
 
 import (
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/restore"
 	"github.com/mayflyhq/mayfly/wire"
 )
 
@@ -54,9 +51,6 @@ func hold(c *call) error { return c.deed(c.operator.Restore().Hold) }
 // release is DELETE /v1/holds/{id}.
 func release(c *call) error { return c.deed(c.operator.Restore().Release) }
 
-// restoredFor is how long a restored story serves unless it is said.
-const restoredFor = 24 * time.Hour
-
 // restoreItem is POST /v1/restores.
 func restoreItem(c *call) error {
 	var in wire.RestoreRequest
@@ -70,35 +64,11 @@ func restoreItem(c *call) error {
 	if err != nil {
 		return err
 	}
-	until := now.Add(restoredFor)
-	if in.Until != nil && *in.Until != 0 {
-		until = *in.Until
-	}
-	switch {
-	case (in.ID == nil) == (in.Run == ""):
-		return mayfly.Errorf(mayfly.Invalid, "one story, or one run").WithHint("say id or run")
-	case in.Run != "":
-		return c.undo(in, until, now)
-	}
-	item, err := c.operator.Restore().Item(c.r.Context(), restore.Request{ID: *in.ID, Until: until, By: c.who.Actor(), Reason: in.Reason}, now)
+	restored, err := c.operator.Desk().Restore(c.r.Context(), in, c.who.Actor(), nil, now)
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, wire.Restored{ID: &item.ID, ServesUntil: &item.ServesUntil, Restored: 1})
-}
-
-func (c *call) undo(in wire.RestoreRequest, until, now mayfly.Instant) error {
-	run, err := strconv.ParseUint(in.Run, 16, 64)
-	if err != nil {
-		return mayfly.Errorf(mayfly.Invalid, "run %.20q cannot be read", in.Run).WithHint("a run has 16 hexadecimal digits; explain and mayfly restore --runs name them")
-	}
-	done, err := c.operator.Restore().Undo(c.r.Context(), mayfly.Run(run), restore.UndoRequest{
-		Until: until, By: c.who.Actor(), Reason: in.Reason, DryRun: in.DryRun,
-	}, now)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, wire.Restored{Found: done.Found, Restored: done.Restored, Refused: done.Refused, Failed: done.Failed})
+	return c.json(http.StatusOK, restored)
 }
 
 // eraseAccount is DELETE /v1/users/{user}.

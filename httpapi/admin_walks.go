@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -26,50 +25,24 @@ func listWalks(c *call) error {
 	return c.json(http.StatusOK, out)
 }
 
-// listDeadLetters is GET /v1/dead-letters: shard by shard, in order of id.
+// listDeadLetters is GET /v1/dead-letters.
 func listDeadLetters(c *call) error {
 	cursor, limit, err := c.page()
 	if err != nil {
 		return err
 	}
-	after, err := letterAt(cursor)
+	q := c.r.URL.Query()
+	var item mayfly.ID
+	if text := q.Get("item"); text != "" {
+		if item, err = mayfly.ParseID(text); err != nil {
+			return err
+		}
+	}
+	letters, err := c.operator.Desk().DeadLetters(c.r.Context(), item, q.Get("step"), cursor, limit)
 	if err != nil {
 		return err
 	}
-	out := wire.DeadLetters{Letters: []wire.DeadLetter{}}
-	var last remind.Dead
-	for shard := after.ID.Shard(); shard < mayfly.Shards && len(out.Letters) < limit; shard++ {
-		found, err := remind.DeadLetters(c.r.Context(), c.operator.Rows(), shard, after, limit-len(out.Letters))
-		if err != nil {
-			return err
-		}
-		for _, d := range found {
-			out.Letters = append(out.Letters, wire.DeadLetter{Item: d.ID, Step: d.Step.String(), Reason: reasonOf(d), Attempts: int(d.Tries), Since: d.Since})
-			last = d
-		}
-		after = remind.Dead{}
-	}
-	if len(out.Letters) == limit {
-		out.Next = last.ID.String() + "." + last.Step.String()
-	}
-	return c.json(http.StatusOK, out)
-}
-
-// reasonOf is why a step was to be done, and what its last try met.
-func reasonOf(d remind.Dead) string {
-	if len(d.History) == 0 {
-		return d.Reason
-	}
-	return d.Reason + ": " + d.History[len(d.History)-1].Reason
-}
-
-// letterAt reads the cursor of a page; the zero letter is the beginning.
-func letterAt(cursor string) (remind.Dead, error) {
-	if cursor == "" {
-		return remind.Dead{}, nil
-	}
-	id, step, _ := strings.Cut(cursor, ".")
-	return letterOf(id, step)
+	return c.json(http.StatusOK, letters)
 }
 
 func letterOf(id, step string) (d remind.Dead, err error) {
@@ -80,10 +53,14 @@ func letterOf(id, step string) (d remind.Dead, err error) {
 	return d, err
 }
 
+// retriedAfter is when a step that is tried again is due: as far ahead as every
+// reminder, so that its walk cannot have passed it (L15).
+const retriedAfter = 2 * time.Minute
+
 // retryDeadLetter is POST /v1/dead-letters/{item}/{step}/retry.
 func retryDeadLetter(c *call) error {
 	return c.letter(func(ctx context.Context, d remind.Dead, by, reason string, now mayfly.Instant) error {
-		_, err := c.operator.RetryDead(ctx, []remind.Dead{d}, by, reason, now, now)
+		_, err := c.operator.RetryDead(ctx, []remind.Dead{d}, by, reason, now.Add(retriedAfter), now)
 		return err
 	})
 }

@@ -26,6 +26,7 @@ func (a *answer) WriteHeader(status int) {
 	}
 	if status >= 200 {
 		a.status = status
+		_ = a.control.SetWriteDeadline(time.Now().Add(a.within)) // an answer without a body waits for its reader too
 		a.first()
 	}
 	a.ResponseWriter.WriteHeader(status)

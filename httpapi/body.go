@@ -25,7 +25,11 @@ type body struct {
 }
 
 func newBody(w http.ResponseWriter, r *http.Request, most int64, within time.Duration) *body {
-	return &body{from: r.Body, control: http.NewResponseController(w), within: within, most: most, budget: -1}
+	b := &body{from: r.Body, control: http.NewResponseController(w), within: within, most: most, budget: -1}
+	if r.ContentLength != 0 { // a body that nobody asks for is read by the server before it answers: it must not wait for ever
+		_ = b.control.SetReadDeadline(time.Now().Add(within))
+	}
+	return b
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -44,7 +48,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	switch {
 	case b.read > b.most:
-		return n, b.breaks(mayfly.Errorf(mayfly.TooLarge, "the body has more than %d bytes", b.most))
+		return n, b.breaks(mayfly.Errorf(mayfly.TooLarge, "the body has more than %d bytes", b.most).WithHint("send less"))
 	case errors.Is(err, io.EOF):
 		_ = b.control.SetReadDeadline(time.Time{}) // or the server would take the end of it for the client's
 		return n, io.EOF

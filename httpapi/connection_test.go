@@ -67,6 +67,24 @@ func TestAClientThatSendsTooSlowlyIsGivenUp(t *testing.T) {
 	}
 }
 
+func TestABodyThatNobodyAsksForIsNotWaitedFor(t *testing.T) {
+	h := newHouse(t, func(c *config.Config) { c.Listen.BodyWithin = 300 * time.Millisecond })
+	conn := h.dial()
+	if _, err := io.WriteString(conn, "POST /v1/stories HTTP/1.1\r\nHost: x\r\nContent-Type: image/jpeg\r\nContent-Length: 1000\r\n\r\nonly so much"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("the connection is held: %v", err)
+	}
+	if answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("%d", answer.StatusCode)
+	}
+	if err := answer.Body.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestABodyThatBreaksOffStoresNothing(t *testing.T) {
 	h := newHouse(t)
 	photo := picture(t, 1)

@@ -41,6 +41,7 @@ const morning mayfly.Instant = 1_790_000_000_000
 type house struct {
 	t       testing.TB
 	api     *httpapi.API
+	set     store.Set
 	node    *node.Node
 	machine *clock.Manual
 	public  http.Handler
@@ -83,7 +84,7 @@ func newHouse(t testing.TB, set ...settings) *house {
 		}
 		closed()
 	})
-	h := &house{t: t, api: api, node: n, machine: machine, public: api.Public(), admin: api.Admin(), logs: logs, tokens: map[string]string{}}
+	h := &house{t: t, api: api, set: parts, node: n, machine: machine, public: api.Public(), admin: api.Admin(), logs: logs, tokens: map[string]string{}}
 	h.public, h.admin = validated(t, api.Public()), validated(t, api.Admin())
 	return h
 }

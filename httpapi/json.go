@@ -7,33 +7,13 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/wire"
 )
-
-// buffers are where answers are put together.
-type buffers struct{ pool sync.Pool }
-
-func (b *buffers) take() *bytes.Buffer {
-	if buf, ok := b.pool.Get().(*bytes.Buffer); ok {
-		buf.Reset()
-		return buf
-	}
-	return bytes.NewBuffer(make([]byte, 0, 4<<10))
-}
-
-// keepBuffer is the largest buffer that is worth keeping.
-const keepBuffer = 64 << 10
-
-func (b *buffers) give(buf *bytes.Buffer) {
-	if buf.Cap() <= keepBuffer {
-		b.pool.Put(buf)
-	}
-}
 
 const jsonType = "application/json"
 
@@ -97,25 +77,15 @@ func wantType(r *http.Request, want string) error {
 	return nil
 }
 
+// readJSON reads one object into v, a pointer to a shape.
 func readJSON(in []byte, v any) error {
-	if err := plainJSON(in); err != nil {
+	if err := plainJSON(in, namesOf(reflect.TypeOf(v).Elem())); err != nil {
 		return err
 	}
 	dec := json.NewDecoder(bytes.NewReader(in))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
 		return badJSON(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return mayfly.Errorf(mayfly.Invalid, "there is something behind the JSON value").WithHint("send one object")
-	}
-	return nil
-}
-
-// plainJSON refuses what decoders disagree about: the body must be one object.
-func plainJSON(in []byte) error {
-	if trimmed := bytes.TrimLeft(in, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
-		return mayfly.Errorf(mayfly.Invalid, "the body is no JSON object").WithHint("send an object, such as {}; /openapi.json says what may be in it")
 	}
 	return nil
 }
@@ -133,17 +103,3 @@ func badJSON(err error) error {
 }
 
 const problemType = wire.ProblemType
-
-// chunks are what media pass through.
-type chunks struct{ pool sync.Pool }
-
-const chunk = 64 << 10
-
-func (c *chunks) take() []byte {
-	if buf, ok := c.pool.Get().(*[chunk]byte); ok {
-		return buf[:]
-	}
-	return new([chunk]byte)[:]
-}
-
-func (c *chunks) give(buf []byte) { c.pool.Put((*[chunk]byte)(buf)) }

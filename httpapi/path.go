@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -21,4 +22,22 @@ func plainPath(r *http.Request) error {
 		return nil
 	}
 	return mayfly.Errorf(mayfly.Invalid, "the path is not written plainly").WithHint("write it as /openapi.json does: single slashes, no dots, nothing escaped that need not be")
+}
+
+// plainQuery refuses a query of which a part would be passed over in silence: one
+// that cannot be read, or a parameter that stands twice.
+func plainQuery(r *http.Request) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return mayfly.Errorf(mayfly.Invalid, "the query cannot be read").WithHint("escape what must be: % is %25, ; is %3B")
+	}
+	for name, all := range values {
+		if len(all) > 1 {
+			return mayfly.Errorf(mayfly.Invalid, "%.40q stands twice in the query", name).WithHint("say it once")
+		}
+	}
+	return nil
 }

@@ -46,7 +46,7 @@ func TestWhatIsRefusedIsTheSameBytesWhateverTheReason(t *testing.T) {
 			first := ""
 			for _, route := range routes {
 				for _, id := range ids {
-					w := c.ask(request{as: "emil", method: route.method, path: c.words.Replace(fmt.Sprintf(route.path, id))})
+					w := c.ask(request{as: "stranger", method: route.method, path: c.words.Replace(fmt.Sprintf(route.path, id))})
 					got := bytesOf(w)
 					if route.method == "HEAD" {
 						got += string(problemBody(c, status))
@@ -77,7 +77,7 @@ func problemBody(c *city, status string) []byte {
 	if status == "410" {
 		id = "{past}"
 	}
-	return c.ask(request{as: "emil", method: "GET", path: c.words.Replace("/v1/stories/" + id)}).Body.Bytes()
+	return c.ask(request{as: "stranger", method: "GET", path: c.words.Replace("/v1/stories/" + id)}).Body.Bytes()
 }
 
 func TestSomebodyElsesOwnDoorsTellNothing(t *testing.T) {

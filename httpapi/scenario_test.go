@@ -23,7 +23,7 @@ type scenario struct {
 }
 
 // city is a house with people and stories in it: ana has written them; ben
-// follows her, cleo is a close friend, dora is blocked, emil nobody to her.
+// follows her; the others are what their names say.
 type city struct {
 	*house
 	words *strings.Replacer
@@ -32,11 +32,11 @@ type city struct {
 func newCity(t testing.TB, set ...settings) *city {
 	t.Helper()
 	h := newHouse(t, set...)
-	for _, follower := range []string{"ben", "dora"} {
+	for _, follower := range []string{"ben", "blocked"} {
 		h.follow("ana", follower)
 	}
 	h.must(request{as: "ana", method: "PUT", path: "/v1/me/close-friends/~friend"}, http.StatusNoContent)
-	h.must(request{as: "ana", method: "PUT", path: "/v1/me/blocks/~dora"}, http.StatusNoContent)
+	h.must(request{as: "ana", method: "PUT", path: "/v1/me/blocks/~blocked"}, http.StatusNoContent)
 	ended := h.publish("ana", `{"audience":"everyone","lifetime":"6h","caption":"ended"}`)
 	h.machine.Advance(7 * time.Hour)
 	all := h.publish("ana", `{"audience":"everyone","caption":"to all","overlays":[{"kind":"text","x":0.5,"y":0.5,"text":"hi"}]}`)

@@ -50,11 +50,16 @@ func adminScenarios() map[string][]scenario {
 			{as: "admin", method: "POST", path: "/v1/restores", body: `{"reason":"x"}`, status: 400},
 			{as: "admin", method: "POST", path: "/v1/restores", body: `{"run":"zz","reason":"x"}`, status: 400},
 			{as: "admin", method: "POST", path: "/v1/restores", body: `{"run":"12","dry_run":true,"reason":"x"}`, status: 404},
+			{as: "admin", method: "POST", path: "/v1/restores", body: `{"id":"{ended}","run":"12","reason":"x"}`, status: 400},
+			{as: "admin", method: "POST", path: "/v1/restores", body: `{"run":"12","max":-1,"reason":"x"}`, status: 400},
 			{as: "ben", method: "POST", path: "/v1/restores", body: `{"id":"{ended}","reason":"by mistake"}`, status: 403},
 		},
 		"listDeadLetters": {
 			{as: "admin", method: "GET", path: "/v1/dead-letters", status: 200, has: []string{`"letters":[]`}},
 			{as: "admin", method: "GET", path: "/v1/dead-letters?cursor=x", status: 400},
+			{as: "admin", method: "GET", path: "/v1/dead-letters?item={all}&step=archive", status: 200, has: []string{`"letters":[]`}},
+			{as: "admin", method: "GET", path: "/v1/dead-letters?step=dance", status: 400},
+			{as: "admin", method: "GET", path: "/v1/dead-letters?item=nonsense", status: 400},
 			{as: "moderator", method: "GET", path: "/v1/dead-letters", status: 403},
 		},
 		"retryDeadLetter": {
@@ -64,6 +69,41 @@ func adminScenarios() map[string][]scenario {
 		"dropDeadLetter": {
 			{as: "admin", method: "DELETE", path: "/v1/dead-letters/{all}/archive", body: why, status: 404},
 			{as: "anonymous", method: "DELETE", path: "/v1/dead-letters/{all}/archive", body: why, status: 401},
+		},
+		"listRuns": {
+			{as: "moderator", method: "GET", path: "/v1/runs", status: 200, has: []string{`"runs":[]`}},
+			{as: "admin", method: "GET", path: "/v1/runs?from=2026-09-21T00:00:00Z&limit=1", status: 200},
+			{as: "admin", method: "GET", path: "/v1/runs?from=noon", status: 400},
+			{as: "admin", method: "GET", path: "/v1/runs?cursor=1.2.3", status: 400},
+			{as: "service", method: "GET", path: "/v1/runs", status: 403},
+		},
+		"findOrphans": {
+			{as: "admin", method: "GET", path: "/v1/orphans", status: 200, has: []string{`"orphans":0`, `"erased":0`, `"whole":true`}},
+			{as: "moderator", method: "GET", path: "/v1/orphans", status: 403},
+			{as: "anonymous", method: "GET", path: "/v1/orphans", status: 401},
+		},
+		"eraseOrphans": {
+			{as: "admin", method: "DELETE", path: "/v1/orphans", body: why, status: 200, has: []string{`"erased":0`}},
+			{as: "admin", method: "DELETE", path: "/v1/orphans", body: `{"reason":""}`, status: 400},
+			{as: "admin", method: "DELETE", path: "/v1/orphans", status: 415},
+			{as: "moderator", method: "DELETE", path: "/v1/orphans", body: why, status: 403},
+		},
+		"getScrub": {
+			{as: "admin", method: "GET", path: "/v1/scrub", status: 200, has: []string{`"mismatch":0`, `"bad":[]`}},
+			{as: "ana", method: "GET", path: "/v1/scrub", status: 403},
+		},
+		"listAudit": {
+			{as: "admin", method: "GET", path: "/v1/audit", status: 200, has: []string{`"verb":"hold"`, `"outcome":"done"`, "a court asks", "moderator of mayfly", "{held}"}},
+			{as: "admin", method: "GET", path: "/v1/audit?limit=1", status: 200, has: []string{`"next":"`}},
+			{as: "admin", method: "GET", path: "/v1/audit?cursor=1.x.node", status: 400},
+			{as: "admin", method: "GET", path: "/v1/audit?cursor=1.2.node", status: 200, has: []string{`"records":[]`}},
+			{as: "moderator", method: "GET", path: "/v1/audit", status: 403},
+		},
+		"verifyAudit": {
+			{as: "admin", method: "POST", path: "/v1/audit/verify", body: `{}`, status: 200, has: []string{`"sound":true`, `"heads":["`}},
+			{as: "admin", method: "POST", path: "/v1/audit/verify", body: `{"heads":["node 1 0101010101010101010101010101010101010101010101010101010101010101"]}`, status: 200, has: []string{`"sound":false`, "missing"}},
+			{as: "admin", method: "POST", path: "/v1/audit/verify", body: `{"heads":["nonsense"]}`, status: 400},
+			{as: "moderator", method: "POST", path: "/v1/audit/verify", body: `{}`, status: 403},
 		},
 		"eraseAccount": {
 			{as: "admin", method: "DELETE", path: "/v1/users/~ana", body: why, status: 200, has: []string{`"held":1`, `"items":`}},

@@ -32,9 +32,9 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{held}", 1), status: 404},
 			{as: "ana", method: method, path: strings.Replace(path, "{id}", "{held}", 1), status: 404},
 			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{ended}", 1), status: 410},
-			{as: "emil", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
-			{as: "dora", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
-			{as: "service:emil", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
+			{as: "stranger", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
+			{as: "blocked", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
+			{as: "service:stranger", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
 			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{friends}", 1), status: 404},
 		}, deeds...)
 	}
@@ -51,19 +51,19 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 	}
 	change := func(method, path string) []scenario {
 		return []scenario{
-			{as: "ana", method: method, path: path + "/~emil", status: 204},
-			{as: "ana", method: method, path: path + "/~emil", status: 204},
+			{as: "ana", method: method, path: path + "/~stranger", status: 204},
+			{as: "ana", method: method, path: path + "/~stranger", status: 204},
 			{as: "ana", method: method, path: path + "/nobody", status: 400, has: []string{"~"}},
 			{as: "ana", method: method, path: path + "/~ana", status: 400},
-			{as: "anonymous", method: method, path: path + "/~emil", status: 401},
-			{as: "admin", method: method, path: path + "/~emil", status: 403},
+			{as: "anonymous", method: method, path: path + "/~stranger", status: 401},
+			{as: "admin", method: method, path: path + "/~stranger", status: 403},
 		}
 	}
 	follower := func(method string) []scenario {
 		return []scenario{
-			{as: "service", method: method, path: "/v1/users/~ana/followers/~emil", status: 204},
-			{as: "ana", method: method, path: "/v1/users/~ana/followers/~emil", status: 403, has: []string{"service"}},
-			{as: "anonymous", method: method, path: "/v1/users/~ana/followers/~emil", status: 401},
+			{as: "service", method: method, path: "/v1/users/~ana/followers/~stranger", status: 204},
+			{as: "ana", method: method, path: "/v1/users/~ana/followers/~stranger", status: 403, has: []string{"service"}},
+			{as: "anonymous", method: method, path: "/v1/users/~ana/followers/~stranger", status: 401},
 			{as: "service", method: method, path: "/v1/users/~ana/followers/~ana", status: 400},
 			{as: "service", method: method, path: "/v1/users/x/followers/~ana", status: 400},
 		}
@@ -150,7 +150,7 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			scenario{as: "service", method: "GET", path: "/v1/stories/{followers}", status: 404},
 			scenario{as: "admin", method: "GET", path: "/v1/stories/{followers}", status: 404},
 			scenario{as: "anonymous", method: "GET", path: "/v1/stories/{followers}", status: 404},
-			scenario{as: "dora", method: "GET", path: "/v1/stories/{all}", status: 404},
+			scenario{as: "blocked", method: "GET", path: "/v1/stories/{all}", status: 404},
 			scenario{as: "friend", method: "GET", path: "/v1/stories/{friends}", status: 200},
 			scenario{as: "moderator", method: "GET", path: "/v1/stories/{held}", status: 200, has: []string{`"held":true`}},
 			scenario{as: "moderator", method: "GET", path: "/v1/stories/{ended}", status: 200},
@@ -197,7 +197,7 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "anonymous", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{"{all}"}, hasNot: []string{"{followers}", "{friends}", "{ended}", "{held}", "{deleted}", `"seen"`}},
 			{as: "ben", method: "GET", path: "/v1/users/{ana}/ring", status: 200, has: []string{"{all}", "{followers}", `"seen":false`}, hasNot: []string{"{friends}"}},
 			{as: "friend", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{"{friends}"}, hasNot: []string{"{followers}"}},
-			{as: "dora", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{`"stories":[]`}},
+			{as: "blocked", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{`"stories":[]`}},
 			{as: "ana", method: "GET", path: "/v1/users/~nobody/ring", status: 200, has: []string{`"stories":[]`}},
 			{as: "ana", method: "GET", path: "/v1/users/nobody/ring", status: 400},
 		},
@@ -224,7 +224,7 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "anonymous", method: "GET", path: "/v1/media/{all}/0", status: 404},
 			{as: "ben", method: "GET", path: "/v1/media/{all}/0", status: 200, has: []string{"no-store"}},
 			{as: "ben", method: "GET", path: "/v1/media/{followers}/0-1080", status: 200},
-			{as: "emil", method: "GET", path: "/v1/media/{followers}/0", status: 404},
+			{as: "stranger", method: "GET", path: "/v1/media/{followers}/0", status: 404},
 			{as: "ben", method: "GET", path: "/v1/media/{followers}/1", status: 404},
 			{as: "ben", method: "GET", path: "/v1/media/{followers}/0-999", status: 404},
 			{as: "ben", method: "GET", path: "/v1/media/{ended}/0", status: 410},
@@ -248,12 +248,12 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "ben", method: "HEAD", path: "/v1/media/{followers}/0", header: map[string]string{"Range": "bytes=0-9"}, status: 206, has: []string{"Content-Length:[10]"}},
 		},
 		"listCloseFriends":  list("/v1/me/close-friends", "friend"),
-		"addCloseFriend":    append(change("PUT", "/v1/me/close-friends"), scenario{as: "emil", method: "GET", path: "/v1/stories/{friends}", status: 200}),
+		"addCloseFriend":    append(change("PUT", "/v1/me/close-friends"), scenario{as: "stranger", method: "GET", path: "/v1/stories/{friends}", status: 200}),
 		"removeCloseFriend": append(change("DELETE", "/v1/me/close-friends"), scenario{as: "ana", method: "DELETE", path: "/v1/me/close-friends/~friend", status: 204}, scenario{as: "friend", method: "GET", path: "/v1/stories/{friends}", status: 404}),
-		"listBlocks":        list("/v1/me/blocks", "dora"),
+		"listBlocks":        list("/v1/me/blocks", "blocked"),
 		"addBlock":          append(change("PUT", "/v1/me/blocks"), scenario{as: "ana", method: "PUT", path: "/v1/me/blocks/~ben", status: 204}, scenario{as: "anonymous", method: "GET", path: "{url-ben}", status: 404}),
-		"removeBlock":       append(change("DELETE", "/v1/me/blocks"), scenario{as: "ana", method: "DELETE", path: "/v1/me/blocks/~dora", status: 204}, scenario{as: "dora", method: "GET", path: "/v1/stories/{followers}", status: 200}),
-		"addFollower":       append(follower("PUT"), scenario{as: "emil", method: "GET", path: "/v1/stories/{followers}", status: 200}),
+		"removeBlock":       append(change("DELETE", "/v1/me/blocks"), scenario{as: "ana", method: "DELETE", path: "/v1/me/blocks/~blocked", status: 204}, scenario{as: "blocked", method: "GET", path: "/v1/stories/{followers}", status: 200}),
+		"addFollower":       append(follower("PUT"), scenario{as: "stranger", method: "GET", path: "/v1/stories/{followers}", status: 200}),
 		"removeFollower":    append(follower("DELETE"), scenario{as: "service", method: "DELETE", path: "/v1/users/~ana/followers/~ben", status: 204}, scenario{as: "ben", method: "GET", path: "/v1/stories/{followers}", status: 404}, scenario{as: "anonymous", method: "GET", path: "{url-ben}", status: 404}),
 		"getDocument":       {{as: "anonymous", method: "GET", path: "/openapi.json", status: 200, has: []string{`"openapi": "3.1.0"`}}},
 		"readDocs":          {{as: "anonymous", method: "GET", path: "/docs/api", status: 200, has: []string{"publishStory", "curl", "style-src &#39;"[:9]}, hasNot: []string{"<script"}}},
