@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// program is a server built from the Go module proxy. Its go.sum is the list of
+// what must come.
+type program struct {
+	name, version, cost string
+	pkg                 string
+	mod, sum            []byte
+}
+
+// sumName holds the SHA-256 of what was built, to notice damage later.
+const sumName = "SHA256SUMS"
+
+func (p program) software(c cache) software {
+	return software{
+		name:   p.name + "-" + p.version + "-" + key(p.mod, p.sum, []byte(runtime.GOOS), []byte(runtime.GOARCH)),
+		cost:   p.cost,
+		tools:  []tool{goTool()},
+		get:    func(ctx context.Context, into string) error { return p.get(ctx, c, into) },
+		verify: verifyBuilt,
+	}
+}
+
+func verifyBuilt(folder string) error {
+	text, err := os.ReadFile(filepath.Join(folder, sumName))
+	if err != nil {
+		return err
+	}
+	list, err := parseSums(text)
+	if err != nil {
+		return err
+	}
+	for name, want := range list {
+		got, err := sumOf(filepath.Join(folder, name))
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("%s has SHA-256 %s, it was built with %s", filepath.Join(folder, name), got, want)
+		}
+	}
+	return nil
+}
+
+func (p program) get(ctx context.Context, c cache, into string) error {
+	work, err := workshop(into)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	for name, text := range map[string][]byte{"go.mod": p.mod, "go.sum": p.sum} {
+		if err := os.WriteFile(filepath.Join(work, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return err
+	}
+	defer c.watch(ctx, func() string { return p.name + ": the Go tool downloads and compiles" })()
+	built := filepath.Join(into, p.name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", built, p.pkg)
+	cmd.Dir = work
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, lastLines(string(out), 15))
+	}
+	sum, err := sumOf(built)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(into, sumName), fmt.Appendf(nil, "%s  %s\n", sum, p.name), 0o644)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+func TestNoPortIsHandedOutTwice(t *testing.T) {
+	folder := t.TempDir()
+	one, two := &ports{folder: folder}, &ports{folder: folder}
+	defer one.close()
+	defer two.close()
+	var all []int
+	for range 100 {
+		for _, p := range []*ports{one, two} {
+			port, err := p.take("127.0.0.1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if port < firstPort || port > lastPort {
+				t.Fatalf("port %d is one that outgoing connections may get", port)
+			}
+			if slices.Contains(all, port) {
+				t.Fatalf("port %d is handed out twice", port)
+			}
+			all = append(all, port)
+		}
+	}
+}
+
+func TestAPortThatIsTakenOnOneAddressIsNotFree(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	if err := free(port, []string{"127.0.0.1"}); err == nil {
+		t.Fatalf("port %d is in use and passes for free", port)
+	}
+}
+
+func TestTheNodesOfARingHaveOneClientPortAndEachItsAddress(t *testing.T) {
+	p := &ports{folder: t.TempDir()}
+	defer p.close()
+	nodes, err := cassandra{}.place(order{nodes: 3}, p)
+	if err != nil {
+		t.Skip("this machine has no 127.0.0.2:", err)
+	}
+	jmx := map[int]bool{}
+	for i, n := range nodes {
+		if n.Address != "127.0.0."+strconv.Itoa(i+1) || n.Ports["cql"] != nodes[0].Ports["cql"] || n.Ports["storage"] != nodes[0].Ports["storage"] {
+			t.Errorf("node %d is at %s with %v", i+1, n.Address, n.Ports)
+		}
+		jmx[n.Ports["jmx"]] = true
+	}
+	if len(nodes) != 3 || len(jmx) != 3 {
+		t.Fatalf("%d nodes, %d JMX ports", len(nodes), len(jmx))
+	}
+}

@@ -1,0 +1,125 @@
+//go:build servers
+
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRealServersComeUpAnswerDieComeBackAndGo downloads what is not in the cache
+// and takes a minute or two: go test -tags servers -run Real ./deploy/servers
+func TestRealServersComeUpAnswerDieComeBackAndGo(t *testing.T) {
+	folder := t.TempDir() + "/state"
+	servers := func(out io.Writer, args ...string) {
+		t.Helper()
+		// Not the test's context, which ends before its clean-up.
+		if err := run(context.Background(), append(args, "--state", folder), out, t.Output()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { servers(io.Discard, "down") })
+
+	var env strings.Builder
+	servers(&env, "up", "--nodes", "3", "--cluster")
+	for _, name := range []string{"CASSANDRA", "KAFKA", "REDIS", "REDIS_CLUSTER", "S3", "S3_REGION", "S3_KEY", "S3_SECRET"} {
+		if !regexp.MustCompile(`(?m)^export MAYFLY_TEST_` + name + `='[^']+'$`).MatchString(env.String()) {
+			t.Errorf("no %s in\n%s", name, env.String())
+		}
+	}
+	h, _ := again(t, folder, "status")
+	started := pids(t, h)
+	if len(started) != 9 {
+		t.Errorf("%d processes run, not 3 + 1 + 1 + 3 + 1", len(started))
+	}
+	for _, one := range [][]string{{"cassandra", "2"}, {"kafka", "1"}, {"redis", "1"}, {"redis-cluster", "3"}, {"s3", "1"}} {
+		servers(io.Discard, append([]string{"kill"}, one...)...)
+		if now := pids(t, h); len(now) != len(started)-1 {
+			t.Errorf("after the kill of %v %d processes run", one, len(now))
+		}
+		servers(io.Discard, append([]string{"start"}, one...)...)
+	}
+	started = append(started, pids(t, h)...)
+	servers(io.Discard, "down", "--keep")
+	servers(io.Discard, "up", "--nodes", "3", "--cluster", "--keep")
+	started = append(started, pids(t, h)...)
+	servers(io.Discard, "down")
+	for _, p := range started {
+		if p.alive() {
+			t.Errorf("process %d is left", p.Pid)
+		}
+	}
+	left, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range left {
+		if !slices.Contains([]string{"lock", "state.json"}, e.Name()) {
+			t.Errorf("%s is left", e.Name())
+		}
+	}
+}
+
+// TestRealSecureServersLetNobodyInWithoutCredentials is the same for --secure.
+func TestRealSecureServersLetNobodyInWithoutCredentials(t *testing.T) {
+	folder := t.TempDir() + "/state"
+	t.Cleanup(func() {
+		if err := run(context.Background(), []string{"down", "--state", folder}, io.Discard, t.Output()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := run(t.Context(), []string{"up", "--secure", "--cluster", "--state", folder}, io.Discard, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := again(t, folder, "status")
+	st, err := h.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range st.Servers {
+		r, _ := recipeOf(s.Name)
+		whole := func(s server) error { return ask(t.Context(), r, s, s.Nodes) }
+		if err := whole(s); err != nil {
+			t.Errorf("%s does not answer who may ask: %v", s.Name, err)
+		}
+		plain := s
+		plain.Secure = false
+		if err := whole(plain); err == nil {
+			t.Errorf("%s answers without TLS", s.Name)
+		}
+		if s.Name == "kafka" {
+			continue // which answers its first question before the login; its clients' suites try the rest
+		}
+		wrong := s
+		wrong.Secrets.Password = "wrong"
+		if s.Name == "cassandra" {
+			if c, err := dialCQL(t.Context(), wrong, s.Nodes[0]); err != nil || c.startup(wrong.Secrets.User, "wrong") == nil {
+				t.Errorf("cassandra lets a wrong password in, %v", err)
+			}
+		} else if err := whole(wrong); err == nil {
+			t.Errorf("%s lets a wrong password in", s.Name)
+		}
+	}
+}
+
+func pids(t *testing.T, h *house) []process {
+	t.Helper()
+	st, err := h.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []process
+	for _, s := range st.Servers {
+		for _, n := range s.Nodes {
+			if n.running() {
+				all = append(all, *n.Process)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// redis is a single server, or a Redis Cluster of that many masters.
+type redis struct{ masters int }
+
+func (redis) version() string { return "from the system" }
+func (redis) door() string    { return "redis" }
+
+func (redis) tools() []tool {
+	return []tool{{
+		program: "redis-server", debian: "redis-server",
+		check: func(ctx context.Context) error { return atLeast(ctx, 7, "redis-server", "--version") },
+	}}
+}
+
+func (redis) software(cache) (software, bool) { return software{}, false }
+
+func (r redis) clustered() bool { return r.masters > 1 }
+
+func (r redis) place(_ order, p *ports) ([]node, error) {
+	var nodes []node
+	for range r.masters {
+		n := node{Address: "127.0.0.1", Ports: map[string]int{}}
+		for _, name := range []string{"redis", "bus"} {
+			if name == "bus" && !r.clustered() {
+				continue
+			}
+			port, err := p.take(n.Address)
+			if err != nil {
+				return nil, err
+			}
+			n.Ports[name] = port
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+func (r redis) prepare(_ context.Context, s server, n node, _ string) (command, error) {
+	if err := folders(n, "data"); err != nil {
+		return command{}, err
+	}
+	conf := filepath.Join(n.Folder, "redis.conf")
+	err := fill("redis.conf.tmpl", conf, map[string]any{
+		"Address": n.Address, "Port": n.Ports["redis"], "Bus": n.Ports["bus"], "Data": n.data(), "Cluster": r.clustered(),
+		"Secure": s.Secure, "User": s.Secrets.User, "Password": s.Secrets.Password,
+		"Certificate": s.pem("certificate"), "Key": s.pem("key"), "Authority": s.Secrets.Authority,
+	})
+	return command{Args: []string{"redis-server", conf}}, err
+}
+
+func (redis) reach(ctx context.Context, s server, n node) error {
+	answer, err := askRedis(ctx, s, n, "PING")
+	if err == nil && answer != "PONG" {
+		err = fmt.Errorf("PING is answered by %q", answer)
+	}
+	return err
+}
+
+// settle shares the slots out, makes the masters meet, and waits until each
+// finds that the cluster is whole.
+func (r redis) settle(ctx context.Context, s server) error {
+	if !r.clustered() {
+		return nil
+	}
+	for i, n := range s.Nodes {
+		if err := r.join(ctx, s, i); err != nil {
+			return fmt.Errorf("node %d: %w", n.Number, err)
+		}
+	}
+	for _, n := range s.Nodes {
+		info, err := askRedis(ctx, s, n, "CLUSTER", "INFO")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", len(s.Nodes))) {
+			return fmt.Errorf("node %d does not find the cluster whole yet", n.Number)
+		}
+	}
+	return nil
+}
+
+// join gives node i its slots and makes it known to the first, once.
+func (redis) join(ctx context.Context, s server, i int) error {
+	n := s.Nodes[i]
+	own, err := askRedis(ctx, s, n, "CLUSTER", "NODES")
+	if err != nil {
+		return err
+	}
+	if !hasSlots(own) {
+		first, last := slots(i, len(s.Nodes))
+		if _, err := askRedis(ctx, s, n, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)); err != nil {
+			return err
+		}
+	}
+	if i == 0 || strings.Count(strings.TrimSpace(own), "\n") > 0 {
+		return nil
+	}
+	_, err = askRedis(ctx, s, s.Nodes[0], "CLUSTER", "MEET", n.Address, strconv.Itoa(n.Ports["redis"]), strconv.Itoa(n.Ports["bus"]))
+	return err
+}
+
+// hasSlots reads the line that a node writes of itself: slots stand behind the
+// eighth word.
+func hasSlots(nodes string) bool {
+	for line := range strings.Lines(nodes) {
+		if strings.Contains(line, "myself") {
+			return len(strings.Fields(line)) > 8
+		}
+	}
+	return false
+}
+
+// slots are those of master i of n: equal shares of 16384.
+func slots(i, n int) (first, last int) {
+	const all = 16384
+	return i * all / n, (i+1)*all/n - 1
+}
+
+func (r redis) env(s server) []variable {
+	name := "REDIS"
+	if r.clustered() {
+		name = "REDIS_CLUSTER"
+	}
+	return append([]variable{{name, strings.Join(s.all(), ",")}}, s.credentials(name)...)
+}

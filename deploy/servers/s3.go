@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"time"
+)
+
+const s3Region = "us-east-1"
+
+type s3 struct{}
+
+func (s3) version() string { return "1.8.0" }
+func (s3) door() string    { return "s3" }
+
+func (s3) tools() []tool { return nil }
+
+func (s s3) software(in cache) (software, bool) {
+	return program{
+		name: "versitygw", version: s.version(), pkg: "github.com/versity/versitygw/cmd/versitygw",
+		cost: "Go modules from the proxy, then compiling, two to four minutes",
+		mod:  text("s3-go.mod"), sum: text("s3-go.sum"),
+	}.software(in), true
+}
+
+func (s3) place(_ order, p *ports) ([]node, error) {
+	port, err := p.take("127.0.0.1")
+	return []node{{Address: "127.0.0.1", Ports: map[string]int{"s3": port}}}, err
+}
+
+func (s3) prepare(_ context.Context, s server, n node, lib string) (command, error) {
+	if err := folders(n, "data", "users", "versions"); err != nil {
+		return command{}, err
+	}
+	args := []string{filepath.Join(lib, "versitygw"), "--port", n.at("s3"), "--region", s3Region, "--quiet", "--keep-alive", "--iam-dir", filepath.Join(n.Folder, "users")}
+	if s.Secure {
+		args = append(args, "--cert", s.pem("certificate"), "--key", s.pem("key"))
+	}
+	return command{
+		Args: append(args, "posix", "--versioning-dir", filepath.Join(n.Folder, "versions"), n.data()),
+		Env:  []string{"ROOT_ACCESS_KEY=" + s.Secrets.User, "ROOT_SECRET_KEY=" + s.Secrets.Password},
+	}, nil
+}
+
+func (s3) endpoint(s server) string {
+	if s.Secure {
+		return "https://" + s.Nodes[0].at("s3")
+	}
+	return "http://" + s.Nodes[0].at("s3")
+}
+
+// reach lists the buckets with our keys: it shows that the server runs and that
+// it knows them.
+func (k s3) reach(ctx context.Context, s server, _ node) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.endpoint(s)+"/", nil)
+	if err != nil {
+		return err
+	}
+	signV4(request, s.Secrets.User, s.Secrets.Password, time.Now())
+	transport := &http.Transport{DisableKeepAlives: true}
+	if s.Secure {
+		trusted, err := trust(s.Secrets.Authority)
+		if err != nil {
+			return err
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: trusted}
+	}
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, 300))
+		return fmt.Errorf("listing the buckets is answered by %s %s", answer.Status, body)
+	}
+	return nil
+}
+
+func (s3) settle(context.Context, server) error { return nil }
+
+func (k s3) env(s server) []variable {
+	list := []variable{
+		{"S3", k.endpoint(s)},
+		{"S3_REGION", s3Region},
+		{"S3_KEY", s.Secrets.User},
+		{"S3_SECRET", s.Secrets.Password},
+	}
+	if s.Secure {
+		list = append(list, variable{"S3_CA", s.Secrets.Authority})
+	}
+	return list
+}

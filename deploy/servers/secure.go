@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// makeSecrets gives a new server a user of its own and, if it is to be secure, a
+// certificate for the loopback addresses, signed by an authority that signs
+// nothing else.
+func makeSecrets(s *server, now time.Time) error {
+	var password [16]byte
+	_, _ = rand.Read(password[:]) // never fails
+	s.Secrets = secrets{User: "mayfly", Password: hex.EncodeToString(password[:])}
+	if !s.Secure {
+		return nil
+	}
+	s.Secrets.Authority = s.pem("authority")
+	return makeCertificates(s, now)
+}
+
+// pem names a file beside the folders of the nodes: authority, certificate, key,
+// or both of the last two.
+func (s server) pem(what string) string { return filepath.Join(s.folder(), what+".pem") }
+
+func makeCertificates(s *server, now time.Time) error {
+	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Mayfly test servers"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: s.Name},
+		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames: []string{"localhost"},
+	}
+	for i := range byte(9) {
+		leaf.IPAddresses = append(leaf.IPAddresses, net.IPv4(127, 0, 0, i+1))
+	}
+	authorityDER, err := x509.CreateCertificate(rand.Reader, authority, authority, &authorityKey.PublicKey, authorityKey)
+	if err != nil {
+		return err
+	}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, authority, &leafKey.PublicKey, authorityKey)
+	if err != nil {
+		return err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
+	if err != nil {
+		return err
+	}
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leafDER})
+	for name, text := range map[string][]byte{
+		"authority":   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authorityDER}),
+		"certificate": certificate, "key": key, "both": slices.Concat(key, certificate),
+	} {
+		if err := os.WriteFile(s.pem(name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func trust(authority string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(authority)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s holds no certificate", authority)
+	}
+	return pool, nil
+}
+
+// dial connects to a server as its clients do; a question takes at most the
+// context's time.
+func dial(ctx context.Context, s server, address string) (net.Conn, error) {
+	var c net.Conn
+	var err error
+	if s.Secure {
+		trusted, broken := trust(s.Secrets.Authority)
+		if broken != nil {
+			return nil, broken
+		}
+		c, err = (&tls.Dialer{Config: &tls.Config{RootCAs: trusted}}).DialContext(ctx, "tcp", address)
+	} else {
+		c, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if until, ok := ctx.Deadline(); ok {
+		err = c.SetDeadline(until)
+	}
+	return c, err
+}
+
+// credentials are what a client of a secure server needs besides its address.
+func (s server) credentials(name string) []variable {
+	if !s.Secure {
+		return nil
+	}
+	return []variable{{name + "_USER", s.Secrets.User}, {name + "_PASSWORD", s.Secrets.Password}, {name + "_CA", s.Secrets.Authority}}
+}
