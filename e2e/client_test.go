@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/client"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+// O5: whatever the documents offer, the client can ask, and the doors answer as
+// they say.
+func TestTheClientAsksEveryDocumentedOperation(t *testing.T) {
+	h := openHouse(t, houseConfig())
+	defer h.close()
+	c := newCalls(t, h)
+	for _, op := range h.documents {
+		reason, listed := notForClients()[op.id]
+		call, known := c.calls()[op.id]
+		switch {
+		case known && listed:
+			t.Errorf("%s is asked, and has a reason not to be", op.id)
+		case listed:
+			t.Logf("%s: not asked: %s", op.id, reason)
+		case !known:
+			t.Errorf("%s %s (%s): the client has nothing for it", op.method, op.path, op.id)
+		default:
+			if err := call(t.Context()); err != nil {
+				t.Errorf("%s: %v", op.id, err)
+			}
+			if c.heard(op.id) == 0 {
+				t.Errorf("%s: the client asked something else", op.id)
+			}
+		}
+	}
+	t.Logf("%d operations of the documents, %d asked through the client", len(h.documents), len(c.operations))
+}
+
+// notForClients are operations that are for browsers, proxies and machines that
+// have clients of their own.
+func notForClients() map[string]string {
+	return map[string]string{
+		"headMedium":  "for browsers and caches; a client that wants the bytes asks for them",
+		"getDocument": "for makers of clients", "readDocs": "a page", "readHome": "a page",
+		"isAlive": "for what restarts processes", "getMetrics": "for Prometheus",
+		"listProfiles": "for go tool pprof", "getProfile": "for go tool pprof", "getCPUProfile": "for go tool pprof", "getTrace": "for go tool trace",
+	}
+}
+
+// calls are the client's ways to ask, by operation.
+type calls struct {
+	*testing.T
+	*house
+	mu         sync.Mutex
+	operations map[string]int
+
+	ana, ben, service, operator *client.Client
+	story                       wire.Story // ana's, for everyone
+}
+
+func newCalls(t *testing.T, h *house) *calls {
+	t.Helper()
+	c := &calls{T: t, house: h, operations: map[string]int{}}
+	c.ana = c.client("ana", "user", false)
+	c.ben = c.client("ben", "user", false)
+	c.service = c.client("", "service", false)
+	c.operator = c.client("support", "moderator", true)
+	story, err := c.ana.Publish(t.Context(), client.Publication{
+		Story: wire.NewStory{Caption: "sea", Audience: "everyone"}, Media: []client.Source{client.Bytes("sea.png", picture("sea", 0))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.story = story
+	return c
+}
+
+// client is a client whose requests go to a door without a network.
+func (c *calls) client(user, scope string, admin bool) *client.Client {
+	c.T.Helper()
+	bearer, err := c.bearer(user, scope)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	door := doorway{c, admin}
+	made, err := client.New("http://mayfly.test", client.Options{Token: bearer, HTTP: &http.Client{Transport: door}, Retries: -1})
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return made
+}
+
+// doorway carries requests to a door, and notes which operation each was.
+type doorway struct {
+	calls *calls
+	admin bool
+}
+
+func (d doorway) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+	}
+	r := request{method: req.Method, target: req.URL.RequestURI(), header: req.Header, body: body, admin: d.admin}
+	if op, ok := d.calls.find(r); ok {
+		d.calls.mu.Lock()
+		d.calls.operations[op.id]++
+		d.calls.mu.Unlock()
+	}
+	a, err := d.calls.ask(r)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: a.status, Status: http.StatusText(a.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)), Request: req,
+	}, nil
+}
+
+func (c *calls) heard(id string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.operations[id]
+}
+
+// all reads an iterator to its end.
+func all[T any](seq iter.Seq2[T, error]) error {
+	for _, err := range seq {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusedAs says that err must be of a kind: the operation was asked, and what
+// it asks for is not there.
+func refusedAs(err error, kind mayfly.Kind) error {
+	if errors.Is(err, kind) {
+		return nil
+	}
+	return err
+}
+
+// calls are all of them. Each stands for itself, in whatever order.
+func (c *calls) calls() map[string]func(context.Context) error {
+	id, ana, ben := c.story.ID, userNamed("ana").String(), userNamed("ben").String()
+	last := func(_ any, err error) error { return err }
+	source := client.Bytes("hill.png", picture("hill", 0))
+	return map[string]func(context.Context) error{
+		"getToken":      func(ctx context.Context) error { return last(c.service.TokenFor(ctx, ana)) },
+		"preflight":     func(ctx context.Context) error { return last(c.ana.Preflight(ctx)) },
+		"reserveUpload": func(ctx context.Context) error { return last(c.ana.Reserve(ctx, 1)) },
+		"getUpload": func(ctx context.Context) error {
+			u, err := c.ana.Reserve(ctx, 1)
+			if err != nil {
+				return err
+			}
+			return last(c.ana.Upload(ctx, u.ID))
+		},
+		"putMedium": func(ctx context.Context) error {
+			u, err := c.ana.Reserve(ctx, 1)
+			if err != nil {
+				return err
+			}
+			if _, err := c.ana.Put(ctx, u.ID, 0, source, nil); err != nil {
+				return err
+			}
+			return last(c.ana.Publish(ctx, client.Publication{Story: wire.NewStory{Upload: &u.ID}}))
+		},
+		"publishStory": func(ctx context.Context) error {
+			return last(c.ben.Publish(ctx, client.Publication{Story: wire.NewStory{Audience: "everyone"}, Media: []client.Source{source}}))
+		},
+		"openStory": func(ctx context.Context) error { return last(c.ben.Story(ctx, id)) },
+		"viewStory": func(ctx context.Context) error { return c.ben.View(ctx, id) },
+		"deleteStory": func(ctx context.Context) error {
+			s, err := c.ben.Publish(ctx, client.Publication{Media: []client.Source{source}})
+			if err != nil {
+				return err
+			}
+			return c.ben.Delete(ctx, s.ID)
+		},
+		"listViewers": func(ctx context.Context) error { return all(c.ana.Viewers(ctx, id, new(int))) },
+		"reshareStory": func(ctx context.Context) error {
+			return last(c.ana.Reshare(ctx, id, wire.Reshare{Audience: "followers"}, ""))
+		},
+		"getRing":     func(ctx context.Context) error { return last(c.ben.Ring(ctx, ana)) },
+		"listArchive": func(ctx context.Context) error { return all(c.ana.Archive(ctx, client.Period{})) },
+		"getMedium": func(ctx context.Context) error {
+			s, err := c.ben.Story(ctx, id)
+			if err != nil {
+				return err
+			}
+			return c.ben.Download(ctx, s.Media[0], io.Discard, nil)
+		},
+		"listCloseFriends":  func(ctx context.Context) error { return all(c.ana.CloseFriends(ctx)) },
+		"addCloseFriend":    func(ctx context.Context) error { return c.ana.AddCloseFriend(ctx, ben) },
+		"removeCloseFriend": func(ctx context.Context) error { return c.ana.RemoveCloseFriend(ctx, ben) },
+		"listBlocks":        func(ctx context.Context) error { return all(c.ben.Blocks(ctx)) },
+		"addBlock":          func(ctx context.Context) error { return c.ben.Block(ctx, ana) },
+		"removeBlock":       func(ctx context.Context) error { return c.ben.Unblock(ctx, ana) },
+		"addFollower":       func(ctx context.Context) error { return c.service.AddFollower(ctx, ana, ben) },
+		"removeFollower":    func(ctx context.Context) error { return c.service.RemoveFollower(ctx, ana, ben) },
+
+		"explain": func(ctx context.Context) error { return last(c.operator.Explain(ctx, id, ben, 0)) },
+		"hold":    func(ctx context.Context) error { return c.operator.Hold(ctx, c.another(ctx), "a test") },
+		"release": func(ctx context.Context) error { return c.operator.Release(ctx, id, "a test") },
+		"restore": func(ctx context.Context) error { // it still serves
+			until := c.now().Add(time.Hour)
+			return refusedAs(last(c.operator.Restore(ctx, wire.RestoreRequest{ID: &id, Until: &until, Reason: "a test"})), mayfly.Conflict)
+		},
+		"isReady":         func(ctx context.Context) error { return last(c.operator.Ready(ctx, "api")) },
+		"listWalks":       func(ctx context.Context) error { return last(c.admin().Walks(ctx)) },
+		"listDeadLetters": func(ctx context.Context) error { return all(c.admin().DeadLetters(ctx)) },
+		"retryDeadLetter": func(ctx context.Context) error {
+			return refusedAs(c.admin().RetryDeadLetter(ctx, id, "archive", "a test"), mayfly.NotFound)
+		},
+		"dropDeadLetter": func(ctx context.Context) error {
+			return refusedAs(c.admin().DropDeadLetter(ctx, id, "archive", "a test"), mayfly.NotFound)
+		},
+		"listRuns":     func(ctx context.Context) error { return all(c.admin().Runs(ctx, 0)) },
+		"findOrphans":  func(ctx context.Context) error { return last(c.admin().Orphans(ctx)) },
+		"eraseOrphans": func(ctx context.Context) error { return last(c.admin().EraseOrphans(ctx, "a test")) },
+		"getScrub":     func(ctx context.Context) error { return last(c.admin().Scrub(ctx)) },
+		"listAudit":    func(ctx context.Context) error { return all(c.admin().Audit(ctx)) },
+		"verifyAudit":  func(ctx context.Context) error { return last(c.admin().VerifyAudit(ctx, nil)) },
+		"eraseAccount": func(ctx context.Context) error {
+			return last(c.admin().EraseAccount(ctx, userNamed("stranger").String(), "a test"))
+		},
+	}
+}
+
+func (c *calls) admin() *client.Client { return c.client("", "admin", true) }
+
+// another is a story of ben's that is for this call alone.
+func (c *calls) another(ctx context.Context) mayfly.ID {
+	s, err := c.ben.Publish(ctx, client.Publication{Media: []client.Source{client.Bytes("lake.png", picture("lake", 0))}})
+	if err != nil {
+		c.T.Error(err)
+	}
+	return s.ID
+}

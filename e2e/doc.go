@@ -1,0 +1,9 @@
+// Package e2e is in charge of the proofs that go through the doors: golden
+// stories that an operator can read (testdata/*.txt), played against a node in a
+// bubble of virtual time and against the real binary; the matrix of routes,
+// roles and states; the client against every documented operation.
+//
+// It knows what SPEC says an answer must be, never how the code arrives at it.
+//
+// It has no code outside of its tests.
+package e2e

@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/clock"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/profile"
+)
+
+// house is a node with its doors on the embedded store on memory, in a bubble:
+// time passes when the test sleeps, and at no other moment.
+type house struct {
+	*testing.T
+	store  *profile.Store
+	node   *node.Node
+	public http.Handler
+	admin  http.Handler
+	documents
+}
+
+// walksLook is how often walks look, instead of once a second: a bubble pays for
+// every look, and soft expiry, which is what the doors show, waits for none.
+const walksLook = 2 * time.Minute
+
+// houseConfig are the product's own windows.
+func houseConfig() config.Config {
+	cfg := config.Default()
+	cfg.Data = "data"
+	cfg.Disk.Share, cfg.Disk.Floor = 0, 0
+	cfg.Disk.ReclaimEvery = 6 * time.Hour
+	cfg.Memory.Cache, cfg.Memory.Memtable = 8*config.MiB, 4*config.MiB
+	cfg.Memory.MediaCache, cfg.Memory.MediaMemtable = 2*config.MiB, 2*config.MiB
+	cfg.Media.Inline = 256 * config.KiB
+	cfg.Stories.Live = liveLimit
+	cfg.Rates = config.Rates{}
+	return cfg
+}
+
+// liveLimit is how many live stories an author of a golden story may have.
+const liveLimit = 5
+
+// openHouse starts a house; whoever opens it closes it, within the bubble.
+func openHouse(t *testing.T, cfg config.Config) *house {
+	t.Helper()
+	h := &house{T: t}
+	key, err := account.LoadKey(t.TempDir() + "/key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := vfs.NewMem()
+	if err := disk.MkdirAll(cfg.Data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if h.store, err = profile.EmbeddedOn(disk, cfg.Data, cfg); err != nil {
+		t.Fatal(err)
+	}
+	o := node.FromConfig(cfg)
+	o.Source = bubbleClock()
+	o.Products.Key = key
+	o.Cadence, o.Walk.Lease, o.Clock.SavePeriod, o.AccountsEvery = walksLook, 3*walksLook, walksLook, walksLook
+	o.Problem = func(loop string, err error) { t.Errorf("%s: %v", loop, err) }
+	if h.node, err = node.Start(context.Background(), h.store.Set, o); err != nil {
+		t.Fatal(errors.Join(err, h.store.Close()))
+	}
+	doors, err := h.node.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})
+	if err != nil {
+		t.Fatal(errors.Join(err, h.node.Stop(context.Background()), h.store.Close()))
+	}
+	h.public, h.admin = doors.Public(), doors.Admin()
+	h.readDocuments()
+	return h
+}
+
+// readDocuments reads what both doors say of themselves: every later answer is
+// held against it.
+func (h *house) readDocuments() {
+	h.Helper()
+	for _, admin := range []bool{false, true} {
+		door := h.public
+		if admin {
+			door = h.admin
+		}
+		rec := httptest.NewRecorder()
+		door.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))
+		all, err := readDocument(rec.Body.Bytes(), admin)
+		if err != nil {
+			h.Fatalf("%d: %v", rec.Code, err)
+		}
+		h.documents = append(h.documents, all...)
+	}
+}
+
+// bubbleClock is the clock of a machine that was booted when the bubble was.
+func bubbleClock() clock.Source {
+	boot := time.Now()
+	return clock.Source{
+		Read: func() clock.Moment {
+			now := time.Now()
+			return clock.Moment{Wall: now.UnixNano(), Boot: now.Sub(boot)}
+		},
+		BootID:       "boot",
+		Synchronised: func() bool { return true },
+	}
+}
+
+func (h *house) close() {
+	h.Helper()
+	if err := errors.Join(h.node.Stop(context.Background()), h.store.Close()); err != nil {
+		h.Error(err)
+	}
+}
+
+func (h *house) now() mayfly.Instant { return h.node.Clock().Read().Now }
+
+// sleepUntil lets time pass up to an instant.
+func (h *house) sleepUntil(at mayfly.Instant) {
+	time.Sleep(time.Until(at.Time()))
+}

@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// ask is how the matrix asks an operation.
+type ask struct {
+	// rows are the requests of a role for an item, with what must come.
+	rows func(m *matrix, op operation, r role, s *specimen) []row
+	// changes says whether the operation changes the item when that role asks: it
+	// gets an item of its own then.
+	changes func(r role) bool
+}
+
+func nobody(role) bool        { return false }
+func theOwner(r role) bool    { return r.isOwner() }
+func theOperator(r role) bool { return r.isModerator() || r == admin }
+
+// asks are the operations that carry an item.
+func asks() map[string]ask {
+	return map[string]ask{
+		"openStory":    {open, nobody},
+		"viewStory":    {byToken, nobody},
+		"listViewers":  {byToken, nobody},
+		"reshareStory": {byToken, nobody},
+		"deleteStory":  {byToken, theOwner},
+		"getMedium":    {media, nobody},
+		"headMedium":   {media, nobody},
+		"getRing":      {ring, nobody},
+		"listArchive":  {archive, nobody},
+		"explain":      {explain, nobody},
+		"hold":         {operator, theOperator},
+		"release":      {operator, theOperator},
+		"restore":      {operator, theOperator},
+	}
+}
+
+// withoutItem are the operations that carry no item, with the reason.
+func withoutItem() map[string]string {
+	relations := "a list of the caller's own; what it changes is asked of items here, as roles"
+	return map[string]string{
+		"getToken":         "tokens name users, never items",
+		"preflight":        "counts of the caller's own; live-limit.txt",
+		"reserveUpload":    "an upload is no item until it is published; reserve.txt",
+		"getUpload":        "an upload is its owner's alone; reserve.txt",
+		"putMedium":        "an upload is its owner's alone; reserve.txt",
+		"publishStory":     "makes an item; the answer is its author's own",
+		"listCloseFriends": relations, "addCloseFriend": relations, "removeCloseFriend": relations,
+		"listBlocks": relations, "addBlock": relations, "removeBlock": relations,
+		"addFollower": relations, "removeFollower": relations,
+		"getDocument": "the same for everybody", "readDocs": "the same for everybody", "readHome": "the same for everybody",
+		"isAlive": "the process, no item", "isReady": "the process, no item", "getMetrics": "counts, no item",
+		"listWalks":       "watermarks, no item",
+		"listDeadLetters": "ids and steps, for administrators; none here", "retryDeadLetter": "a step, for administrators", "dropDeadLetter": "a step, for administrators",
+		"eraseAccount": "an account; account.txt",
+		"listRuns":     "runs of walks, no item", "findOrphans": "media that no item owns", "eraseOrphans": "media that no item owns", "getScrub": "counts of copies, for administrators",
+		"listAudit": "what operators did, for administrators", "verifyAudit": "what operators did, for administrators",
+		"listProfiles": "the process, no item", "getProfile": "the process, no item", "getCPUProfile": "the process, no item", "getTrace": "the process, no item",
+	}
+}
+
+// target is the path of an operation on an item.
+func (op operation) target(s *specimen) string {
+	return strings.NewReplacer("{id}", s.id.String(), "{object}", "0", "{user}", userNamed(s.author).String()).Replace(op.path)
+}
+
+// byToken asks as who the token says.
+func byToken(m *matrix, op operation, r role, s *specimen) []row {
+	return []row{{request: request{method: op.method, target: op.target(s), header: m.header(r, s)}, wants: expected(op.id, r, s.state, s.audience)}}
+}
+
+// with is the row with a header more, which changes the status of who is shown
+// something and of nobody else.
+func (w row) with(name, value string, status int) row {
+	w.request.header = w.request.header.Clone()
+	w.request.header.Set(name, value)
+	if shown(w.wants[0]) {
+		w.wants, w.shows = []int{status}, nil
+	}
+	return w
+}
+
+// open asks for the story by both spellings of its id, and whether it has
+// changed, which must not tell that it is there.
+func open(m *matrix, op operation, r role, s *specimen) []row {
+	plain := byToken(m, op, r, s)[0]
+	plain.shows = func(a answer) (string, bool) { return "INCOMPLETE", containsAll(a, s.secrets) }
+	short := plain
+	short.request.target = strings.Replace(short.request.target, s.id.String(), s.id.Short(), 1)
+	return []row{plain, short, plain.with("If-None-Match", "*", http.StatusNotModified)}
+}
+
+// media asks for the bytes and for a smaller picture: by token, and by the URLs
+// that a role was given while it could see the item; for a part, for one that is
+// not there, and whether they have changed.
+func media(m *matrix, op operation, r role, s *specimen) []row {
+	var rows []row
+	for _, object := range []string{"0", "0-320"} {
+		rows = append(rows, row{
+			request: request{method: op.method, target: fmt.Sprintf("/v1/media/%s/%s", s.id, object), header: m.header(r, s)},
+			wants:   expected(op.id, r, s.state, s.audience),
+		})
+	}
+	for _, url := range s.urls[r] {
+		rows = append(rows, row{request: request{method: op.method, target: url, header: http.Header{}}, wants: signed(r, s)})
+	}
+	whole := rows[0]
+	rows = append(rows, whole.with("If-None-Match", "*", http.StatusNotModified))
+	if op.method == http.MethodGet {
+		rows = append(rows, whole.with("Range", "bytes=0-3", http.StatusPartialContent), whole.with("Range", "bytes=99999-", http.StatusRequestedRangeNotSatisfiable))
+	}
+	return rows
+}
+
+// signed is what a URL must answer that was given to a role seconds before the
+// item's end, and before it was deleted, held, or its reader blocked (ST3): it
+// dies with the item, and while that serves its reader is judged again, but that
+// one for everyone names no reader and may outlive a block for its minute (ST10).
+func signed(r role, s *specimen) []int {
+	switch {
+	case s.state == live || s.state == held || s.state == deleted || s.state == restored:
+		if r == blocked && s.audience == "everyone" && s.state.serves() && !s.state.isHeld() {
+			return []int{s.state.refusal(), http.StatusOK}
+		}
+		if sees(r, s.state, s.audience) {
+			return []int{http.StatusOK}
+		}
+	}
+	return []int{s.state.refusal()}
+}

@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+func everybody(role) bool    { return true }
+func theUser(r role) bool    { return r.isUser() }
+func theAdmin(r role) bool   { return r == admin }
+func theService(r role) bool { return strings.HasPrefix(string(r), "service") }
+
+// mayAsk says, of every operation that carries no item, to whom SPEC gives it:
+// users to what is their own, services to who follows whom, support and
+// administrators to the operators' door (C1).
+func mayAsk() map[string]func(role) bool {
+	may := map[string]func(role) bool{}
+	for who, ids := range map[string]string{
+		"everybody": "getToken getDocument readDocs readHome isAlive isReady getMetrics",
+		"user": "preflight reserveUpload getUpload putMedium publishStory listCloseFriends addCloseFriend removeCloseFriend " +
+			"listBlocks addBlock removeBlock",
+		"service": "addFollower removeFollower",
+		"support": "listRuns",
+		"admin": "listWalks listDeadLetters retryDeadLetter dropDeadLetter eraseAccount findOrphans eraseOrphans getScrub listAudit verifyAudit " +
+			"listProfiles getProfile getCPUProfile getTrace",
+	} {
+		for id := range strings.FieldsSeq(ids) {
+			may[id] = map[string]func(role) bool{
+				"everybody": everybody, "user": theUser, "service": theService, "support": theOperator, "admin": theAdmin,
+			}[who]
+		}
+	}
+	return may
+}
+
+// guards asks every operation that carries no item as every role that may not:
+// 401 without a token, 403 with one that is good for something else. Nobody who
+// may is asked here, so that nothing changes.
+func (m *matrix) guards() {
+	m.Helper()
+	asked := 0
+	for _, op := range m.documents {
+		may, known := mayAsk()[op.id]
+		if _, item := asks()[op.id]; item {
+			continue
+		}
+		if !known {
+			m.Errorf("%s %s (%s): mayAsk() does not say who may", op.method, op.path, op.id)
+			continue
+		}
+		s := m.specimens[corner{live, "everyone"}][0]
+		for _, r := range slices.DeleteFunc(roles(), may) {
+			want := http.StatusForbidden
+			if r == anonymous {
+				want = http.StatusUnauthorized
+			}
+			req := request{method: op.method, target: guardedTarget(op, s), header: m.header(r, s), admin: op.admin}
+			if err := req.json(wire.Deed{Reason: "the matrix"}); err != nil {
+				m.Fatal(err)
+			}
+			a, err := m.ask(req)
+			if err != nil || a.status != want {
+				m.wrong("GUARD", op, r, s, fmt.Sprintf("%d, not %d, %v: %s", a.status, want, err, excerpt(a.body)))
+			}
+			asked++
+		}
+	}
+	m.Logf("%d times somebody asked what is not theirs to ask", asked)
+	if asked < 200 {
+		m.Errorf("that is little")
+	}
+}
+
+// guardedTarget fills the places of a path with something that could be there.
+func guardedTarget(op operation, s *specimen) string {
+	return strings.NewReplacer(
+		"{upload}", s.id.String(), "{n}", "0", "{item}", s.id.String(), "{step}", "archive", "{profile}", "heap",
+		"{user}", userNamed(s.author).String(), "{follower}", userNamed(named(stranger)).String(),
+	).Replace(op.path)
+}

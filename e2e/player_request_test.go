@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+// request is the request that a line makes.
+func (p *player) request(l line) (request, error) {
+	d := l.deed
+	r := request{method: http.MethodGet}
+	var err error
+	if r.header, err = p.credentials(l.who); err != nil {
+		return r, err
+	}
+	if d.with.key != "" {
+		r.header.Set("Idempotency-Key", p.script.name+"/"+d.with.key)
+	}
+	var id mayfly.ID
+	if d.story != "" {
+		s, err := p.find(d.story)
+		if err != nil {
+			return r, err
+		}
+		if id = s.id; d.story == neverWas {
+			id = neverWasLike(s.id)
+		}
+	}
+	var people []mayfly.UserID
+	for _, name := range d.people {
+		people = append(people, p.user(name))
+	}
+	switch d.form {
+	case "publishes a story":
+		r.method, r.target = http.MethodPost, "/v1/stories"
+		return r, p.publishing(&r, l)
+	case "publishes the upload":
+		r.method, r.target = http.MethodPost, "/v1/stories"
+		if p.upload == nil {
+			return r, fmt.Errorf("no room was reserved")
+		}
+		return r, r.json(wire.NewStory{Caption: captionOf(d.with), Audience: d.with.audience, Lifetime: p.lifetime(d.with.lifetime), Upload: &p.upload.ID})
+	case "reserves room for N media":
+		r.method, r.target = http.MethodPost, "/v1/uploads"
+		return r, r.json(wire.NewUpload{Media: d.n})
+	case "puts medium N":
+		if p.upload == nil {
+			return r, fmt.Errorf("no room was reserved")
+		}
+		r.method, r.target = http.MethodPut, fmt.Sprintf("/v1/uploads/%s/%d", p.upload.ID, d.n)
+		r.header.Set("Content-Type", "image/png")
+		r.body = picture(p.script.name+p.upload.ID.String(), d.n)
+	case "asks for the upload":
+		if p.upload == nil {
+			return r, fmt.Errorf("no room was reserved")
+		}
+		r.target = "/v1/uploads/" + p.upload.ID.String()
+	case "asks what may be published":
+		r.target = "/v1/me/preflight"
+	case "opens STORY":
+		r.target = "/v1/stories/" + id.String()
+	case "loads the picture of STORY", "loads a part of the picture of STORY":
+		r.target, err = p.pictureURL(l, id)
+		if strings.Contains(r.target, "sig=") { // as a browser asks for a picture: the URL alone must do
+			r.header = http.Header{}
+		}
+		if d.form != "loads the picture of STORY" {
+			r.header.Set("Range", "bytes=8-15")
+		}
+		return r, err
+	case "views STORY":
+		r.method, r.target = http.MethodPost, fmt.Sprintf("/v1/stories/%s/view", id)
+	case "asks who saw STORY":
+		r.target = fmt.Sprintf("/v1/stories/%s/viewers", id)
+	case "looks at the ring of WHO":
+		r.target = fmt.Sprintf("/v1/users/%s/ring", people[0])
+	case "looks at the archive":
+		r.target = "/v1/me/archive"
+		if d.with.day > 0 {
+			from := p.midnight().Add(p.span(time.Duration(d.with.day-1) * 24 * time.Hour))
+			to := p.midnight().Add(p.span(time.Duration(d.with.day) * 24 * time.Hour))
+			r.target += "?" + p.daySaid(from, to).Encode()
+		}
+	case "reshares STORY":
+		r.method, r.target = http.MethodPost, fmt.Sprintf("/v1/stories/%s/reshare", id)
+		change := wire.Reshare{Audience: d.with.audience, Lifetime: p.lifetime(d.with.lifetime)}
+		if d.with.caption != "" {
+			change.Caption = &d.with.caption
+		}
+		return r, r.json(change)
+	case "deletes STORY":
+		r.method, r.target = http.MethodDelete, "/v1/stories/"+id.String()
+	case "adds WHO to close friends":
+		r.method, r.target = http.MethodPut, "/v1/me/close-friends/"+people[0].String()
+	case "removes WHO from close friends":
+		r.method, r.target = http.MethodDelete, "/v1/me/close-friends/"+people[0].String()
+	case "lists close friends":
+		r.target = "/v1/me/close-friends"
+	case "blocks WHO":
+		r.method, r.target = http.MethodPut, "/v1/me/blocks/"+people[0].String()
+	case "unblocks WHO":
+		r.method, r.target = http.MethodDelete, "/v1/me/blocks/"+people[0].String()
+	case "lists blocks":
+		r.target = "/v1/me/blocks"
+	case "makes WHO a follower of WHO":
+		r.method, r.target = http.MethodPut, fmt.Sprintf("/v1/users/%s/followers/%s", people[1], people[0])
+	case "ends that WHO follows WHO":
+		r.method, r.target = http.MethodDelete, fmt.Sprintf("/v1/users/%s/followers/%s", people[1], people[0])
+	case "holds STORY":
+		r.admin, r.method, r.target = true, http.MethodPut, "/v1/holds/"+id.String()
+		return r, r.json(wire.Deed{Reason: d.with.reason})
+	case "releases STORY":
+		r.admin, r.method, r.target = true, http.MethodDelete, "/v1/holds/"+id.String()
+		return r, r.json(wire.Deed{Reason: d.with.reason})
+	case "restores STORY":
+		r.admin, r.method, r.target = true, http.MethodPost, "/v1/restores"
+		until, err := p.exactly(d.with.until, d.story)
+		if err != nil {
+			return r, err
+		}
+		return r, r.json(wire.RestoreRequest{ID: &id, Until: &until, Reason: d.with.reason})
+	case "explains STORY", "explains STORY to WHO":
+		r.admin = true
+		query := url.Values{}
+		for _, user := range people {
+			query.Set("viewer", user.String())
+		}
+		if d.with.asOf.relative() {
+			at, err := p.exactly(d.with.asOf, d.story)
+			if err != nil {
+				return r, err
+			}
+			query.Set("at", at.String())
+		}
+		r.target = "/v1/explain/" + id.String() + "?" + query.Encode()
+	case "erases the account of WHO":
+		r.admin, r.method, r.target = true, http.MethodDelete, "/v1/users/"+people[0].String()
+		return r, r.json(wire.Deed{Reason: d.with.reason})
+	default:
+		return r, fmt.Errorf("nobody has taught the player %q", d.form)
+	}
+	return r, nil
+}
+
+// json makes v the body of a request.
+func (r *request) json(v any) error {
+	body, err := json.Marshal(v)
+	r.body = body
+	r.header.Set("Content-Type", "application/json")
+	return err
+}
+
+// exactly is when w is on this stage, without any margin.
+func (p *player) exactly(w when, about string) (mayfly.Instant, error) {
+	name := w.since
+	if name == it && about != "" {
+		name = about
+	}
+	s, err := p.find(name)
+	if err != nil {
+		return 0, err
+	}
+	return s.birth.Add(p.span(w.after)), nil
+}
+
+// daySaid asks for a day: by its date where a day of the script is one.
+func (p *player) daySaid(from, to mayfly.Instant) url.Values {
+	if p.span(time.Hour) == time.Hour {
+		return url.Values{"day": {from.Time().Format(time.DateOnly)}}
+	}
+	return url.Values{"from": {from.String()}, "to": {to.String()}}
+}
+
+// pictureURL is the URL of a medium as an actor got it with the story last, or
+// one that nobody has signed when he never did.
+func (p *player) pictureURL(l line, id mayfly.ID) (string, error) {
+	d := l.deed
+	object := strconv.Itoa(d.with.media)
+	if d.with.longest > 0 {
+		object += fmt.Sprintf("-%d", d.with.longest)
+	}
+	unsigned := fmt.Sprintf("/v1/media/%s/%s", id, object)
+	s, err := p.find(d.story)
+	if err != nil || d.story == neverWas {
+		return unsigned, err
+	}
+	who := l.who.name
+	switch {
+	case d.with.gotBy != "":
+		who = d.with.gotBy
+	case l.who.acts != "":
+		who = l.who.acts
+	}
+	got := s.got[who]
+	if got == nil {
+		return unsigned, nil
+	}
+	if d.with.media >= len(got) {
+		return "", fmt.Errorf("%q has %d media", s.name, len(got))
+	}
+	if d.with.longest == 0 {
+		return got[d.with.media].URL, nil
+	}
+	for _, rendition := range got[d.with.media].Renditions {
+		if rendition.Longest == d.with.longest {
+			return rendition.URL, nil
+		}
+	}
+	return "", fmt.Errorf("medium %d of %q has no picture of %d", d.with.media, s.name, d.with.longest)
+}

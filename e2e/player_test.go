@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+// stage is where a golden story is played: a node in a bubble, or the real
+// binary with time a thousand times faster.
+type stage interface {
+	// ask sends a request to a door and reads the whole answer.
+	ask(r request) (answer, error)
+	// bearer is a token of the scope, of a user if one is named.
+	bearer(user string, scope string) (string, error)
+	// midnight is when day 1 of the script begins.
+	midnight() mayfly.Instant
+	// span is a time of the script on this stage.
+	span(d time.Duration) time.Duration
+	// lifetime is a lifetime of the script on this stage.
+	lifetime(word string) string
+	// urls is how long a media URL lasts at most: of a story that serves, or of the archive.
+	urls(archived bool) time.Duration
+	// wait lets time pass until the line that is planned for an instant, and says
+	// when it is on: later than planned if the stage could not keep its schedule.
+	wait(planned mayfly.Instant) mayfly.Instant
+	// since is when, on this stage, a line is played that happens so long after a birth.
+	since(birth mayfly.Instant, after time.Duration) mayfly.Instant
+}
+
+// request is what goes to a door.
+type request struct {
+	method, target string // target is path and query
+	header         http.Header
+	body           []byte
+	admin          bool // through the operators' door
+}
+
+// answer is what comes back, whole.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	began  mayfly.Instant // when it was asked for
+	ended  mayfly.Instant // when it was there
+}
+
+// tally counts what was played.
+type tally struct {
+	lines, answers, twins, missed int
+}
+
+func (t *tally) add(other tally) {
+	t.lines += other.lines
+	t.answers += other.answers
+	t.twins += other.twins
+	t.missed += other.missed
+}
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d lines, %d answers compared, %d of them byte by byte with those for ids that never were, %d lines missed", t.lines, t.answers, t.twins, t.missed)
+}
+
+// told is a story that a script tells of.
+type told struct {
+	name   string
+	author string
+	id     mayfly.ID
+	birth  mayfly.Instant
+	media  []wire.Medium
+	got    map[string][]wire.Medium // its media as an actor got them last: with URLs of their own
+}
+
+// reporter is told what does not come true; a test is one.
+type reporter interface {
+	Errorf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// player plays one script.
+type player struct {
+	reporter
+	stage
+	script  script
+	stories map[string]*told
+	last    *told // it
+	keys    map[string]mayfly.ID
+	upload  *wire.Upload
+	tally   tally
+}
+
+func newPlayer(r reporter, s stage, script script) *player {
+	return &player{reporter: r, stage: s, script: script, stories: map[string]*told{}, keys: map[string]mayfly.ID{}}
+}
+
+// play plays the script to its end, or to a line after which nothing else makes
+// sense.
+func (p *player) play() tally {
+	for _, l := range p.script.lines {
+		p.tally.lines++
+		planned, err := p.planned(l)
+		if err != nil {
+			p.Errorf("%s: %v", l.where, err)
+			return p.tally
+		}
+		on := p.wait(planned)
+		if err := p.line(l, planned, on); err != nil {
+			p.Errorf("%s: %v\n\t%s", l.where, err, l.text)
+			return p.tally
+		}
+	}
+	return p.tally
+}
+
+// planned is when a line happens on this stage.
+func (p *player) planned(l line) (mayfly.Instant, error) {
+	if !l.at.relative() {
+		return p.midnight().Add(p.span(l.at.after)), nil
+	}
+	return p.instant(l.at, l.deed.story)
+}
+
+// instant is when w is, for a line about a story.
+func (p *player) instant(w when, about string) (mayfly.Instant, error) {
+	name := w.since
+	if name == it && about != "" && about != neverWas {
+		name = about
+	}
+	s, err := p.find(name)
+	if err != nil {
+		return 0, err
+	}
+	return p.since(s.birth, w.after), nil
+}
+
+func (p *player) find(name string) (*told, error) {
+	if name == it || name == neverWas {
+		if p.last == nil {
+			return nil, fmt.Errorf("there is no story yet")
+		}
+		return p.last, nil
+	}
+	if s, ok := p.stories[name]; ok {
+		return s, nil
+	}
+	return nil, fmt.Errorf("no story is called %q yet", name)
+}
+
+// line plays one line and holds the answer against what must come. The error is
+// for what ends the script.
+func (p *player) line(l line, planned, on mayfly.Instant) error {
+	if err := p.become(l); err != nil {
+		return err
+	}
+	r, err := p.request(l)
+	if err != nil {
+		return err
+	}
+	a, err := p.ask(r)
+	if err != nil {
+		return err
+	}
+	wrong := p.compare(l, a)
+	if len(wrong) > 0 && p.excused(l, planned, a) {
+		p.tally.missed++
+		p.Logf("%s: missed: planned for %s, asked at %s, answered at %s: %v", l.where, planned, a.began, a.ended, wrong)
+		return nil
+	}
+	for _, w := range wrong {
+		p.Errorf("%s: at %s: %s\n\t%s\n\t%s", l.where, on, w, l.text, excerpt(a.body))
+	}
+	p.tally.answers++
+	if a.status != l.want.status {
+		if l.want.status < 300 && (l.deed.with.name != "" || l.deed.form == "publishes a story") {
+			return fmt.Errorf("the rest of the script is about a story that is not there")
+		}
+		return nil
+	}
+	if err := p.learn(l, a); err != nil {
+		return err
+	}
+	if a.status == http.StatusNotFound || a.status == http.StatusGone {
+		return p.twin(l, r, a)
+	}
+	return nil
+}
+
+// excused says whether a line that went wrong was asked or answered so late that
+// what it expects was over: only a stage in real time can be.
+func (p *player) excused(l line, planned mayfly.Instant, a answer) bool {
+	late, ok := p.stage.(interface {
+		late(after time.Duration, planned mayfly.Instant, a answer) bool
+	})
+	return ok && late.late(l.at.after, planned, a)
+}
+
+func excerpt(body []byte) string {
+	if len(body) > 300 {
+		return fmt.Sprintf("%q …", body[:300])
+	}
+	return fmt.Sprintf("%q", body)
+}
