@@ -131,7 +131,7 @@ func (c *Cleaned) fits(width, height uint32) error {
 	if width == 0 || height == 0 {
 		return broken("a picture of %d × %d pixels", width, height)
 	}
-	if int64(width)*int64(height) > c.limits.Pixels {
+	if uint64(width)*uint64(height) > uint64(c.limits.Pixels) { // of two numbers of 32 bits no int64 holds every product
 		return mayfly.Errorf(mayfly.TooLarge, "a picture of %d × %d pixels", width, height).
 			WithHint(fmt.Sprintf("at most %d pixels: make it smaller", c.limits.Pixels))
 	}

@@ -19,9 +19,17 @@ const (
 	com  = 0xfe
 )
 
+// A progressive JPEG has about ten scans. Decoding takes as long as all of them
+// together: at most as long as a picture of the largest size in so many.
+const (
+	maxScans       = 100
+	scansOfLargest = 12
+)
+
 // jpegFile is what has been seen of one.
 type jpegFile struct {
 	framed, scanned bool
+	scans           int64
 	turned          bool // an orientation was found
 	profile         iccParts
 }
@@ -147,6 +155,11 @@ func (f *jpegFile) scan(c *Cleaned, data []byte) (step, error) {
 		return nil, broken("a scan before its frame, or a false one")
 	}
 	f.scanned = true
+	// Each scan goes over the whole picture again, and costs a few bytes to send.
+	if f.scans++; f.scans > maxScans || f.scans*int64(c.width)*int64(c.height) > scansOfLargest*c.limits.Pixels {
+		return nil, mayfly.Errorf(mayfly.TooLarge, "a picture of %d × %d pixels in %d scans", c.width, c.height, f.scans).
+			WithHint("save it with fewer scans, or as a baseline JPEG")
+	}
 	writeSegment(c, sos, data)
 	return f.entropy, nil
 }

@@ -17,6 +17,7 @@ type pngFile struct {
 	pictured bool
 	ended    bool // its picture: no more of it may come
 	profiled bool
+	unpacked int64 // bytes of colour profiles, good or bad
 }
 
 func pngStart(c *Cleaned) (step, error) {
@@ -141,14 +142,15 @@ func (f *pngFile) profile(c *Cleaned, n int) (step, error) {
 		return nil, err
 	}
 	_, packed, named := bytes.Cut(data[:n], []byte{0})
-	if f.profiled || f.pictured || !named || len(packed) == 0 || packed[0] != 0 {
+	if f.profiled || f.pictured || f.unpacked > maxICC || !named || len(packed) == 0 || packed[0] != 0 {
 		return f.chunk, nil
 	}
 	r, err := zlib.NewReader(bytes.NewReader(packed[1:]))
 	if err != nil {
 		return f.chunk, nil // a profile that cannot be read is left out
 	}
-	whole, err := io.ReadAll(io.LimitReader(r, maxICC+1))
+	whole, err := io.ReadAll(io.LimitReader(r, maxICC+1-f.unpacked)) // of all of them together: unpacking costs more than sending
+	f.unpacked += int64(len(whole))
 	if err != nil || !isProfile(whole) {
 		return f.chunk, nil
 	}

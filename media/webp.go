@@ -1,6 +1,9 @@
 package media
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // webpFile is what has been seen of one. The size of the whole stands in front,
 // so that what is taken out leaves a chunk of zeros behind, which readers skip.
@@ -11,6 +14,7 @@ type webpFile struct {
 	animated bool
 	first    bool
 	pictured bool
+	profiled bool // a colour profile was looked at
 }
 
 const webpNothing = "JUNK" // the name of a chunk that nobody reads
@@ -72,6 +76,8 @@ func (f *webpFile) chunk(c *Cleaned) (step, error) {
 		return f.frameHead(c, head, n)
 	case (name == "VP8 " || name == "VP8L") && f.expectsPicture(first, inFrame):
 		return f.picture(c, head, n)
+	case name == "ICCP" && n <= maxICC && f.extended && !f.pictured && !f.profiled && !inFrame:
+		return f.profile(c, head, int(padded), int(n))
 	case f.kept(name, inFrame):
 		c.out.Write(head)
 		return pass(padded, keep, f.chunk), nil
@@ -95,13 +101,28 @@ func (f *webpFile) kept(name string, inFrame bool) bool {
 	switch name {
 	case "ALPH":
 		return f.extended && (inFrame || !f.animated)
-	case "ICCP":
-		return f.extended && !f.pictured && !inFrame
 	case "ANIM":
 		return f.animated && !inFrame
 	default:
 		return false
 	}
+}
+
+// profile passes the one colour profile if it is well-formed.
+func (f *webpFile) profile(c *Cleaned, head []byte, padded, n int) (step, error) {
+	f.profiled = true
+	head = bytes.Clone(head)
+	data, err := c.take(padded)
+	if err != nil {
+		return nil, err
+	}
+	if !isProfile(data[:n]) {
+		copy(head, webpNothing)
+		clear(data)
+	}
+	c.out.Write(head)
+	c.out.Write(data)
+	return f.chunk, nil
 }
 
 // header is what an extended file has in it; it must not announce what is taken
