@@ -10,13 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/audit"
+	"github.com/mayflyhq/mayfly/wire"
 )
 
 func newAudit() *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit", Short: "Read and verify the record of what support and operators did",
+		Long:    "Reads and verifies the record of what support and operators did.\n\n" + eitherDesk,
 		Example: "  mayfly audit list\n  mayfly audit verify\n  mayfly audit verify --heads > heads.txt     keep them elsewhere\n  mayfly audit verify --against heads.txt",
 	}
 	c.AddCommand(newAuditList(), newAuditVerify())
@@ -24,23 +25,21 @@ func newAudit() *cobra.Command {
 }
 
 func newAuditList() *cobra.Command {
-	var d desk
+	var d deskChoice
 	var limit int
 	c := &cobra.Command{Use: "list", Short: "List the records, newest first", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		return d.at(c.Context(), func(ctx context.Context, _ mayfly.Instant) error {
+		return d.at(c, nil, func(ctx context.Context, at desk) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "AT\tWHO\tWHAT\tOUTCOME\tSUBJECT\tREASON\tDETAIL")
-			left, place := limit, audit.Place{}
-			for more := true; more && left > 0; {
-				page, err := audit.List(ctx, d.store.Set.Rows, audit.Filter{}, place, left)
+			left := limit
+			for r, err := range at.records(ctx) {
 				if err != nil {
-					return err
+					return errors.Join(err, w.Flush())
 				}
-				for _, r := range page.Records {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.At, r.Entry.Actor, r.Entry.Verb, r.Entry.Outcome, subject(r.Entry.Subject), r.Entry.Reason, r.Entry.Detail)
+				if left--; left < 0 {
+					break
 				}
-				left -= len(page.Records)
-				more, place = page.More, page.Next
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.At, r.Actor, r.Verb, r.Outcome, subject(r), r.Reason, r.Detail)
 			}
 			return w.Flush()
 		})
@@ -50,22 +49,22 @@ func newAuditList() *cobra.Command {
 	return c
 }
 
-func subject(s audit.Subject) string {
+func subject(r wire.AuditRecord) string {
 	var parts []string
-	if !s.Item.IsZero() {
-		parts = append(parts, "item "+s.Item.String())
+	if r.Item != nil {
+		parts = append(parts, "item "+r.Item.String())
 	}
-	if !s.User.IsZero() {
-		parts = append(parts, "user "+s.User.String())
+	if r.User != nil {
+		parts = append(parts, "user "+r.User.String())
 	}
-	if s.Run != 0 {
-		parts = append(parts, fmt.Sprintf("run %016x", uint64(s.Run)))
+	if r.Run != "" {
+		parts = append(parts, "run "+r.Run)
 	}
 	return strings.Join(parts, ", ")
 }
 
 func newAuditVerify() *cobra.Command {
-	var d desk
+	var d deskChoice
 	var against string
 	var heads bool
 	c := &cobra.Command{
@@ -77,8 +76,8 @@ func newAuditVerify() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return d.at(c.Context(), func(ctx context.Context, _ mayfly.Instant) error {
-				report, err := audit.VerifyAgainst(ctx, d.store.Set.Rows, kept, func(audit.Record) error { return nil })
+			return d.at(c, nil, func(ctx context.Context, at desk) error {
+				report, err := at.verifyAudit(ctx, kept)
 				if err != nil {
 					return err
 				}
@@ -92,7 +91,7 @@ func newAuditVerify() *cobra.Command {
 	return c
 }
 
-func readHeads(file string) (kept []audit.Head, err error) {
+func readHeads(file string) (kept []string, err error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -108,7 +107,7 @@ func readHeads(file string) (kept []audit.Head, err error) {
 		if err != nil {
 			return nil, usage(err)
 		}
-		kept = append(kept, head)
+		kept = append(kept, head.String())
 	}
 	if len(kept) == 0 {
 		return nil, usage(errors.New(file + " has no heads in it"))
@@ -116,19 +115,19 @@ func readHeads(file string) (kept []audit.Head, err error) {
 	return kept, nil
 }
 
-func tellAudit(c *cobra.Command, r audit.Report, heads bool) error {
+func tellAudit(c *cobra.Command, r wire.AuditReport, heads bool) error {
 	out := c.OutOrStdout()
 	if heads {
 		for _, h := range r.Heads {
 			fmt.Fprintln(out, h)
 		}
 	} else {
-		fmt.Fprintf(out, "%s records in %d chains are whole; %d heads compared\n", grouped(int64(r.Records)), r.Chains, r.Anchors)
+		fmt.Fprintf(out, "%s records in %d chains are whole; %d heads compared\n", grouped(int64(r.Records)), r.Chains, r.Compared)
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintln(c.ErrOrStderr(), f)
 	}
-	if !r.Sound() {
+	if !r.Sound {
 		fmt.Fprintf(c.ErrOrStderr(), "%d findings: the record is not sound\n", len(r.Findings)+r.More)
 		return errWrong
 	}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/remind"
+	"github.com/mayflyhq/mayfly/wire"
 )
 
 func newDLQ() *cobra.Command {
@@ -18,7 +18,7 @@ func newDLQ() *cobra.Command {
 		Use:   "dlq",
 		Short: "Look at steps that were given up, try them again, or drop them",
 		Long: "A step of an item's life that keeps failing (archive, erase, …) is tried again with longer and longer pauses; after the\n" +
-			"last try it becomes a dead letter. The item itself stays as the last good step left it: nothing is lost by it.",
+			"last try it becomes a dead letter. The item itself stays as the last good step left it: nothing is lost by it.\n\n" + eitherDesk,
 		Example: "  mayfly dlq list\n  mayfly dlq show ID\n  mayfly dlq retry ID --reason 'the bucket is back'\n  mayfly dlq retry --all --step archive --reason 'the bucket is back'",
 	}
 	c.AddCommand(newDLQList(), newDLQShow(), newDLQRetry(), newDLQDrop())
@@ -27,7 +27,7 @@ func newDLQ() *cobra.Command {
 
 // dlq is what the verbs of the dead letters share.
 type dlq struct {
-	desk desk
+	desk deskChoice
 	deed deed
 	step string
 	all  bool
@@ -37,79 +37,59 @@ func (q *dlq) stepFlag(c *cobra.Command) {
 	c.Flags().StringVar(&q.step, "step", "", "only this step: announce, expire, archive, erase, tidy or retire")
 }
 
-// each hands every dead letter of the asked step to do.
-func (q *dlq) each(ctx context.Context, do func(remind.Dead) error) error {
-	var step remind.Step
+// check says whether the arguments name dead letters: all, or those of one item.
+func (q *dlq) check(args []string) (item mayfly.ID, err error) {
 	if q.step != "" {
-		var err error
-		if step, err = remind.ParseStep(q.step); err != nil {
-			return usage(err)
+		if _, err := remind.ParseStep(q.step); err != nil {
+			return item, usage(err)
 		}
 	}
-	const page = 500
-	for shard := range mayfly.Shard(mayfly.Shards) {
-		for last, full := (remind.Dead{}), true; full; {
-			found, err := remind.DeadLetters(ctx, q.desk.store.Set.Rows, shard, last, page)
-			if err != nil {
-				return err
-			}
-			for _, dead := range found {
-				if step != 0 && dead.Step != step {
-					continue
-				}
-				if err := do(dead); err != nil {
-					return err
-				}
-			}
-			if full = len(found) == page; full {
-				last = found[page-1]
-			}
-		}
+	if q.all == (len(args) == 1) {
+		return item, usage(errors.New("name one item, or say --all"))
 	}
-	return nil
+	if q.all {
+		return item, nil
+	}
+	return idOf(args)
 }
 
 // chosen are the dead letters that the arguments name.
-func (q *dlq) chosen(ctx context.Context, args []string) (all []remind.Dead, err error) {
-	if q.all == (len(args) == 1) {
-		return nil, usage(errors.New("name one item, or say --all"))
-	}
-	var id mayfly.ID
-	if !q.all {
-		if id, err = idOf(args); err != nil {
+func (q *dlq) chosen(ctx context.Context, at desk, item mayfly.ID) (all []wire.DeadLetter, err error) {
+	for letter, err := range at.letters(ctx, item, q.step) {
+		if err != nil {
 			return nil, err
 		}
+		all = append(all, letter)
 	}
-	err = q.each(ctx, func(dead remind.Dead) error {
-		if q.all || dead.ID == id {
-			all = append(all, dead)
-		}
-		return nil
-	})
-	if err == nil && len(all) == 0 {
-		err = mayfly.Errorf(mayfly.NotFound, "there is no such dead letter").WithHint("mayfly dlq list shows those that there are")
+	if len(all) == 0 {
+		return nil, mayfly.Errorf(mayfly.NotFound, "there is no such dead letter").WithHint("mayfly dlq list shows those that there are")
 	}
-	return all, err
+	return all, nil
 }
 
 func newDLQList() *cobra.Command {
-	q := &dlq{}
-	c := &cobra.Command{Use: "list", Short: "List the dead letters", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		return q.desk.at(c.Context(), func(ctx context.Context, _ mayfly.Instant) error {
+	q := &dlq{all: true}
+	c := &cobra.Command{Use: "list", Short: "List the dead letters", Args: cobra.NoArgs, RunE: func(c *cobra.Command, args []string) error {
+		if _, err := q.check(args); err != nil {
+			return err
+		}
+		return q.desk.at(c, nil, func(ctx context.Context, at desk) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			n := 0
-			err := q.each(ctx, func(d remind.Dead) error {
+			for d, err := range at.letters(ctx, mayfly.ID{}, q.step) {
+				if err != nil {
+					return errors.Join(err, w.Flush())
+				}
 				if n == 0 {
 					fmt.Fprintln(w, "ITEM\tSTEP\tTRIES\tGIVEN UP\tLAST REASON")
 				}
 				n++
-				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.80s\n", d.ID, d.Step, d.Tries, d.Since, lastReason(d))
-				return nil
-			})
-			if n == 0 && err == nil {
+				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.80s\n", d.Item, d.Step, d.Attempts, d.Since, lastReason(d))
+			}
+			if n == 0 {
 				fmt.Fprintln(w, "There are no dead letters.")
 			}
-			return errors.Join(err, w.Flush())
+			return w.Flush()
 		})
 	}}
 	q.desk.flags(c)
@@ -117,24 +97,28 @@ func newDLQList() *cobra.Command {
 	return c
 }
 
-func lastReason(d remind.Dead) string {
-	if len(d.History) == 0 {
+func lastReason(d wire.DeadLetter) string {
+	if len(d.Tries) == 0 {
 		return d.Reason
 	}
-	return d.History[len(d.History)-1].Reason
+	return d.Tries[len(d.Tries)-1].Reason
 }
 
 func newDLQShow() *cobra.Command {
 	q := &dlq{}
 	c := &cobra.Command{Use: "show ID", Short: "Show a dead letter with its last tries", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
-		return q.desk.at(c.Context(), func(ctx context.Context, _ mayfly.Instant) error {
-			all, err := q.chosen(ctx, args)
+		item, err := q.check(args)
+		if err != nil {
+			return err
+		}
+		return q.desk.at(c, nil, func(ctx context.Context, at desk) error {
+			all, err := q.chosen(ctx, at, item)
 			for _, d := range all {
-				fmt.Fprintf(c.OutOrStdout(), "%s: %s was given up at %s after %d tries\n", d.ID, d.Step, d.Since, d.Tries)
+				fmt.Fprintf(c.OutOrStdout(), "%s: %s was given up at %s after %d tries\n", d.Item, d.Step, d.Since, d.Attempts)
 				if d.Reason != "" {
 					fmt.Fprintf(c.OutOrStdout(), "  it was to be done because: %s\n", d.Reason)
 				}
-				for _, t := range d.History {
+				for _, t := range d.Tries {
 					fmt.Fprintf(c.OutOrStdout(), "  %s  %s\n", t.At, t.Reason)
 				}
 			}
@@ -146,22 +130,28 @@ func newDLQShow() *cobra.Command {
 	return c
 }
 
-// soon is when a dead letter that is tried again is due: as far ahead as every
-// reminder.
-const soon = 2 * time.Minute
-
 func newDLQRetry() *cobra.Command {
 	q := &dlq{}
 	c := &cobra.Command{
 		Use: "retry [ID]", Short: "Put dead letters on their way again", Args: cobra.MaximumNArgs(1),
 		Long: "The step is due again two minutes later, with fresh tries: once a node serves the folder it will be done.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return q.desk.at(c.Context(), func(ctx context.Context, now mayfly.Instant) error {
-				all, err := q.chosen(ctx, args)
+			item, err := q.check(args)
+			if err != nil {
+				return err
+			}
+			return q.desk.at(c, &q.deed, func(ctx context.Context, at desk) error {
+				all, err := q.chosen(ctx, at, item)
 				if err != nil {
 					return err
 				}
-				n, err := q.desk.node.RetryDead(ctx, all, q.deed.by, q.deed.reason, now.Add(soon), now)
+				n := 0
+				for _, d := range all {
+					if err = at.retry(ctx, d, q.deed); err != nil {
+						break
+					}
+					n++
+				}
 				fmt.Fprintf(c.OutOrStdout(), "%d of %d will be tried again\n", n, len(all))
 				return err
 			})
@@ -179,18 +169,19 @@ func newDLQDrop() *cobra.Command {
 	c := &cobra.Command{
 		Use: "drop ID", Short: "Forget a dead letter: its step is not done", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return q.desk.at(c.Context(), func(ctx context.Context, now mayfly.Instant) error {
-				all, err := q.chosen(ctx, args)
-				if err != nil {
-					return err
-				}
+			item, err := q.check(args)
+			if err != nil {
+				return err
+			}
+			return q.desk.at(c, &q.deed, func(ctx context.Context, at desk) error {
+				all, err := q.chosen(ctx, at, item)
 				for _, d := range all {
-					if err := q.desk.node.DropDead(ctx, d, q.deed.by, q.deed.reason, now); err != nil {
+					if err := at.drop(ctx, d, q.deed); err != nil {
 						return err
 					}
-					fmt.Fprintf(c.OutOrStdout(), "%s: %s is dropped\n", d.ID, d.Step)
+					fmt.Fprintf(c.OutOrStdout(), "%s: %s is dropped\n", d.Item, d.Step)
 				}
-				return nil
+				return err
 			})
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -11,8 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/restore"
-	"github.com/mayflyhq/mayfly/walk"
+	"github.com/mayflyhq/mayfly/wire"
 )
 
 func newRestore() *cobra.Command {
@@ -23,7 +23,7 @@ func newRestore() *cobra.Command {
 		Long: "An expired item serves again until --until, to those who could see it before, and then ends once more by itself: from hot\n" +
 			"storage within the safety window, from cold storage within 30 days. What is deleted cannot come back.\n\n" +
 			"A run is what one node did by one walk in one hour. If it went wrong, --run brings back everything that it was the last to\n" +
-			"move; it first counts, and does it only with --yes.",
+			"move; it first counts, and does it only with --yes.\n\n" + eitherDesk,
 		Example: "  mayfly restore ID --until 24h --reason 'case 4711'\n  mayfly restore --runs\n  mayfly restore --run 9f0c…  --until 24h --reason 'clock was wrong'          counts\n" +
 			"  mayfly restore --run 9f0c…  --until 24h --reason 'clock was wrong' --yes    does it",
 		Args: cobra.MaximumNArgs(1),
@@ -41,7 +41,7 @@ func newRestore() *cobra.Command {
 }
 
 type restoring struct {
-	desk      desk
+	desk      deskChoice
 	deed      deed
 	until     string
 	number    string
@@ -60,47 +60,44 @@ func (r *restoring) run(c *cobra.Command, args []string) error {
 	if asked != 1 {
 		return usage(errors.New("name one item, or say --run RUN, or --runs"))
 	}
-	return r.desk.at(c.Context(), func(ctx context.Context, now mayfly.Instant) error {
-		switch {
-		case r.list:
-			return r.runs(ctx, c, now)
-		case r.number != "":
-			return r.undo(ctx, c, now)
-		}
-		return r.item(ctx, c, args, now)
-	})
+	switch {
+	case r.list:
+		return r.desk.at(c, nil, func(ctx context.Context, at desk) error { return r.runs(ctx, c, at) })
+	case r.number != "":
+		return r.undo(c)
+	}
+	return r.item(c, args)
 }
 
-func (r *restoring) item(ctx context.Context, c *cobra.Command, args []string, now mayfly.Instant) error {
+func (r *restoring) item(c *cobra.Command, args []string) error {
 	id, err := idOf(args)
 	if err != nil {
 		return err
 	}
-	until, err := untilOf(r.until, now)
-	if err != nil {
-		return err
-	}
-	item, err := r.desk.node.Restore().Item(ctx, restore.Request{ID: id, Until: until, By: r.deed.by, Reason: r.deed.reason}, now)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.OutOrStdout(), "%s serves again until %s\n", item.ID, item.ServesUntil)
-	return nil
-}
-
-func (r *restoring) runs(ctx context.Context, c *cobra.Command, now mayfly.Instant) error {
-	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tWALK\tSHARD\tBEGAN\tFROM DEADLINE")
-	n := 0
-	for at := now.Add(-r.since); at < now.Add(time.Hour); at = at.Add(time.Hour) {
-		runs, err := walk.RunsIn(ctx, r.desk.store.Set.Rows, at, 10_000)
+	return r.desk.at(c, &r.deed, func(ctx context.Context, at desk) error {
+		until, err := untilOf(r.until, at.now())
 		if err != nil {
 			return err
 		}
-		for _, run := range runs {
-			n++
-			fmt.Fprintf(w, "%016x\t%s\t%d\t%s\t%s\n", uint64(run.Number), run.Walk, run.Shard, run.Began, run.From)
+		restored, err := at.restore(ctx, wire.RestoreRequest{ID: &id, Until: &until, Reason: r.deed.reason}, r.deed)
+		if err != nil {
+			return err
 		}
+		fmt.Fprintf(c.OutOrStdout(), "%s serves again until %s\n", id, restored.ServesUntil)
+		return nil
+	})
+}
+
+func (r *restoring) runs(ctx context.Context, c *cobra.Command, at desk) error {
+	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tWALK\tSHARD\tBEGAN\tFROM DEADLINE")
+	n := 0
+	for run, err := range at.runs(ctx, at.now().Add(-r.since)) {
+		if err != nil {
+			return errors.Join(err, w.Flush())
+		}
+		n++
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", run.Run, run.Walk, run.Shard, run.Began, run.From)
 	}
 	if n == 0 {
 		fmt.Fprintf(w, "none in the last %s\n", r.since)
@@ -108,39 +105,39 @@ func (r *restoring) runs(ctx context.Context, c *cobra.Command, now mayfly.Insta
 	return w.Flush()
 }
 
-func (r *restoring) undo(ctx context.Context, c *cobra.Command, now mayfly.Instant) error {
-	number, err := strconv.ParseUint(r.number, 16, 64)
-	if err != nil {
+func (r *restoring) undo(c *cobra.Command) error {
+	if _, err := strconv.ParseUint(r.number, 16, 64); err != nil {
 		return usage(fmt.Errorf("--run %q: a run has 16 hexadecimal digits; mayfly restore --runs lists them", r.number))
 	}
-	until, err := untilOf(r.until, now)
-	if err != nil {
+	who := &r.deed
+	if !r.yes { // nothing is done, and nothing written down
+		who, r.deed.reason = nil, "to count"
+	}
+	return r.desk.at(c, who, func(ctx context.Context, at desk) error {
+		until, err := untilOf(r.until, at.now())
+		if err != nil {
+			return err
+		}
+		done, err := at.restore(ctx, wire.RestoreRequest{Run: r.number, Until: &until, Reason: r.deed.reason, DryRun: !r.yes, Max: r.max}, r.deed)
+		if err != nil && done.Found == 0 {
+			return err
+		}
+		r.tell(c.OutOrStdout(), done)
+		if done.Failed > 0 && err == nil {
+			err = mayfly.Errorf(mayfly.Unavailable, "%d of %d items could not be restored", done.Failed, done.Found).WithHint("undo it again: what is restored already is not touched")
+		}
 		return err
-	}
-	steps, began, shown := newStages(c.ErrOrStderr(), false), (*stage)(nil), 0
-	steps.trial("undo")
-	done, err := r.desk.node.Restore().Undo(ctx, mayfly.Run(number), restore.UndoRequest{
-		Until: until, By: r.deed.by, Reason: r.deed.reason, DryRun: !r.yes, Max: r.max,
-		Progress: func(u restore.Undone) {
-			if began == nil {
-				began = steps.begin("items", u.Found)
-			}
-			began.add(u.Restored - shown)
-			shown = u.Restored
-		},
-	}, now)
-	if began != nil {
-		began.end()
-	}
-	out := c.OutOrStdout()
+	})
+}
+
+func (r *restoring) tell(out io.Writer, done wire.Restored) {
 	fmt.Fprintf(out, "%d items may come back, %d of them before their deadline; %d are held, %d deleted\n", done.Found, done.Ahead, done.Held, done.Deleted)
 	if r.yes {
 		fmt.Fprintf(out, "%d restored, %d refused, %d failed; %d watermarks moved back\n", done.Restored, done.Refused, done.Failed, done.Back)
-	} else if err == nil {
+	} else {
 		fmt.Fprintln(out, "Nothing was done: say --yes to do it.")
 	}
 	for _, why := range done.Why {
-		fmt.Fprintf(out, "  %v\n", why)
+		fmt.Fprintf(out, "  %s\n", why)
 	}
-	return err
 }

@@ -2,14 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/erase"
-	"github.com/mayflyhq/mayfly/walk"
+	"github.com/mayflyhq/mayfly/wire"
 )
 
 func newScrub() *cobra.Command {
@@ -17,21 +16,22 @@ func newScrub() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "scrub",
 		Short: "Read every archived medium again and compare it with what was uploaded",
-		Long: "Reads all cold copies of a data folder that no process is using, and names those that are not what was uploaded. A process\n" +
-			"that serves does the same all the time, slowly. It erases nothing. Where an item's archiving has not finished and its hot copy\n" +
-			"is whole, the item is put back on its way, and is copied again when the folder is served.\n\n" +
+		Long: "Reads all cold copies of a data folder that no process is using, and names those that are not what was uploaded. A server\n" +
+			"does the same all the time, slowly: if one uses the folder, this prints what it has found since its start. It erases nothing.\n" +
+			"Where an item's archiving has not finished and its hot copy is whole, the item is put back on its way, and is copied again\n" +
+			"when the folder is served.\n\n" +
 			"It exits with 1 if a copy does not match.",
 		Example: "  mayfly scrub --data ./mayfly-data\n  mayfly scrub --rate 64        at most 64 MiB a second",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return s.run(c) },
 	}
 	s.desk.flags(c)
-	c.Flags().Int64Var(&s.rate, "rate", 1024, "how many MiB are read a second at most")
+	c.Flags().Int64Var(&s.rate, "rate", 1024, "how many MiB are read a second at most, of a folder that nobody uses")
 	return c
 }
 
 type scrub struct {
-	desk desk
+	desk deskChoice
 	rate int64
 }
 
@@ -39,47 +39,37 @@ func (s *scrub) run(c *cobra.Command) error {
 	if s.rate < 1 || s.rate > 1<<20 {
 		return usage(fmt.Errorf("--rate %d: write a number of MiB from 1 on", s.rate))
 	}
-	return s.desk.at(c.Context(), func(ctx context.Context, now mayfly.Instant) error {
-		origin, err := walk.Origin(ctx, s.desk.store.Set.Rows, now)
-		if err != nil {
-			return err
+	return s.desk.at(c, nil, func(ctx context.Context, at desk) error {
+		if _, served := at.(serverDesk); served && c.Flags().Changed("rate") {
+			return usage(errors.New("--rate: a server scrubs at its own (ends.scrub_bytes)"))
 		}
-		steps, began, shown := newStages(c.ErrOrStderr(), false), (*stage)(nil), 0
-		steps.trial("scrub")
-		found, err := s.desk.node.Erase().Scrub(ctx, erase.ScrubRun{
-			Rows: erase.Span{From: origin, To: now}, Now: now, BytesPerSecond: s.rate << 20,
-			Progress: func(done, of int) {
-				if began == nil {
-					began = steps.begin("minutes of deadlines", of)
-				}
-				began.add(done - shown)
-				shown = done
-			},
-		})
-		if began != nil {
-			began.end()
+		found, err := at.scrub(ctx, s.rate)
+		if err == nil || found.Items > 0 {
+			tellScrubbed(c.OutOrStdout(), found)
 		}
-		tellScrubbed(c.OutOrStdout(), found)
 		switch {
 		case err != nil:
 			return err
-		case found.BadObjects > 0:
+		case found.Mismatch > 0:
 			return errWrong
 		}
 		return nil
 	})
 }
 
-func tellScrubbed(out io.Writer, r erase.ScrubReport) {
-	fmt.Fprintf(out, "%s items with %s cold media, %s bytes read, %s do not match\n",
-		grouped(int64(r.Items)), grouped(int64(r.Objects)), grouped(r.Bytes), grouped(int64(r.BadObjects)))
+func tellScrubbed(out io.Writer, r wire.Scrub) {
+	if r.At == nil {
+		fmt.Fprintln(out, "The server has not begun to scrub yet.")
+		return
+	}
+	fmt.Fprintf(out, "%s items with %s cold media, %s bytes read, %s do not match\n", grouped(r.Items), grouped(r.Objects), grouped(r.Bytes), grouped(r.Mismatch))
 	for _, bad := range r.Bad {
 		fmt.Fprintf(out, "  %s of %s: %s\n", bad.Key, bad.Item, bad.Why)
 	}
-	if over := r.BadObjects - len(r.Bad); over > 0 {
-		fmt.Fprintf(out, "  and %s more\n", grouped(int64(over)))
+	if over := r.Mismatch - int64(len(r.Bad)); over > 0 {
+		fmt.Fprintf(out, "  and %s more\n", grouped(over))
 	}
 	if r.Again > 0 {
-		fmt.Fprintf(out, "%s items will be copied again from hot\n", grouped(int64(r.Again)))
+		fmt.Fprintf(out, "%s items will be copied again from hot\n", grouped(r.Again))
 	}
 }

@@ -32,11 +32,16 @@ func newFolder(t *testing.T) folder {
 	return folder{t, filepath.Join(t.TempDir(), "data")}
 }
 
+func (f folder) config() config.Config {
+	cfg := config.Default()
+	cfg.Data, cfg.Disk.Floor = f.data, 0
+	return cfg
+}
+
 // with opens the folder as a process does that serves it, without its loops.
 func (f folder) with(do func(s *profile.Store, n *node.Node)) {
 	f.Helper()
-	cfg := config.Default()
-	cfg.Data, cfg.Disk.Floor = f.data, 0
+	cfg := f.config()
 	s, err := profile.Embedded(cfg)
 	if err != nil {
 		f.Fatal(err)
@@ -53,6 +58,8 @@ func (f folder) with(do func(s *profile.Store, n *node.Node)) {
 	}
 }
 
+func author() mayfly.UserID { return mayfly.UserOf("mayfly", "ana") }
+
 // stories publishes stories that live for a second, and waits until they are over.
 func (f folder) stories(count int) (items []mayfly.Item) {
 	f.Helper()
@@ -63,7 +70,7 @@ func (f folder) stories(count int) (items []mayfly.Item) {
 		}
 		for range count {
 			in, now := n.Intake(), n.Clock().Read().Steady
-			u, err := in.Begin(ana(), now)
+			u, err := in.Begin(author(), now)
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -71,7 +78,7 @@ func (f folder) stories(count int) (items []mayfly.Item) {
 				f.Fatal(err)
 			}
 			p, err := in.Publish(f.Context(), intake.Draft{
-				Owner: ana(), Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: second, Upload: u,
+				Owner: author(), Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: second, Upload: u,
 			}, n.Clock().Read().Steady)
 			if err != nil {
 				f.Fatal(err)
@@ -112,7 +119,7 @@ func TestSupportHoldsReleasesAndRestoresOnAStoppedFolder(t *testing.T) {
 	f.run(exitUsage, "--until", "restore", a, "--by", "ben", "--reason", "case 2", "--until", "soon")
 	f.run(exitUsage, "name one item", "restore", "--by", "ben", "--reason", "case 2")
 	f.with(func(_ *profile.Store, n *node.Node) {
-		if _, err := n.Gate().Open(t.Context(), items[1].ID, mayfly.ViewerOf(stranger()), n.Clock().Read().Now); err != nil {
+		if _, err := n.Gate().Open(t.Context(), items[1].ID, mayfly.ViewerOf(mayfly.UserOf("mayfly", "stranger")), n.Clock().Read().Now); err != nil {
 			t.Errorf("a restored story is not served: %v", err)
 		}
 	})
@@ -131,7 +138,7 @@ func TestSupportHoldsReleasesAndRestoresOnAStoppedFolder(t *testing.T) {
 	f.run(exitOK, sevenZeros, "verify", "--quick")
 	f.run(exitOK, "none in the last", "restore", "--runs", "--since", "1h")
 	f.run(exitUsage, "16 hexadecimal digits", "restore", "--run", "xyz", "--reason", "x", "--by", "ben")
-	f.run(exitWrong, "0 items may come back", "restore", "--run", "0123456789abcdef", "--reason", "x", "--by", "ben")
+	f.run(exitWrong, "there is no such run", "restore", "--run", "0123456789abcdef", "--reason", "x", "--by", "ben")
 }
 
 func TestVerifyFindsWhatIsLost(t *testing.T) {
@@ -201,7 +208,7 @@ func (f folder) bury(set store.Set, items []mayfly.Item, now mayfly.Instant) {
 func TestOrphansAreToldAndOnlyOldOnes(t *testing.T) {
 	f := newFolder(t)
 	f.with(func(_ *profile.Store, n *node.Node) {
-		u, err := n.Intake().Begin(ana(), n.Clock().Read().Steady)
+		u, err := n.Intake().Begin(author(), n.Clock().Read().Steady)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/erase"
 	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/wire"
 )
 
 func newVerify() *cobra.Command {
@@ -18,7 +18,8 @@ func newVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Hold every stored item against its media, and every medium against its item",
-		Long: "Reads the whole ledger of a data folder that no process is using: each row against its content and its media in both\n" +
+		Long: "Reads the whole ledger of a data folder that no process is using (in one that is served, items move while they are looked\n" +
+			"at, and what is whole would look lost): each row against its content and its media in both\n" +
 			"tiers, each object against the row that names it. It changes nothing. The verdict counts seven words; all must be 0:\n" +
 			"  LOST         something that must be there has no whole copy\n" +
 			"  RESURRECTED  an item of an account that was erased\n" +
@@ -32,53 +33,51 @@ func newVerify() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return v.run(c) },
 	}
-	v.desk.flags(c)
+	v.desk.settings.flags(c)
 	c.Flags().BoolVar(&v.quick, "quick", false, "do not read the bytes of media")
 	return c
 }
 
 type verify struct {
-	desk  desk
+	desk  deskChoice
 	quick bool
 }
 
 func (v *verify) run(c *cobra.Command) error {
-	return v.desk.at(c.Context(), func(ctx context.Context, now mayfly.Instant) error {
-		steps, began, shown := newStages(c.ErrOrStderr(), false), (*stage)(nil), 0
-		steps.trial("verify")
-		found, err := node.Verify(ctx, v.desk.store.Set, node.Verification{
-			Now: now, Bytes: !v.quick,
-			Progress: func(done, of int) {
-				if began == nil {
-					began = steps.begin("minutes of deadlines", of)
-				}
-				began.add(done - shown)
-				shown = done
-			},
-		})
-		if began != nil {
-			began.end()
-		}
-		if err != nil {
-			return err
-		}
-		orphans, err := v.desk.node.Erase().Orphans(ctx, erase.OrphanRun{Now: now, Floor: v.desk.config.Ends.OrphanAge, Most: 1 << 30})
-		if err != nil {
-			return err
-		}
-		for _, key := range orphans.Examples {
-			found.Found = append(found.Found, fmt.Sprintf("%-11s %s", "ORPHAN", key))
-		}
-		found.Orphan += int64(orphans.Orphans)
-		tellVerified(c.OutOrStdout(), found, orphans)
-		if found.Wrong() > 0 {
-			return errWrong
-		}
-		return nil
-	})
+	if err := v.desk.check(c, nil); err != nil {
+		return err
+	}
+	err := v.desk.onFolder(c, func(ctx context.Context, f *folderDesk) error { return v.look(ctx, c.OutOrStdout(), f) })
+	if isInUse(err) {
+		return mayfly.Wrap(mayfly.Conflict, fmt.Errorf("verify needs a folder that nobody uses: %w", err),
+			"stop the server, or verify a copy of the folder; of a server that runs, mayfly scrub and mayfly orphans tell what it has found itself")
+	}
+	return err
 }
 
-func tellVerified(out io.Writer, v *node.Verified, o erase.OrphanReport) {
+func (v *verify) look(ctx context.Context, out io.Writer, f *folderDesk) error {
+	show, end := f.progress("verify", "minutes of deadlines")
+	found, err := node.Verify(ctx, f.store.Set, node.Verification{Now: f.began, Bytes: !v.quick, Progress: show})
+	end()
+	if err != nil {
+		return err
+	}
+	orphans, err := f.orphans(ctx, false, deed{})
+	if err != nil {
+		return err
+	}
+	for _, key := range orphans.Examples {
+		found.Found = append(found.Found, fmt.Sprintf("%-11s %s", "ORPHAN", key))
+	}
+	found.Orphan += int64(orphans.Orphans)
+	tellVerified(out, found, orphans)
+	if found.Wrong() > 0 {
+		return errWrong
+	}
+	return nil
+}
+
+func tellVerified(out io.Writer, v *node.Verified, o wire.Orphans) {
 	fmt.Fprintf(out, "%s items with %s media, %s bytes read; %s objects looked at the other way round\n",
 		grouped(v.Items), grouped(v.Media), grouped(v.Bytes), grouped(int64(o.Looked)))
 	var states []string

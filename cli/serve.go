@@ -102,11 +102,15 @@ func (s *serve) problem(loop string, err error) {
 
 // onNode answers until the process is told to stop, a listener fails, or the
 // disk can no longer be trusted.
-func (s *serve) onNode(c *cobra.Command, n *node.Node) error {
+func (s *serve) onNode(c *cobra.Command, n *node.Node) (err error) {
 	doors, err := s.open(c.Context(), n)
 	if err != nil {
 		return err
 	}
+	if err := leaveAdmin(s.config.Data, doors.adminURL()); err != nil {
+		return errors.Join(err, doors.close())
+	}
+	defer func() { err = errors.Join(err, forgetAdmin(s.config.Data)) }()
 	for _, line := range s.welcome(doors) {
 		fmt.Fprintln(c.OutOrStdout(), line)
 	}

@@ -103,6 +103,14 @@ func (d *doors) all() []*door {
 	return []*door{d.api, d.admin}
 }
 
+// adminURL is where operators are answered; "" if nowhere.
+func (d *doors) adminURL() string {
+	if d.admin == nil {
+		return ""
+	}
+	return d.admin.url
+}
+
 // serve lets the listeners answer, and tells when one of them cannot any more.
 func (d *doors) serve() <-chan error {
 	failed := make(chan error, len(d.all()))

@@ -66,7 +66,20 @@ func (c *Client) Restore(ctx context.Context, r wire.RestoreRequest) (wire.Resto
 
 // DeadLetters are the steps that were given up after their last try.
 func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[wire.DeadLetter, error] {
-	return pages(nil, func(q url.Values) ([]wire.DeadLetter, string, error) {
+	return c.DeadLettersOf(ctx, mayfly.ID{}, "")
+}
+
+// DeadLettersOf are those of one item, unless it is zero, and of one step, unless
+// it is empty.
+func (c *Client) DeadLettersOf(ctx context.Context, item mayfly.ID, step string) iter.Seq2[wire.DeadLetter, error] {
+	q := url.Values{}
+	if !item.IsZero() {
+		q.Set("item", item.String())
+	}
+	if step != "" {
+		q.Set("step", step)
+	}
+	return pages(q, func(q url.Values) ([]wire.DeadLetter, string, error) {
 		var page wire.DeadLetters
 		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/dead-letters", query: q}, &page)
 		return page.Letters, page.Next, err
@@ -92,4 +105,59 @@ func (c *Client) EraseAccount(ctx context.Context, user, reason string) (wire.Re
 	var receipt wire.Receipt
 	err := c.askWith(ctx, call{method: http.MethodDelete, path: userPath(user)}, wire.Deed{Reason: reason}, &receipt)
 	return receipt, err
+}
+
+// Runs are what walks did since an instant, by the hour: what Restore can undo. A
+// zero instant is a day ago.
+func (c *Client) Runs(ctx context.Context, from mayfly.Instant) iter.Seq2[wire.Run, error] {
+	q := url.Values{"limit": {mostOfAPage}}
+	if from != 0 {
+		q.Set("from", from.String())
+	}
+	return pages(q, func(q url.Values) ([]wire.Run, string, error) {
+		var page wire.Runs
+		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/runs", query: q}, &page)
+		return page.Runs, page.Next, err
+	})
+}
+
+// mostOfAPage is for lists that are read to their end.
+const mostOfAPage = "200"
+
+// Orphans looks for media that no item owns; nothing is erased.
+func (c *Client) Orphans(ctx context.Context) (wire.Orphans, error) {
+	var found wire.Orphans
+	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/orphans"}, &found)
+	return found, err
+}
+
+// EraseOrphans erases media that no item owns, a few in one go.
+func (c *Client) EraseOrphans(ctx context.Context, reason string) (wire.Orphans, error) {
+	var erased wire.Orphans
+	err := c.askWith(ctx, call{method: http.MethodDelete, path: "/v1/orphans"}, wire.Deed{Reason: reason}, &erased)
+	return erased, err
+}
+
+// Scrub is what reading cold copies again has found since the server's start.
+func (c *Client) Scrub(ctx context.Context) (wire.Scrub, error) {
+	var found wire.Scrub
+	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/scrub"}, &found)
+	return found, err
+}
+
+// Audit is what support and operators did, newest first.
+func (c *Client) Audit(ctx context.Context) iter.Seq2[wire.AuditRecord, error] {
+	return pages(nil, func(q url.Values) ([]wire.AuditRecord, string, error) {
+		var page wire.AuditRecords
+		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/audit", query: q}, &page)
+		return page.Records, page.Next, err
+	})
+}
+
+// VerifyAudit finds records of the audit log that were changed, moved or taken
+// away, also by heads of an earlier report that were kept elsewhere.
+func (c *Client) VerifyAudit(ctx context.Context, heads []string) (wire.AuditReport, error) {
+	var report wire.AuditReport
+	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/audit/verify", again: true}, wire.AuditCheck{Heads: heads}, &report)
+	return report, err
 }

@@ -7,9 +7,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/account"
 	"github.com/mayflyhq/mayfly/erase"
-	"github.com/mayflyhq/mayfly/remind"
 	"github.com/mayflyhq/mayfly/restore"
-	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/walk"
 	"github.com/mayflyhq/mayfly/wire"
 )
@@ -21,10 +19,7 @@ type Operator interface {
 	Progress(walk string) []walk.Progress
 	Restore() *restore.Restore
 	Erase() *erase.Erase
-	Rows() store.Rows
 	Desk() Desk
-	RetryDead(ctx context.Context, dead []remind.Dead, by, reason string, due, now mayfly.Instant) (int, error)
-	DropDead(ctx context.Context, dead remind.Dead, by, reason string, now mayfly.Instant) error
 }
 
 // adminRoutes is the table of everything that operators can call, on a listener

@@ -16,6 +16,8 @@ type Desk interface {
 	Restore(ctx context.Context, in wire.RestoreRequest, by string, progress func(done, of int), now mayfly.Instant) (wire.Restored, error)
 	Runs(ctx context.Context, from mayfly.Instant, cursor string, limit int, now mayfly.Instant) (wire.Runs, error)
 	DeadLetters(ctx context.Context, item mayfly.ID, step, cursor string, limit int) (wire.DeadLetters, error)
+	RetryDead(ctx context.Context, item mayfly.ID, step, by, reason string, now mayfly.Instant) error
+	DropDead(ctx context.Context, item mayfly.ID, step, by, reason string, now mayfly.Instant) error
 	Orphans(ctx context.Context, by, reason string, most int, now mayfly.Instant) (wire.Orphans, error)
 	Scrubbed() wire.Scrub
 	AuditRecords(ctx context.Context, cursor string, limit int) (wire.AuditRecords, error)

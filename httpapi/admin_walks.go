@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/remind"
 	"github.com/mayflyhq/mayfly/wire"
 )
 
@@ -45,31 +44,15 @@ func listDeadLetters(c *call) error {
 	return c.json(http.StatusOK, letters)
 }
 
-func letterOf(id, step string) (d remind.Dead, err error) {
-	if d.ID, err = mayfly.ParseID(id); err != nil {
-		return d, err
-	}
-	d.Step, err = remind.ParseStep(step)
-	return d, err
-}
-
-// retriedAfter is when a step that is tried again is due: as far ahead as every
-// reminder, so that its walk cannot have passed it (L15).
-const retriedAfter = 2 * time.Minute
-
 // retryDeadLetter is POST /v1/dead-letters/{item}/{step}/retry.
-func retryDeadLetter(c *call) error {
-	return c.letter(func(ctx context.Context, d remind.Dead, by, reason string, now mayfly.Instant) error {
-		_, err := c.operator.RetryDead(ctx, []remind.Dead{d}, by, reason, now.Add(retriedAfter), now)
-		return err
-	})
-}
+func retryDeadLetter(c *call) error { return c.letter(c.operator.Desk().RetryDead) }
 
 // dropDeadLetter is DELETE /v1/dead-letters/{item}/{step}.
-func dropDeadLetter(c *call) error { return c.letter(c.operator.DropDead) }
+func dropDeadLetter(c *call) error { return c.letter(c.operator.Desk().DropDead) }
 
-func (c *call) letter(do func(ctx context.Context, d remind.Dead, by, reason string, now mayfly.Instant) error) error {
-	d, err := letterOf(c.r.PathValue("item"), c.r.PathValue("step"))
+// letter does something to the dead letter that the path names, with its reason.
+func (c *call) letter(do func(ctx context.Context, item mayfly.ID, step, by, reason string, now mayfly.Instant) error) error {
+	item, err := mayfly.ParseID(c.r.PathValue("item"))
 	if err != nil {
 		return err
 	}
@@ -81,10 +64,7 @@ func (c *call) letter(do func(ctx context.Context, d remind.Dead, by, reason str
 	if err != nil {
 		return err
 	}
-	if d, err = remind.DeadLetter(c.r.Context(), c.operator.Rows(), d.ID, d.Step); err != nil {
-		return err
-	}
-	if err := do(c.r.Context(), d, c.who.Actor(), reason, now); err != nil {
+	if err := do(c.r.Context(), item, c.r.PathValue("step"), c.who.Actor(), reason, now); err != nil {
 		return err
 	}
 	return c.noContent()

@@ -33,7 +33,8 @@ func (a *answer) WriteHeader(status int) {
 }
 
 // Write gives the reader time by what it has taken: who takes less than
-// leastSpeed is given up.
+// leastSpeed is given up, and so is who takes nothing any more: what lies in
+// buffers on the way counts as taken, and buys no time.
 func (a *answer) Write(p []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
@@ -43,7 +44,7 @@ func (a *answer) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	begun := time.Now()
-	_ = a.control.SetWriteDeadline(begun.Add(a.within + paid(a.bytes) - a.waited)) // a writer without deadlines has no slow reader behind it
+	_ = a.control.SetWriteDeadline(begun.Add(a.within + min(paid(int64(len(p))), paid(a.bytes)-a.waited))) // a writer without deadlines has no slow reader behind it
 	n, err := a.ResponseWriter.Write(p)
 	a.waited += time.Since(begun)
 	return n, err

@@ -11,7 +11,8 @@ import (
 )
 
 // body is a request's body as it comes in: bounded, and given up when it comes
-// too slowly (C9). It remembers why it broke off, so that the answer says that
+// too slowly (C9), as a whole or because nothing comes any more: who was fast
+// before must not stop for as long as that has earned. It remembers why it broke off, so that the answer says that
 // and not what somebody above made of it.
 type body struct {
 	from    io.Reader
@@ -37,7 +38,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, b.broke
 	}
 	begun := time.Now()
-	_ = b.control.SetReadDeadline(begun.Add(b.within + paid(b.read) - b.waited)) // without deadlines there is no slow client
+	_ = b.control.SetReadDeadline(begun.Add(b.within + min(0, paid(b.read)-b.waited))) // without deadlines there is no slow client
 	n, err := b.from.Read(p)
 	b.waited += time.Since(begun)
 	b.read += int64(n)

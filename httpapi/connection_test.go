@@ -92,6 +92,7 @@ func TestABodyThatBreaksOffStoresNothing(t *testing.T) {
 	whole := map[string]bool{"a length that is short": true, "a form without its end": true, "nothing": true} // there the request is whole
 	for name, sent := range map[string]string{
 		"a length that lies":      h.post("image/jpeg", len(photo)+10) + photo,
+		"a whole form, and more":  h.post(typ, len(form)+10) + form,
 		"a form without its end":  h.post(typ, len(form)-20) + form[:len(form)-20],
 		"half of a form":          h.post(typ, len(form)) + form[:len(form)/2],
 		"a length that is short":  h.post("image/jpeg", len(photo)/2) + photo,

@@ -58,9 +58,10 @@ func refusal(id mayfly.ID, now mayfly.Instant) error {
 	return mayfly.NotFound
 }
 
-// noSuchObject makes a medium that is not there look like a story that is not.
+// noSuchObject makes a medium that is not there look like a story that is not;
+// a smaller picture that cannot be made is not there either.
 func noSuchObject(err error, id mayfly.ID, now mayfly.Instant) error {
-	if kindOf(err) == mayfly.NotFound {
+	if kind := kindOf(err); kind == mayfly.NotFound || kind == mayfly.Unsupported {
 		return refusal(id, now)
 	}
 	return err

@@ -162,7 +162,8 @@ func badForm(err error) error {
 	if kindOf(err) != 0 {
 		return err
 	}
-	return mayfly.Errorf(mayfly.Invalid, "the form cannot be read: %w", err).WithHint("send every part whole, and the end of the form")
+	// The cause stays behind: an end that comes too early is the form's, not the picture's.
+	return mayfly.Errorf(mayfly.Invalid, "the form cannot be read: %v", err).WithHint("send every part whole, and the end of the form")
 }
 
 // form is a multipart body that is read as it comes.
@@ -174,10 +175,11 @@ type form struct {
 // next is the next part; nil at the end of the form.
 func (f *form) next() (*multipart.Part, error) {
 	f.body.budget = partHeader
+	defer func() { f.body.budget = -1 }()
 	part, err := f.in.NextPart()
-	f.body.budget = -1
 	if err == io.EOF { // bare: one that is wrapped is a form without its end
-		return nil, nil
+		_, err = io.Copy(io.Discard, f.body) // what is shorter than it said was not sent whole
+		return nil, err
 	}
 	if err != nil {
 		return nil, badForm(err)

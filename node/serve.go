@@ -10,7 +10,6 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/httpapi"
-	"github.com/mayflyhq/mayfly/store"
 )
 
 // ServeOptions are how a node answers over HTTP.
@@ -47,6 +46,3 @@ type operator struct {
 	*Node
 	version string
 }
-
-// Rows are the node's rows: dead letters are read from them.
-func (o operator) Rows() store.Rows { return o.set.Rows }
