@@ -50,8 +50,8 @@ func relationBytes(r mayfly.Relation) []byte {
 
 // Relate changes how owner stands to other. When it returns nil the next read
 // anywhere is judged by it (ST10). Doing it twice is doing it once. Errors:
-// Invalid, NotFound (set, and one of them was erased), Unavailable, Unknown;
-// after the last two, ask again.
+// Invalid, Unavailable, Unknown; after the last two, ask again. To an erased user
+// nobody is anything: that is answered like success, and not written (I18).
 func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, clear mayfly.Relation, _ mayfly.Instant) error {
 	if err := checkRelate(owner, other, set, clear); err != nil {
 		return err
@@ -61,8 +61,8 @@ func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, 
 		if err != nil {
 			return fmt.Errorf("relate two users: %w", err)
 		}
-		if erased[0] || erased[1] {
-			return mayfly.Errorf(mayfly.NotFound, "there is no such user")
+		if erased[0] || erased[1] { // like a user who never was: nothing is told, and nothing written
+			return nil
 		}
 	}
 	if err := a.relate(ctx, owner, other, set, clear); err != nil {

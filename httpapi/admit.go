@@ -19,7 +19,7 @@ func (c *call) admit() error {
 	}
 	c.from = c.proxies.clientOf(c.r)
 	if err := c.identify(); err != nil {
-		return err
+		return c.guessed(err)
 	}
 	if err := c.allowed(); err != nil {
 		return err
@@ -28,6 +28,18 @@ func (c *call) admit() error {
 		return err
 	}
 	return c.acceptable()
+}
+
+// guessed takes a bad token from the address that it came from: trying tokens is
+// limited like everything else (C3).
+func (c *call) guessed(err error) error {
+	if !errors.Is(err, mayfly.Unauthenticated) {
+		return err
+	}
+	if limited := c.accounts.TakeRead(c.r.Context(), account.Principal{}, c.from, c.now); limited != nil {
+		return limited
+	}
+	return err
 }
 
 // acceptable refuses a body that cannot be taken before any of it is read.

@@ -50,6 +50,16 @@ func (a *answer) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// answerWithin is how long an answer may wait for its reader. With a body that
+// nobody has read it begins to wait when it is written, and goes out when the
+// server has given that body up: it must not be over by then.
+func answerWithin(r *http.Request, within time.Duration) time.Duration {
+	if r.ContentLength != 0 {
+		return 2 * within
+	}
+	return within
+}
+
 // leastSpeed is how many bytes a second a client must take or send, beyond the
 // time that it has anyway.
 const leastSpeed = 16 << 10

@@ -33,6 +33,7 @@ type Options struct {
 	URLs, ArchiveURLs time.Duration // how long a media URL lasts; default 1 min and 1 h
 	Access            time.Duration // how long an access token lasts, for expires_in; default 15 min
 	Limits            media.Limits  // of one medium
+	Thumbnail         int64         // the largest image in pixels that smaller pictures are made of; 0: any
 
 	Logger   *slog.Logger         // default: nothing is logged
 	Registry *prometheus.Registry // default: one of its own

@@ -37,19 +37,21 @@ func (a *API) handler(rt route, cors origins) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
 		c := &call{API: a, route: &rt, cors: cors, r: r, now: a.clock.Read().Now, id: requestID(r)}
-		c.w = &answer{ResponseWriter: w, control: http.NewResponseController(w), head: r.Method == http.MethodHead, within: a.o.BodyWithin, first: c.measure}
+		c.w = &answer{ResponseWriter: w, control: http.NewResponseController(w), head: r.Method == http.MethodHead, within: answerWithin(r, a.o.BodyWithin), first: c.measure}
 		c.body = newBody(w, r, rt.most, a.o.BodyWithin)
 		a.metrics.underway.Inc()
 		end := c.trace()
-		defer func() {
-			if p := recover(); p != nil {
-				c.recovered(p)
-			}
+		defer func() { // an answer that is broken off, too, was under way
 			a.metrics.underway.Dec()
 			took := time.Since(begun)
 			meter.answered(c.w.status, took)
 			end()
 			c.logged(took)
+		}()
+		defer func() {
+			if p := recover(); p != nil {
+				c.recovered(p)
+			}
 		}()
 		c.serve()
 	})

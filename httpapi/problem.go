@@ -162,7 +162,7 @@ func problemBytes(p wire.Problem) []byte {
 // fail answers with err.
 func (c *call) fail(err error) {
 	h := c.w.Header()
-	for _, name := range []string{"Etag", "Accept-Ranges", "Content-Range", "Content-Disposition", "Location", "Last-Modified"} {
+	for _, name := range []string{"Etag", "Accept-Ranges", "Content-Range", "Content-Length", "Content-Disposition", "Location", "Last-Modified"} {
 		h.Del(name)
 	}
 	h.Set("Cache-Control", "private, no-store")

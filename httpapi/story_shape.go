@@ -50,7 +50,7 @@ func (c *call) showMedia(s story.Story, viewer mayfly.Viewer) []wire.Medium {
 			Type: m.Type, Size: m.Size, Width: m.Width, Height: m.Height, SHA256: hex.EncodeToString(m.SHA256[:]),
 			URL: c.mediaURL(pass), URLUntil: pass.Until,
 		}
-		if !media.HasPicture(m.Type) {
+		if !media.HasPicture(m.Type) || c.o.Thumbnail != 0 && int64(m.Width)*int64(m.Height) > c.o.Thumbnail {
 			continue
 		}
 		for _, longest := range story.Sizes() {

@@ -134,7 +134,7 @@ func TestAnErasedUserIsNobodyAnyMore(t *testing.T) {
 	c.get("ana", "/v1/me/preflight", 401)
 	c.get("anonymous", c.words.Replace("/v1/stories/{all}"), 404)
 	c.get("anonymous", c.words.Replace("{url}"), 404)
-	c.must(request{as: "service", method: "POST", path: "/v1/token", body: `{"user":"~ana"}`}, 401)
+	c.must(request{as: "service", method: "POST", path: "/v1/token", body: `{"user":"~ana"}`}, 403)
 	if ring := c.get("ben", "/v1/users/~ana/ring", 200).Body.String(); !strings.Contains(ring, `"stories":[]`) {
 		t.Error(ring)
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -28,7 +29,7 @@ func getToken(c *call) error {
 		return mayfly.Errorf(mayfly.Invalid, "neither a refresh token nor a user").WithHint("send refresh_token; a service may name a user")
 	case !c.presented():
 		return mayfly.Errorf(mayfly.Unauthenticated, "only a service gets tokens for a user")
-	case !c.who.Has(account.Service) && !c.who.Has(account.Admin) || c.who.For:
+	case !c.who.Has(account.Service) || c.who.For:
 		return mayfly.Errorf(mayfly.Denied, "only a service gets tokens for a user").WithHint("send a token of the scope service, without Mayfly-User")
 	}
 	user, err := c.accounts.UserNamed(in.User)
@@ -36,6 +37,9 @@ func getToken(c *call) error {
 		return err
 	}
 	access, refresh, err := c.accounts.Issue(c.r.Context(), user, "", c.now)
+	if errors.Is(err, mayfly.Unauthenticated) { // the service is known; its user is not any more
+		return mayfly.Errorf(mayfly.Denied, "the account is erased").WithHint("it stays erased: users that come back need another subject")
+	}
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (h *Hydrate) makeNow(ctx context.Context, r rendition) (*picture, error) {
 	made, err := h.shrink(ctx, r)
 	h.making.room.Release(weight)
 	if errors.Is(err, mayfly.Invalid) || errors.Is(err, mayfly.Unsupported) || errors.Is(err, mayfly.TooLarge) {
-		err = errors.Join(errNoPicture(r.item.ID, r.m), err)
+		err = errNoPicture(r.item.ID, r.m)
 		if keepErr := h.keep(ctx, r, &picture{}); keepErr != nil {
 			h.o.Problem(r.item.ID, keepErr)
 		}

@@ -92,7 +92,7 @@ func (h *Hydrate) openRendition(ctx context.Context, item mayfly.Item, n int) (*
 			return nil, err
 		}
 		if described.Size == 0 {
-			return nil, errNoPicture(item.ID, n)
+			return nil, errNoPicture(item.ID, (n-mayfly.MaxMedia)/2)
 		}
 		m, err := openCopy(ctx, homes[i].tier, item.MediaKey(homes[i].g, n), described, store.Span{})
 		if errors.Is(err, mayfly.NotFound) || errors.Is(err, mayfly.Corrupt) {

@@ -36,7 +36,7 @@ func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 	return httpapi.New(httpapi.Options{
 		Stories: n.Stories(), Accounts: n.Accounts(), Key: n.Key(), Clock: n.clock, Operator: operator{n, o.Version},
 		Public: o.Listen.Public, Origins: o.Listen.Origins, Proxies: o.Listen.Proxies, BodyWithin: o.Listen.BodyWithin,
-		URLs: rules.Stories.URLs, ArchiveURLs: rules.Stories.ArchiveURLs, Access: rules.Tokens.Access, Limits: mediaLimits(rules.Stories),
+		URLs: rules.Stories.URLs, ArchiveURLs: rules.Stories.ArchiveURLs, Access: rules.Tokens.Access, Limits: mediaLimits(rules.Stories), Thumbnail: rules.Stories.ThumbnailPixels,
 		Logger: o.Logger, Registry: registry, Tracer: o.Tracer, Version: o.Version,
 	})
 }

@@ -72,13 +72,15 @@ func (o Options) check(d Draft) (checked, error) {
 	return c, nil
 }
 
-// cleanText is text without control characters, or why it cannot be taken.
+// cleanText is text without control characters, or why it cannot be taken. Those
+// that turn the direction of what stands beside them are among them: a caption
+// must not rewrite the page that it is shown on.
 func cleanText(what, text string, most int) (string, error) {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return "", mayfly.Errorf(mayfly.Invalid, "the %s is not UTF-8 text, or has a NUL in it", what).WithHint("send plain text")
 	}
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' {
+		if unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) && !isMark(r) {
 			return -1
 		}
 		return r
@@ -88,6 +90,10 @@ func cleanText(what, text string, most int) (string, error) {
 	}
 	return text, nil
 }
+
+// isMark says whether r is an invisible letter of one direction, as texts that
+// mix scripts need: it turns nothing but itself.
+func isMark(r rune) bool { return r == '\u200e' || r == '\u200f' || r == '\u061c' }
 
 func audienceOf(word string, unsaid mayfly.Audience) (mayfly.Audience, error) {
 	if word == "" {

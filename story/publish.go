@@ -9,7 +9,6 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/intake"
-	"github.com/mayflyhq/mayfly/media"
 )
 
 // Publish makes a story of the draft: its media stream through the cleaning of
@@ -78,7 +77,7 @@ func (s *Stories) addAll(ctx context.Context, upload *intake.Upload, all iter.Se
 }
 
 func (s *Stories) add(ctx context.Context, upload *intake.Upload, r io.Reader) error {
-	clean, err := media.Clean(r, s.o.Media)
+	clean, err := s.clean(r)
 	if err != nil {
 		return err
 	}

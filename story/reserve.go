@@ -3,6 +3,7 @@ package story
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/media"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -59,11 +59,17 @@ func (s *Stories) Reservation(ctx context.Context, author mayfly.UserID, upload 
 // else's, or no such medium), Gone, Conflict (it has arrived, or is on its way),
 // and those of cleaning and storing.
 func (s *Stories) Put(ctx context.Context, author mayfly.UserID, upload mayfly.ID, n int, r io.Reader, now mayfly.Instant) (mayfly.Medium, error) {
+	if there, ok, err := s.filled(ctx, author, upload, n, now); err != nil || ok {
+		if err == nil {
+			err = s.same(r, there, n)
+		}
+		return there, err
+	}
 	nonce, err := s.beginFilling(ctx, author, upload, n, now)
 	if err != nil {
 		return mayfly.Medium{}, err
 	}
-	clean, err := media.Clean(r, s.o.Media)
+	clean, err := s.clean(r)
 	var medium mayfly.Medium
 	if err == nil {
 		medium, err = s.o.Intake.AddAt(ctx, author, upload, n, clean)
@@ -74,11 +80,41 @@ func (s *Stories) Put(ctx context.Context, author mayfly.UserID, upload mayfly.I
 	}
 	ctx, cancel := afterAll(ctx)
 	defer cancel()
-	err = errors.Join(err, s.endFilling(ctx, author, upload, n, nonce, after, now))
-	if err != nil {
+	ended := s.endFilling(ctx, author, upload, n, nonce, after, now)
+	if errors.Is(ended, mayfly.NotFound) { // the account was erased meanwhile (ST14)
+		ended = errors.Join(ended, s.o.Erase.Abandon(ctx, upload))
+	}
+	if err = errors.Join(err, ended); err != nil {
 		return mayfly.Medium{}, fmt.Errorf("put medium %d of upload %s: %w", n, upload, err)
 	}
 	return medium, nil
+}
+
+// filled is medium n of the upload if it has arrived.
+func (s *Stories) filled(ctx context.Context, author mayfly.UserID, upload mayfly.ID, n int, now mayfly.Instant) (mayfly.Medium, bool, error) {
+	row, _, err := s.readReserved(ctx, author, upload, now)
+	if err != nil || n < 0 || n >= len(row.slots) || row.published || row.slots[n].state != slotFilled {
+		return mayfly.Medium{}, false, err
+	}
+	return row.slots[n].medium, true, nil
+}
+
+// same takes a medium once more whose answer was lost: the same bytes are no
+// conflict.
+func (s *Stories) same(r io.Reader, there mayfly.Medium, n int) error {
+	clean, err := s.clean(r)
+	if err != nil {
+		return err
+	}
+	hash := sha256.New()
+	size, err := io.Copy(hash, clean)
+	if err != nil {
+		return fmt.Errorf("medium %d: %w", n, err)
+	}
+	if size != there.Size || [sha256.Size]byte(hash.Sum(nil)) != there.SHA256 {
+		return mayfly.Errorf(mayfly.Conflict, "medium %d has arrived already, and is another one", n).WithHint("publish the upload, or reserve another")
+	}
+	return nil
 }
 
 // beginFilling claims the place of medium n.
