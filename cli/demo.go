@@ -2,11 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"text/tabwriter"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,10 +21,12 @@ func newDemo() *cobra.Command {
 	d, child := demo{}, ""
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the life of a few stories in seconds, and judge it",
-		Long: "Shows whole lives with every window in seconds: a process that publishes is killed, stories are asked for around their\n" +
-			"deadlines, archived, read back from cold storage, deleted, held and restored. At the end it says whether all was right,\n" +
-			"and it leaves nothing behind.\n\n" +
+		Short: "Show the life of stories in seconds, over HTTP, and judge it",
+		Long: "Starts a server on free ports with every window of a life in seconds. ana and ben publish; close friends, followers,\n" +
+			"strangers, somebody without an account and a moderator keep asking over HTTP, most often around the deadlines. A server is\n" +
+			"killed and started again; stories are archived, opened from cold storage, reshared, deleted, held and restored. A table\n" +
+			"shows every life. It prints where the server is and what to try while it runs: a minute, or until Ctrl-C. At the end it says\n" +
+			"whether all was right, and it leaves nothing behind.\n\n" +
 			"The verdict counts what must never happen:\n" +
 			"  LOST         something acknowledged is not there any more\n" +
 			"  RESURRECTED  something that had ended was served again\n" +
@@ -32,147 +35,134 @@ func newDemo() *cobra.Command {
 			"  LEAK         served to somebody who may not see it\n" +
 			"  DOUBLE       one birth or one expiry happened twice\n" +
 			"  ORPHAN       stored media that no story owns",
-		Example: "  mayfly demo --once",
+		Example: "  mayfly demo\n  mayfly demo --for 5m\n  mayfly demo --once           a few lives, then the verdict, for scripts",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			d.out = c.OutOrStdout()
 			if child != "" {
-				return publishUntilKilled(c.Context(), child, d.out)
+				return serveUntilKilled(c.Context(), child, c.InOrStdin(), c.OutOrStdout())
 			}
-			d.child = ownChild
+			d.out, d.child = c.OutOrStdout(), ownChild
 			return d.run(c.Context())
 		},
 	}
-	c.Flags().StringVar(&child, "child", "", "publish into this folder until killed")
+	c.Flags().StringVar(&child, "child", "", "serve this folder until killed")
 	if err := c.Flags().MarkHidden("child"); err != nil {
 		panic(err) // the flag stands one line above
 	}
-	c.Flags().Bool("once", false, "run it once and exit (for scripts; it does so anyway for now)")
-	c.Flags().IntVar(&d.stories, "stories", 12, "how many stories")
+	c.Flags().BoolVar(&d.once, "once", false, "publish some stories at once, see them to their end, and exit (for scripts)")
+	c.Flags().IntVar(&d.stories, "stories", 12, "how many stories, with --once")
+	c.Flags().DurationVar(&d.lasts, "for", time.Minute, "how long it runs, without --once")
 	return c
 }
 
 // demo is one run of the demonstration.
 type demo struct {
 	out     io.Writer
+	once    bool
 	stories int
+	lasts   time.Duration
 	folder  string
 	open    func(config.Config) (*profile.Store, error) // default profile.Embedded
-	child   func(folder string) (*exec.Cmd, error)      // publishes until it is killed; nil: nobody is killed
-	house   *house
-	lives   []*life
-	shown   []*life // those that something was shown with
-	killed  bool    // a process was killed while it published
-	count   tally
+	child   func(folder string) (*exec.Cmd, error)      // serves until it is killed; nil: nobody is killed
+
+	began  time.Time
+	house  *house
+	people *people
+	table  *demoTable
+	count  tally
+
+	mu     sync.Mutex
+	all    []*life
+	unborn int // publications that broke off with a killed server: each may leave a medium
 }
 
-// users of the demonstration. A stranger has an account and no relation to ana.
-func ana() mayfly.UserID      { return mayfly.UserOf("demo", "ana") }
-func ben() mayfly.UserID      { return mayfly.UserOf("demo", "ben") }
-func stranger() mayfly.UserID { return mayfly.UserOf("demo", "stranger") }
+// demoTail is how long lives that have begun may take to come to their end.
+const demoTail = 16 * time.Second
 
-func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format+"\n", args...) }
+func (d *demo) say(format string, args ...any) { d.table.say(fmt.Sprintf(format, args...)) }
+
+func (d *demo) check() error {
+	switch {
+	case d.once && (d.stories < 1 || d.stories > 200):
+		return usage(mayfly.Errorf(mayfly.Invalid, "--stories %d", d.stories).WithHint("choose 1 to 200"))
+	case !d.once && (d.lasts < 5*time.Second || d.lasts > 24*time.Hour):
+		return usage(mayfly.Errorf(mayfly.Invalid, "--for %s", d.lasts).WithHint("choose 5s to 24h"))
+	}
+	return nil
+}
 
 func (d *demo) run(ctx context.Context) (err error) {
-	if d.stories < 1 || d.stories > 10_000 {
-		return usage(fmt.Errorf("--stories must be between 1 and 10000"))
+	if err := d.check(); err != nil {
+		return err
 	}
 	if d.folder, err = os.MkdirTemp("", "mayfly-demo-"); err != nil {
 		return err
 	}
-	defer func() {
-		if gone := os.RemoveAll(d.folder); err == nil {
-			err = gone
-		}
-	}()
-	if d.open == nil {
-		d.open = profile.Embedded
-	}
+	defer func() { err = errors.Join(err, os.RemoveAll(d.folder)) }()
+	d.began, d.table = time.Now(), newDemoTable(d.out, d.rows)
+	defer d.table.end()
 	d.house = &house{folder: d.folder, open: d.open}
-	d.say("A life in about 20 seconds: every window of it is set to seconds.")
+	defer tune(demoConfig(d.folder))()
+	var broken []*publication
 	if d.child != nil {
-		if err := d.crash(ctx); err != nil {
+		if broken, err = d.crash(ctx); err != nil {
 			return err
 		}
 	}
-	start := time.Now()
-	if err := d.house.start(ctx); err != nil {
+	took, err := d.house.start(ctx)
+	if err != nil {
 		return err
 	}
-	if d.child != nil {
-		d.say("a node starts on the folder that it left: ready after %s.", time.Since(start).Round(time.Millisecond))
-	}
-	defer func() {
-		if closed := d.house.close(context.WithoutCancel(ctx)); err == nil {
-			err = closed
-		}
-	}()
-	if err := d.show(ctx); err != nil {
-		return err
+	defer func() { err = errors.Join(err, d.house.stop(context.WithoutCancel(ctx))) }()
+	if err := d.show(ctx, took, broken); err != nil {
+		return d.house.why(err)
 	}
 	return d.verdict()
 }
 
-// show is the story of the demonstration, from publish to the last look.
-func (d *demo) show(ctx context.Context) error {
-	d.say("ana publishes stories until there are %d. They live for 3 to 7 seconds, each with a medium of 8 KiB.", d.stories)
-	if err := d.publish(ctx); err != nil {
+// show is the story of the demonstration, from the first server to the last look.
+func (d *demo) show(ctx context.Context, took time.Duration, broken []*publication) (err error) {
+	if d.people, err = d.house.meet(ctx); err != nil {
 		return err
 	}
-	d.say("ben, who is a close friend, a stranger, somebody without an account, and a moderator keep asking for every one of them …")
-	asking := d.ask(ctx)
-	if err := sleep(ctx, 2*time.Second); err != nil {
+	if d.child != nil {
+		d.say("a server starts on the folder that it left: ready after %s.", took.Round(time.Millisecond))
+	}
+	if err := d.introduce(); err != nil {
 		return err
 	}
-	took, err := d.house.restart(ctx)
+	switch err := d.live(ctx, broken); {
+	case err == nil:
+	case !d.once && errors.Is(err, context.Canceled):
+		d.say("stopped: what has come to its end so far is judged.")
+	default:
+		return err
+	}
+	d.table.end()
+	return d.audit(context.WithoutCancel(ctx))
+}
+
+// introduce says where the server is, and what to try.
+func (d *demo) introduce() error {
+	d.say("server at %s (docs at %s/docs/api), for operators at %s.", d.house.api(), d.house.api(), d.house.admin())
+	if d.once {
+		return nil
+	}
+	lines, err := trial{data: demoConfig(d.folder).Data, api: d.house.api(), admin: d.house.admin()}.lines()
 	if err != nil {
 		return err
 	}
-	d.say("in the middle of it the node stops and starts again: ready after %s.", took.Round(time.Millisecond))
-	if err := asking(); err != nil {
-		return err
+	d.say("Try it meanwhile, in another terminal; a story lives for %s:", demoLifetimes()[0])
+	for _, line := range lines {
+		d.say("%s", line)
 	}
-	d.say("a second after its deadline each story moves to cold storage, verified before hot is erased …")
-	if err := d.awaitState(ctx, mayfly.Cold, d.lives...); err != nil {
-		return err
-	}
-	for _, l := range d.lives {
-		l.afterwards = d.openAsAuthor(ctx, l)
-	}
-	if err := d.readLog(ctx); err != nil {
-		return err
-	}
-	d.table()
-	if err := d.afterwards(ctx); err != nil {
-		return err
-	}
-	return d.findOrphans(ctx)
-}
-
-func (d *demo) table() {
-	w := tabwriter.NewWriter(d.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nstory\taudience\tlifetime\tborn\tdeadline\tlast served\tfirst refused\tcold\tfor ana")
-	for n, l := range d.lives {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t+%.1f s\t%s\n", n+1, l.item.Audience, l.lifetime, clockTime(l.born), clockTime(l.deadline),
-			offset(l.lastServed.Load(), l.deadline), offset(l.firstRefused.Load(), l.deadline), l.changed.Sub(l.deadline).Seconds(), l.afterwards)
-	}
-	if err := w.Flush(); err != nil {
-		d.say("%v", err)
-	}
-}
-
-func clockTime(i mayfly.Instant) string { return i.Time().Format("15:04:05.000") }
-
-// offset is where an instant lies to the deadline, in milliseconds.
-func offset(at int64, deadline mayfly.Instant) string {
-	if at == 0 {
-		return "never"
-	}
-	return fmt.Sprintf("%+d ms", at-int64(deadline))
+	d.say("")
+	return nil
 }
 
 func (d *demo) verdict() error {
-	d.say("\nasked %d times: %d served, %d refused, %d of them within 50 ms of a deadline", d.count.asked.Load(), d.count.served.Load(), d.count.refused.Load(), d.count.close.Load())
+	d.say("\nasked %d times over HTTP: %d served, %d refused, %d of them within 50 ms of a deadline; %d met no server while it was away",
+		d.count.asked.Load(), d.count.served.Load(), d.count.refused.Load(), d.count.close.Load(), d.count.unanswered.Load())
 	d.say("%s", d.count.String())
 	if !d.count.clean() {
 		d.say("verdict: NOT RIGHT")

@@ -3,145 +3,241 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/node"
-	"github.com/mayflyhq/mayfly/restore"
+	"github.com/mayflyhq/mayfly/wire"
 )
 
-// afterwards shows what can still become of archived stories, with one each.
-func (d *demo) afterwards(ctx context.Context) error {
-	if len(d.lives) < 3 {
+// see sees a story to its end: its deadline, the archive, and what can still
+// become of it then, one thing each.
+func (d *demo) see(ctx context.Context, l *life, g *errgroup.Group) error {
+	if err := d.watch(ctx, l, l.serves); err != nil {
+		return err
+	}
+	d.tell(l, "%s", l.serves.told(d.people.friend(l).name))
+	cold, err := d.awaitCold(ctx, l, l.deadline)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.cold = cold
+	l.mu.Unlock()
+	if err := d.openFromCold(ctx, l); err != nil {
+		return err
+	}
+	if err := d.deed(ctx, l, g); err != nil {
+		return err
+	}
+	l.ended.Store(true)
+	return nil
+}
+
+// deed is what is shown with the story.
+func (d *demo) deed(ctx context.Context, l *life, g *errgroup.Group) error {
+	if l.reshared {
 		return nil
 	}
-	for _, show := range []func(context.Context, *life) error{d.showDelete, d.showHold, d.showRestore} {
-		l := d.lives[len(d.shown)]
-		d.shown = append(d.shown, l)
-		if err := show(ctx, l); err != nil {
-			return err
+	switch l.n % 6 {
+	case 0:
+		return d.showReshare(ctx, l, g)
+	case 1:
+		return d.showDelete(ctx, l)
+	case 2:
+		return d.showHold(ctx, l)
+	case 3:
+		return d.showRestore(ctx, l)
+	default:
+		return nil
+	}
+}
+
+// told is how near to its end a window was seen open and closed.
+func (w *window) told(friend string) string {
+	return fmt.Sprintf("%s asks at %s and sees it, and is first refused at %s", friend, offset(w.lastServed.Load(), w.end), offset(w.firstRefused.Load(), w.end))
+}
+
+// offset is where an instant lies to the deadline, in milliseconds.
+func offset(at int64, deadline mayfly.Instant) string {
+	if at == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%+d ms", at-int64(deadline))
+}
+
+// coldWithin is how soon after its end a story must be in cold storage here: the
+// window of a second, and what a busy machine takes.
+const coldWithin = 20 * time.Second
+
+// awaitCold waits, as its author, until a story whose time ended at end is cold,
+// and says how long after it that was.
+func (d *demo) awaitCold(ctx context.Context, l *life, end mayfly.Instant) (time.Duration, error) {
+	for {
+		story, e, err := d.look(ctx, l, d.people.author(l).ask)
+		if err != nil {
+			return 0, err
+		}
+		if e.answered && !e.served {
+			d.count.blame(lost, "%s was refused %s", l.author, l.story.ID)
+			return 0, nil
+		}
+		l.shows(story.State, nil)
+		since := d.house.now().Sub(end)
+		if story.State == mayfly.Cold.String() && story.Tier == "cold" {
+			return since, nil
+		}
+		if since > coldWithin {
+			d.count.blame(late, "%s is still %s, %s after its end", l.story.ID, story.State, since)
+			return since, nil
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return 0, err
 		}
 	}
-	return d.verifyAll(ctx)
 }
 
-// sees says whether a viewer is shown the story now.
-func (d *demo) sees(ctx context.Context, l *life, v mayfly.Viewer) (bool, error) {
-	_, _, err := d.house.ask(ctx, l.item.ID, v)
-	if err == nil || errors.Is(err, mayfly.Gone) || errors.Is(err, mayfly.NotFound) {
-		d.count.asked.Add(1)
-		return err == nil, nil
+// openFromCold opens a story as its author does, with its medium.
+func (d *demo) openFromCold(ctx context.Context, l *life) error {
+	author := d.people.author(l)
+	begun := time.Now()
+	story, err := author.act.Story(ctx, l.story.ID)
+	if err == nil && len(story.Media) == 1 {
+		err = d.sameMedium(ctx, author.act, story.Media[0].URL, l)
 	}
-	return false, err
+	if err != nil {
+		if ctx.Err() == nil {
+			d.count.blame(lost, "%s cannot open %s from cold storage: %v", l.author, l.story.ID, err)
+		}
+		return ctx.Err()
+	}
+	l.mu.Lock()
+	l.opened = time.Since(begun)
+	l.last = "cold"
+	l.mu.Unlock()
+	d.tell(l, "cold %.1f s after its deadline; %s opens it from there in %s", l.cold.Seconds(), l.author, milliseconds(l.opened))
+	return nil
 }
 
-// want wants a viewer to see the story, or not to.
-func (d *demo) want(ctx context.Context, l *life, who string, v mayfly.Viewer, want bool, otherwise word) error {
-	got, err := d.sees(ctx, l, v)
-	if err == nil && got != want {
-		d.count.blame(otherwise, "%s: seen by %s: %t", l.item.ID, who, got)
+// want wants somebody to see a story now, or not to.
+func (d *demo) want(ctx context.Context, l *life, who person, want bool, otherwise word) error {
+	_, e, err := d.look(ctx, l, who.ask)
+	if err == nil && e.answered && e.served != want {
+		d.count.blame(otherwise, "%s: seen by %s: %t", l.story.ID, who.name, e.served)
 	}
 	return err
+}
+
+// showReshare makes a new story of an archived one, without its bytes.
+func (d *demo) showReshare(ctx context.Context, l *life, g *errgroup.Group) error {
+	const lasts = 3 * time.Second
+	story, err := d.people.author(l).act.Reshare(ctx, l.story.ID, wire.Reshare{Lifetime: lasts.String()}, "")
+	if err != nil {
+		return fmt.Errorf("reshare %s: %w", l.story.ID, err)
+	}
+	again := d.born(&publication{author: l.author, hash: l.hash, lasts: lasts}, story)
+	again.reshared = true
+	g.Go(func() error { return d.see(ctx, again, g) })
+	l.became("reshared as %d", again.n)
+	d.tell(l, "%s reshares it as story %d, which lives for %s", l.author, again.n, lasts)
+	return nil
 }
 
 // showDelete deletes a story: it is gone for its author when the answer is
 // given, and its bytes soon after.
 func (d *demo) showDelete(ctx context.Context, l *life) error {
-	if _, err := d.house.node.Erase().Delete(ctx, l.item.ID, mayfly.ByUser, d.house.now()); err != nil {
+	author := d.people.author(l)
+	if err := author.act.Delete(ctx, l.story.ID); err != nil {
+		return fmt.Errorf("delete %s: %w", l.story.ID, err)
+	}
+	if err := d.want(ctx, l, author, false, resurrected); err != nil {
 		return err
 	}
-	if err := d.want(ctx, l, "ana", mayfly.ViewerOf(ana()), false, resurrected); err != nil {
-		return err
-	}
-	start := d.house.now()
+	l.shows(mayfly.Deleted.String(), []string{})
+	begun := d.house.now()
 	for {
-		body, err := d.house.set().Ledger.Body(ctx, l.item.ID)
+		erased, err := d.house.isErased(ctx, l.story.ID)
 		if err != nil {
 			return err
 		}
-		if !body[0].Found {
+		if erased {
 			break
 		}
-		if d.house.now().Sub(start) > 20*time.Second {
-			d.count.blame(late, "%s is deleted and not erased", l.item.ID)
+		if d.house.now().Sub(begun) > coldWithin {
+			d.count.blame(late, "%s is deleted and not erased", l.story.ID)
 			break
 		}
 		if err := sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
-	l.afterwards = "deleted"
-	d.say("\nana deletes story 1: gone at once, its bytes erased from both tiers %.1f s later.", d.house.now().Sub(start).Seconds())
+	l.became("deleted")
+	d.tell(l, "%s deletes it: gone at once, its bytes erased from both tiers %.1f s later", l.author, d.house.now().Sub(begun).Seconds())
 	return nil
 }
 
 // showHold holds a story: hidden from its author too, until it is released.
 func (d *demo) showHold(ctx context.Context, l *life) error {
-	desk := d.house.node.Restore()
-	if err := desk.Hold(ctx, l.item.ID, "ben", "a demonstration", d.house.now()); err != nil {
+	if err := d.people.desk.Hold(ctx, l.story.ID, "a demonstration"); err != nil {
+		return fmt.Errorf("hold %s: %w", l.story.ID, err)
+	}
+	l.shows("held", []string{d.people.moderator.name})
+	if err := d.want(ctx, l, d.people.author(l), false, leak); err != nil {
 		return err
 	}
-	if err := errors.Join(
-		d.want(ctx, l, "ana", mayfly.ViewerOf(ana()), false, leak),
-		d.want(ctx, l, "a moderator", mayfly.ModeratorOf(stranger()), true, lost),
-	); err != nil {
+	if err := d.want(ctx, l, d.people.moderator, true, lost); err != nil {
 		return err
 	}
-	if err := desk.Release(ctx, l.item.ID, "ben", "the demonstration goes on", d.house.now()); err != nil {
+	if err := sleep(ctx, time.Second); err != nil {
 		return err
 	}
-	d.say("story 2 is held: hidden from ana too, shown to a moderator; released, it is ana's again.")
-	return d.want(ctx, l, "ana", mayfly.ViewerOf(ana()), true, lost)
+	if err := d.people.desk.Release(ctx, l.story.ID, "the demonstration goes on"); err != nil {
+		return fmt.Errorf("release %s: %w", l.story.ID, err)
+	}
+	l.shows(mayfly.Cold.String(), []string{l.author, d.people.moderator.name})
+	l.became("held, released")
+	d.tell(l, "held: hidden from %s too, shown to a moderator; released, it is %s's again", l.author, l.author)
+	return d.want(ctx, l, d.people.author(l), true, lost)
 }
 
-// showRestore brings a story back for a few seconds: ben sees it until then and
-// not one millisecond longer.
+// showRestore brings a story back for a few seconds: whoever could see it does,
+// until then and not one millisecond longer.
 func (d *demo) showRestore(ctx context.Context, l *life) error {
-	until := d.house.now().Add(3 * time.Second)
-	if _, err := d.house.node.Restore().Item(ctx, restore.Request{ID: l.item.ID, Until: until, By: "ana", Reason: "a demonstration"}, d.house.now()); err != nil {
+	until := d.house.now().Add(5 * time.Second)
+	if err := d.restore(ctx, l, until); err != nil {
+		return fmt.Errorf("restore %s: %w", l.story.ID, err)
+	}
+	l.mu.Lock()
+	l.until, l.url = until, ""
+	l.mu.Unlock()
+	d.tell(l, "support restores it from cold storage for 5 s")
+	w := &window{end: until}
+	if err := d.watch(ctx, l, w); err != nil {
 		return err
 	}
-	last := mayfly.Instant(0)
-	for {
-		now, _, err := d.house.ask(ctx, l.item.ID, mayfly.ViewerOf(ben()))
-		d.count.asked.Add(1)
-		served := err == nil
-		switch {
-		case err != nil && !errors.Is(err, mayfly.Gone) && !errors.Is(err, mayfly.NotFound):
-			return err
-		case served && now >= until:
-			d.count.blame(late, "ben saw %s %d ms after its restore was over", l.item.ID, now-until)
-		case !served && now < until:
-			d.count.blame(early, "ben was refused %s %d ms before its restore was over", l.item.ID, until-now)
-		}
-		if served {
-			last = now
-		}
-		if now > until.Add(100*time.Millisecond) {
-			break
-		}
-		if err := sleep(ctx, time.Millisecond); err != nil {
-			return err
-		}
-	}
-	if err := d.awaitState(ctx, mayfly.Cold, l); err != nil {
+	if _, err := d.awaitCold(ctx, l, until); err != nil {
 		return err
 	}
-	d.say("support restores story 3 from cold storage for 3 seconds: ben last saw it %d ms before its end; it is cold again: %s.", until-last, d.openAsAuthor(ctx, l))
-	return nil
+	l.became("restored, cold again")
+	d.tell(l, "restored: %s; it is cold again", w.told(d.people.friend(l).name))
+	return d.want(ctx, l, d.people.author(l), true, lost)
 }
 
-// verifyAll reads the whole ledger and both tiers once more.
-func (d *demo) verifyAll(ctx context.Context) error {
-	v, err := node.Verify(ctx, d.house.set(), node.Verification{Now: d.house.now(), Ahead: time.Minute, Late: 10 * time.Second, Window: time.Second, Bytes: true})
-	if err != nil {
-		return err
-	}
-	for w, n := range map[word]int64{lost: v.Lost, resurrected: v.Resurrected, early: v.Early, late: v.Late, leak: v.Leak, double: v.Double} {
-		if n > 0 {
-			d.count.blame(w, "verify counts %d: %v", n, v.Found)
+// restore brings a story back until then. A restore has to be quick where every
+// window is in seconds: on a busy machine it is tried again.
+func (d *demo) restore(ctx context.Context, l *life, until mayfly.Instant) error {
+	for again := false; ; again = true {
+		_, err := d.people.desk.Restore(ctx, wire.RestoreRequest{ID: &l.story.ID, Until: &until, Reason: "a demonstration"})
+		switch {
+		case err == nil, again && errors.Is(err, mayfly.Conflict): // it serves: the try before had done it
+			return nil
+		case !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown), until.Sub(d.house.now()) < 2500*time.Millisecond:
+			return err
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
 		}
 	}
-	d.say("the whole folder is read and verified: %d items, %d media, %d bytes.", v.Items, v.Media, v.Bytes)
-	return nil
 }

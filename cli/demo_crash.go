@@ -3,30 +3,19 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
-	"time"
+	"strings"
+	"sync"
 
-	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/profile"
+	"github.com/mayflyhq/mayfly/wire"
 )
 
-// acknowledged is what the publishing process says of a story once its birth is
-// durable: everything that its killer must find again.
-type acknowledged struct {
-	ID       mayfly.ID
-	Audience mayfly.Audience
-	Born     mayfly.Instant
-	Lifetime time.Duration
-	Hash     string
-}
-
-// ownChild is this program once more, publishing into folder.
+// ownChild is this program once more, serving folder.
 func ownChild(folder string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -35,104 +24,155 @@ func ownChild(folder string) (*exec.Cmd, error) {
 	return exec.Command(self, "demo", "--child", folder), nil
 }
 
-// publishUntilKilled publishes stories as fast as it goes and says each one on
-// out. It never ends by itself, except when nobody listens or after a minute.
-func publishUntilKilled(ctx context.Context, folder string, out io.Writer) error {
-	h := &house{folder: folder, open: profile.Embedded}
-	if err := h.start(ctx); err != nil {
+// serveUntilKilled is the server that is killed. It says where it listens, and
+// ends by itself only when whoever started it has ended.
+func serveUntilKilled(ctx context.Context, folder string, in io.Reader, out io.Writer) error {
+	cfg := demoConfig(folder)
+	defer tune(cfg)()
+	s, err := startLocal(ctx, cfg, localOptions{log: slog.New(slog.DiscardHandler)})
+	if err != nil {
 		return err
 	}
-	for n := 0; n < 100_000; n++ {
-		l, err := newLife(ctx, h, n, "killed")
-		if err != nil {
-			return err
-		}
-		line, err := json.Marshal(acknowledged{ID: l.item.ID, Audience: l.item.Audience, Born: l.born, Lifetime: l.lifetime, Hash: hex.EncodeToString(l.hash[:])})
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(out, "%s\n", line); err != nil {
-			return err
-		}
+	if _, err := fmt.Fprintf(out, "%s\n%s\n", s.api(), s.admin()); err != nil {
+		return errors.Join(err, s.stop(ctx))
 	}
-	return nil
+	_, err = io.Copy(io.Discard, in)
+	return errors.Join(err, s.stop(ctx))
 }
 
-// crash lets another process publish and kills it in the middle of that. What it
-// had acknowledged is the beginning of this demonstration.
-func (d *demo) crash(ctx context.Context) (err error) {
+// killedServer is a server in another process.
+type killedServer struct {
+	process    *exec.Cmd
+	api, admin string
+}
+
+func (d *demo) startChild() (*killedServer, error) {
 	child, err := d.child(d.folder)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	pipe, err := child.StdoutPipe()
+	if _, err := child.StdinPipe(); err != nil { // it ends with this process, whatever becomes of it
+		return nil, err
+	}
+	out, err := child.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var errs strings.Builder
+	child.Stderr = &errs
 	if err := child.Start(); err != nil {
+		return nil, err
+	}
+	k := &killedServer{process: child}
+	lines := bufio.NewScanner(out)
+	for _, url := range []*string{&k.api, &k.admin} {
+		if !lines.Scan() {
+			err := errors.Join(lines.Err(), child.Process.Kill(), child.Wait())
+			return nil, fmt.Errorf("a server in another process does not start: %w\n%s", err, errs.String())
+		}
+		*url = lines.Text()
+	}
+	return k, nil
+}
+
+// kill ends the process as a crash does.
+func (k *killedServer) kill() error {
+	if k.process.ProcessState != nil {
+		return nil
+	}
+	if err := k.process.Process.Kill(); err != nil {
 		return err
 	}
-	var lines []string
-	for scanner := bufio.NewScanner(pipe); scanner.Scan(); {
-		if lines = append(lines, scanner.Text()); len(lines) == d.stories/2 {
-			break
-		}
-	}
-	killed := child.Process.Kill() // it is publishing the next one right now
-	rest, err := io.ReadAll(pipe)
-	if err = errors.Join(killed, err); err != nil {
-		return errors.Join(err, child.Wait())
-	}
-	if err := child.Wait(); err == nil {
+	if err := k.process.Wait(); err == nil {
 		return errors.New("the process that was to be killed had ended by itself")
 	}
-	for line := range splitLines(rest) {
-		lines = append(lines, line)
-	}
-	for _, line := range lines {
-		l, err := readLife(line)
-		if err != nil {
-			return err
-		}
-		d.lives = append(d.lives, l)
-	}
-	d.stories, d.killed = max(d.stories, len(d.lives)), true
-	d.say("another process publishes and is killed with -9 in the middle of it: it had acknowledged %d stories.", len(d.lives))
 	return nil
 }
 
-func splitLines(b []byte) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for len(b) > 0 {
-			line, rest, whole := cutLine(b)
-			if !whole || !yield(line) { // a line that was cut is no acknowledgement
-				return
+// crash lets people publish at a server in another process and kills it in the
+// middle of that. What it had acknowledged is the beginning of this
+// demonstration; what it had not is published again by the same keys.
+func (d *demo) crash(ctx context.Context) (broken []*publication, err error) {
+	server, err := d.startChild()
+	if err != nil {
+		return nil, err
+	}
+	if broken, err = d.publishAt(ctx, server); err != nil {
+		return nil, errors.Join(err, server.kill())
+	}
+	d.say("ana and ben publish at a server that is killed with -9 in the middle of it: it had acknowledged %d stories, and %d were on their way.", len(d.lives()), len(broken))
+	return broken, nil
+}
+
+// publishAt publishes until enough stories are acknowledged, then kills the
+// server while the next ones are under way.
+func (d *demo) publishAt(ctx context.Context, server *killedServer) ([]*publication, error) {
+	p, err := newPeople(server.api, server.admin, d.house.token)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.relate(ctx); err != nil {
+		return nil, err
+	}
+	r := &rush{demo: d, people: p, enough: 4, reached: make(chan struct{})}
+	if d.once {
+		r.enough = max(1, d.stories/2)
+	}
+	const hands = 3
+	var publishing sync.WaitGroup
+	for range hands {
+		publishing.Go(func() {
+			for r.publish(ctx) {
 			}
-			b = rest
-		}
+		})
 	}
+	<-r.reached
+	err = server.kill() // they are publishing the next ones right now
+	publishing.Wait()
+	d.unborn = len(r.broken)
+	return r.broken, errors.Join(err, r.failed)
 }
 
-func cutLine(b []byte) (line string, rest []byte, whole bool) {
-	for i, c := range b {
-		if c == '\n' {
-			return string(b[:i]), b[i+1:], true
-		}
-	}
-	return "", nil, false
+// rush is people who publish as fast as they are answered.
+type rush struct {
+	demo   *demo
+	people *people
+	enough int
+
+	mu           sync.Mutex
+	begun        int
+	acknowledged int
+	reached      chan struct{} // closed when enough are acknowledged, or one failed before that
+	broken       []*publication
+	failed       error
 }
 
-func readLife(line string) (*life, error) {
-	var a acknowledged
-	if err := json.Unmarshal([]byte(line), &a); err != nil {
-		return nil, fmt.Errorf("the publishing process said %q: %w", line, err)
+// publish publishes the next story, and says whether there is a server for more.
+func (r *rush) publish(ctx context.Context) bool {
+	r.mu.Lock()
+	n := r.begun
+	r.begun++
+	r.mu.Unlock()
+	p, err := newPublication(n)
+	var story wire.Story
+	if err == nil {
+		story, err = r.people.named(p.author).ask.Publish(ctx, p.what)
 	}
-	l := &life{lifetime: a.Lifetime, born: a.Born, deadline: a.Born + mayfly.Instant(a.Lifetime.Milliseconds()), twice: a.ID}
-	l.item.ID, l.item.Audience = a.ID, a.Audience
-	hash, err := hex.DecodeString(a.Hash)
-	if err != nil || len(hash) != len(l.hash) {
-		return nil, fmt.Errorf("the publishing process said %q: a hash that is none", line)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.acknowledged
+	switch {
+	case err == nil:
+		r.demo.born(p, story)
+		r.acknowledged++
+	case noAnswer(err) && r.acknowledged >= r.enough:
+		r.broken = append(r.broken, p)
+	default:
+		r.failed = errors.Join(r.failed, err)
+		r.acknowledged = max(r.acknowledged, r.enough) // nobody waits for more
 	}
-	l.hash = [32]byte(hash)
-	return l, nil
+	if before < r.enough && r.acknowledged >= r.enough {
+		close(r.reached)
+	}
+	return err == nil
 }

@@ -5,224 +5,198 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
+	"encoding/hex"
 	"fmt"
-	"io"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/gate"
-	"github.com/mayflyhq/mayfly/intake"
-	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/client"
+	"github.com/mayflyhq/mayfly/wire"
 )
+
+// publication is a story that somebody wants to publish, and the key by which it
+// is published once, however often it is sent.
+type publication struct {
+	author string
+	what   client.Publication
+	hash   string
+	lasts  time.Duration
+}
+
+// newPublication is the n-th story: authors take turns, audiences and lifetimes too.
+func newPublication(n int) (*publication, error) {
+	picture, err := demoPicture(n)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(picture)
+	p := &publication{author: []string{"ana", "ben"}[n%2], hash: hex.EncodeToString(sum[:]), lasts: time.Duration(3+n%5) * time.Second}
+	audience := []mayfly.Audience{mayfly.Everyone, mayfly.Followers, mayfly.CloseFriends}[n%3]
+	p.what = client.Publication{
+		Story: wire.NewStory{Caption: fmt.Sprintf("story %d", n+1), Audience: audience.String(), Lifetime: p.lasts.String()},
+		Media: []client.Source{client.Bytes("photo.jpg", picture)}, Key: "demo-" + rand.Text(),
+	}
+	return p, nil
+}
+
+// demoPicture is a small picture that is like no other.
+func demoPicture(n int) ([]byte, error) {
+	const width, height = 96, 72
+	noise := make([]byte, width*height)
+	if _, err := rand.Read(noise); err != nil {
+		return nil, err
+	}
+	picture := image.NewRGBA(image.Rect(0, 0, width, height))
+	for i, b := range noise {
+		picture.SetRGBA(i%width, i/width, color.RGBA{uint8(40*n) + b/8, uint8(90 + i/width + int(b/8)), 160 + b/8, 255})
+	}
+	out := new(bytes.Buffer)
+	err := jpeg.Encode(out, picture, &jpeg.Options{Quality: 90})
+	return out.Bytes(), err
+}
 
 // life is what the demonstration knows of one story, by its own reckoning: the
 // deadline is birth plus lifetime in plain milliseconds, not asked of the id.
 type life struct {
-	item           mayfly.Item
-	lifetime       time.Duration
-	born, deadline mayfly.Instant
-	hash           [32]byte
-	twice          mayfly.ID // what its retry was answered with
+	n        int
+	story    wire.Story // as it was acknowledged
+	author   string
+	hash     string
+	deadline mayfly.Instant
+	reshared bool
+	serves   *window // until its deadline
 
-	lastServed, firstRefused atomic.Int64   // for ben, in Unix milliseconds
-	changed                  mayfly.Instant // when its row came into the state that was waited for
-	afterwards               string
+	ended atomic.Bool // it has been seen to its end
+
+	mu     sync.Mutex // of what the table shows
+	until  mayfly.Instant
+	state  string
+	seen   []string
+	remark string
+	url    string        // of its medium, as its friend was given it
+	cold   time.Duration // after its deadline
+	opened time.Duration // how long its author waited for it, from cold storage
+	last   string        // what became of it
 }
 
-func (d *demo) publish(ctx context.Context) error {
-	for len(d.lives) < d.stories {
-		l, err := newLife(ctx, d.house, len(d.lives), "demo")
-		if err != nil {
-			return err
+// window is a time that ends for those who may see a story.
+type window struct {
+	end                      mayfly.Instant
+	lastServed, firstRefused atomic.Int64 // to its friend: when they asked, when they were answered; in Unix milliseconds
+}
+
+// born is a story that was acknowledged, held against what was sent.
+func (d *demo) born(p *publication, s wire.Story) *life {
+	l := &life{story: s, author: p.author, hash: p.hash, deadline: s.BornAt + mayfly.Instant(p.lasts.Milliseconds()), state: s.State}
+	l.serves, l.until = &window{end: l.deadline}, l.deadline
+	if s.ExpiresAt != l.deadline {
+		d.count.blame(early, "%s says it ends %d ms after its deadline", s.ID, s.ExpiresAt-l.deadline)
+	}
+	if len(s.Media) != 1 || s.Media[0].SHA256 != p.hash {
+		d.count.blame(lost, "%s was acknowledged without its medium", s.ID)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, other := range d.all {
+		if other.story.ID == s.ID {
+			d.count.blame(double, "%s stands for two stories", s.ID)
 		}
-		if l.twice != l.item.ID {
-			d.count.blame(double, "a retry of story %d became %s", len(d.lives)+1, l.twice)
-		}
-		d.lives = append(d.lives, l)
 	}
-	return nil
+	d.all = append(d.all, l)
+	l.n = len(d.all)
+	return l
 }
 
-// newLife publishes the n-th story, and once more as a client does that did not
-// hear the answer.
-func newLife(ctx context.Context, h *house, n int, key string) (*life, error) {
-	l := &life{lifetime: time.Duration(3+n%5) * time.Second}
-	audience := mayfly.Everyone
-	if n%3 == 2 {
-		audience = mayfly.CloseFriends
-	}
-	medium := make([]byte, 8<<10)
-	if _, err := rand.Read(medium); err != nil {
-		return nil, err
-	}
-	l.hash = sha256.Sum256(medium)
-	lifetime, err := mayfly.LifetimeOf(l.lifetime)
-	if err != nil {
-		return nil, err
-	}
-	in := h.node.Intake()
-	upload, err := in.Begin(ana(), h.now())
-	if err != nil {
-		return nil, err
-	}
-	if _, err := upload.Add(ctx, bytes.NewReader(medium)); err != nil {
-		return nil, err
-	}
-	draft := intake.Draft{
-		Owner: ana(), Sort: mayfly.Story, Fate: mayfly.Archive, Audience: audience, Lifetime: lifetime,
-		Text: fmt.Sprintf("story %d", n+1), Upload: upload, Key: fmt.Sprintf("%s-%d", key, n),
-	}
-	l.born = h.now()
-	p, err := in.Publish(ctx, draft, l.born)
-	if err != nil {
-		return nil, err
-	}
-	l.item, l.deadline = p.Item, l.born+mayfly.Instant(l.lifetime.Milliseconds())
-	again, err := in.Publish(ctx, draft, h.now())
-	l.twice = again.Item.ID
-	return l, err
+func (d *demo) lives() []*life {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]*life(nil), d.all...)
 }
 
-// ask opens every story for everybody until well after its deadline, most often
-// around it. The answer waits for the last of them.
-func (d *demo) ask(ctx context.Context) (wait func() error) {
+// publish publishes, and once more as a client does that did not hear the answer.
+func (d *demo) publish(ctx context.Context, p *publication) (*life, error) {
+	who := d.people.named(p.author)
+	story, err := who.act.Publish(ctx, p.what)
+	if err != nil {
+		return nil, fmt.Errorf("%s publishes: %w", p.author, err)
+	}
+	l := d.born(p, story)
+	again, err := who.act.Publish(ctx, p.what)
+	if err != nil {
+		return nil, fmt.Errorf("%s publishes again: %w", p.author, err)
+	}
+	if again.ID != story.ID {
+		d.count.blame(double, "a retry of %s became %s", story.ID, again.ID)
+	}
+	return l, nil
+}
+
+// live lets stories be published and lived, each watched on its own.
+func (d *demo) live(ctx context.Context, broken []*publication) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, l := range d.lives {
-		g.Go(func() error {
-			for {
-				now, err := d.askAll(ctx, l)
-				if err != nil {
-					return err
-				}
-				left := l.deadline.Sub(now)
-				if left < -1500*time.Millisecond {
-					return nil
-				}
-				pause := 10 * time.Millisecond
-				if left < 20*time.Millisecond && left > -20*time.Millisecond {
-					pause = 200 * time.Microsecond
-				}
-				if err := sleep(ctx, pause); err != nil {
-					return err
-				}
-			}
-		})
+	begin := func(l *life) { g.Go(func() error { return d.see(ctx, l, g) }) }
+	for _, l := range d.lives() { // of the killed server
+		begin(l)
 	}
-	return g.Wait
-}
-
-func (d *demo) askAll(ctx context.Context, l *life) (now mayfly.Instant, err error) {
-	everyone := l.item.Audience == mayfly.Everyone
-	viewers := []struct {
-		name      string
-		viewer    mayfly.Viewer
-		permitted bool // while it lives
-		always    bool
-	}{
-		{"ben", mayfly.ViewerOf(ben()), true, false},
-		{"a stranger", mayfly.ViewerOf(stranger()), everyone, false},
-		{"somebody without an account", mayfly.Viewer{}, everyone, false},
-		{"a moderator", mayfly.ModeratorOf(stranger()), true, true},
-		{"ana", mayfly.ViewerOf(ana()), true, true},
-	}
-	for _, v := range viewers {
-		var opened gate.Opened
-		now, opened, err = d.house.ask(ctx, l.item.ID, v.viewer)
-		served := err == nil
-		if err != nil && !errors.Is(err, mayfly.Gone) && !errors.Is(err, mayfly.NotFound) {
-			return now, err
-		}
-		d.judge(l, v.name, now, served, v.permitted, v.always)
-		if v.name == "ben" && served {
-			l.lastServed.Store(int64(now))
-		} else if v.name == "ben" {
-			l.firstRefused.CompareAndSwap(0, int64(now))
-		}
-		if served && opened.Item.ID != l.item.ID {
-			d.count.blame(leak, "asked for %s, got %s", l.item.ID, opened.Item.ID)
-		}
-	}
-	return now, nil
-}
-
-// judge holds one answer against plain reckoning.
-func (d *demo) judge(l *life, who string, now mayfly.Instant, served, permitted, always bool) {
-	d.count.asked.Add(1)
-	if served {
-		d.count.served.Add(1)
-	} else {
-		d.count.refused.Add(1)
-	}
-	if off := now - l.deadline; off > -50 && off < 50 {
-		d.count.close.Add(1)
-	}
-	ended := now >= l.deadline
-	switch {
-	case served && !permitted:
-		d.count.blame(leak, "%s saw %s", who, l.item.ID)
-	case served && ended && !always && l.firstRefused.Load() != 0:
-		d.count.blame(resurrected, "%s saw %s again %d ms after its deadline", who, l.item.ID, now-l.deadline)
-	case served && ended && !always:
-		d.count.blame(late, "%s saw %s %d ms after its deadline", who, l.item.ID, now-l.deadline)
-	case !served && permitted && (always || !ended):
-		w := early
-		if always {
-			w = lost
-		}
-		d.count.blame(w, "%s was refused %s %d ms before its deadline", who, l.item.ID, l.deadline-now)
-	}
-}
-
-// awaitState waits until every row is in a state, at most 20 seconds.
-func (d *demo) awaitState(ctx context.Context, state mayfly.State, lives ...*life) error {
-	until := time.Now().Add(20 * time.Second)
-	for _, l := range lives {
-		for {
-			found, err := d.house.set().Ledger.Get(ctx, l.item.ID)
+	g.Go(func() error {
+		for _, p := range broken {
+			l, err := d.publish(ctx, p)
 			if err != nil {
 				return err
 			}
-			if !found[0].Found {
-				d.count.blame(lost, "the row of %s", l.item.ID)
-				break
-			}
-			if l.item = found[0].Item; l.item.State == state {
-				l.changed = l.item.Changed
-				break
-			}
-			if time.Now().After(until) {
-				d.count.blame(late, "%s is still %s, not %s", l.item.ID, l.item.State, state)
-				break
-			}
-			if err := sleep(ctx, 20*time.Millisecond); err != nil {
-				return err
-			}
+			begin(l)
+		}
+		return d.publishAll(ctx, begin)
+	})
+	g.Go(func() error { return d.restartOnce(ctx) })
+	return g.Wait()
+}
+
+// publishAll publishes all at once, or one after the other until it is time to end.
+func (d *demo) publishAll(ctx context.Context, begin func(*life)) error {
+	for n := len(d.lives()); d.goesOn(n); n++ {
+		p, err := newPublication(n)
+		if err != nil {
+			return err
+		}
+		l, err := d.publish(ctx, p)
+		if err != nil {
+			return err
+		}
+		begin(l)
+		if d.once {
+			continue
+		}
+		if err := sleep(ctx, 1200*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// openAsAuthor reads a story as its author does, from wherever its medium is.
-func (d *demo) openAsAuthor(ctx context.Context, l *life) string {
-	_, opened, err := d.house.ask(ctx, l.item.ID, mayfly.ViewerOf(ana()))
-	if err != nil || opened.Verdict != gate.Archived {
-		d.count.blame(lost, "ana cannot open %s any more: %v", l.item.ID, err)
-		return "lost"
+func (d *demo) goesOn(n int) bool {
+	if d.once {
+		return n < d.stories
 	}
-	m, err := d.house.node.Hydrate().Open(ctx, opened.Item, opened.Body, 0, store.Span{})
+	return n == 0 || time.Since(d.began) < d.lasts-demoTail
+}
+
+// restartOnce stops and starts the server in the middle of it.
+func (d *demo) restartOnce(ctx context.Context) error {
+	if err := sleep(ctx, 2500*time.Millisecond); err != nil {
+		return err
+	}
+	took, err := d.house.restart(context.WithoutCancel(ctx))
 	if err != nil {
-		d.count.blame(lost, "medium of %s: %v", l.item.ID, err)
-		return "medium lost"
+		return err
 	}
-	h := sha256.New()
-	_, err = io.Copy(h, m)
-	if err = errors.Join(err, m.Close()); err != nil || [32]byte(h.Sum(nil)) != l.hash {
-		d.count.blame(lost, "medium of %s is not what was uploaded: %v", l.item.ID, err)
-		return "medium damaged"
-	}
-	return fmt.Sprintf("archived, %s, hash ok", m.Tier)
+	d.say("in the middle of it the server stops and starts again: ready after %s.", took.Round(time.Millisecond))
+	return nil
 }

@@ -30,7 +30,7 @@ const maxFaults = 20
 
 // tally counts what was tried and what went wrong. Safe for concurrent use.
 type tally struct {
-	asked, served, refused, close atomic.Int64
+	asked, served, refused, close, unanswered atomic.Int64
 
 	mu     sync.Mutex
 	counts [words]int
