@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/profile"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+// badHouse is a node on a folder of its own that listens on loopback as `mayfly
+// serve` does, for clients that mean no good.
+type badHouse struct {
+	*testing.T
+	config     config.Config
+	store      *profile.Store
+	node       *node.Node
+	api, admin string // addresses
+	documents
+	open  *badOpen
+	good  wire.Story // of ana's, for everyone, in full view all the time
+	other wire.Story // of ana's, for her followers: ben is none
+}
+
+// badAudience are the people of bad input: what is stored is counted over them.
+func badAudience() []string { return []string{"ana", "ben"} }
+
+// badConfig is the product's own configuration, impatient.
+func badConfig(t *testing.T) config.Config {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Data = filepath.Join(t.TempDir(), "data")
+	cfg.Disk.Floor = 0
+	cfg.Rates = config.Rates{}
+	cfg.Stories.Live = 100_000
+	cfg.Listen.HeaderWithin, cfg.Listen.BodyWithin = 2*time.Second, 2*time.Second
+	cfg.Listen.Origins = []string{"https://app.example.org"}
+	return cfg
+}
+
+// badHeaders is the longest header that `mayfly serve` takes.
+const badHeaders = 64 << 10
+
+func openBadHouse(t *testing.T, cfg config.Config) *badHouse {
+	t.Helper()
+	h := &badHouse{T: t, config: cfg, open: &badOpen{changed: make(chan struct{}, 1)}}
+	var err error
+	if h.store, err = profile.Embedded(cfg); err != nil {
+		t.Fatal(err)
+	}
+	o := node.FromConfig(cfg)
+	o.Reclaim = h.store.Reclaim
+	o.Problem = func(loop string, err error) {
+		if loop != "renditions" { // what cannot be decoded has none
+			t.Errorf("%s: %v", loop, err)
+		}
+	}
+	if o.Products.Key, err = node.LoadKey(cfg); err != nil {
+		t.Fatal(errors.Join(err, h.store.Close()))
+	}
+	if h.node, err = node.Start(context.Background(), h.store.Set, o); err != nil {
+		t.Fatal(errors.Join(err, h.store.Close()))
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(h.node.Stop(context.Background()), h.store.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	doors, err := h.node.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.api, h.admin = h.listen(doors.Public()), h.listen(doors.Admin())
+	for _, admin := range []bool{false, true} {
+		a := h.send(badAsk{method: http.MethodGet, target: "/openapi.json", admin: admin})
+		all, err := readDocument(a.body, admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.documents = append(h.documents, all...)
+	}
+	h.good, h.other = h.publishes("ana", "everyone"), h.publishes("ana", "followers")
+	return h
+}
+
+// listen answers on loopback within the bounds that `mayfly serve` has.
+func (h *badHouse) listen(door http.Handler) string {
+	h.Helper()
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		h.Fatal(err)
+	}
+	l := h.config.Listen
+	server := &http.Server{Handler: door, ReadHeaderTimeout: l.HeaderWithin, IdleTimeout: l.IdleWithin, MaxHeaderBytes: badHeaders, ConnState: h.open.note}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(netutil.LimitListener(at, l.Connections)) }()
+	h.Cleanup(func() {
+		err := server.Close()
+		if ended := <-ended; !errors.Is(ended, http.ErrServerClosed) {
+			err = errors.Join(err, ended)
+		}
+		if err != nil {
+			h.Error(err)
+		}
+	})
+	return at.Addr().String()
+}
+
+// badOpen are the connections that a house has open.
+type badOpen struct {
+	n       atomic.Int64
+	changed chan struct{}
+}
+
+func (o *badOpen) note(_ net.Conn, now http.ConnState) {
+	switch now {
+	case http.StateNew:
+		o.n.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		o.n.Add(-1)
+		select {
+		case o.changed <- struct{}{}:
+		default: // somebody will look anyway
+		}
+	}
+}
+
+// alone waits until the house has no connection open any more.
+func (h *badHouse) alone(within time.Duration) {
+	h.Helper()
+	for end := time.After(within); h.open.n.Load() > 0; {
+		select {
+		case <-h.open.changed:
+		case <-end:
+			h.Errorf("%d connections are still open after %s", h.open.n.Load(), within)
+			return
+		}
+	}
+}
+
+// bearer is a token of a role, or of a user.
+func (h *badHouse) bearer(as string) string {
+	h.Helper()
+	scope, user := account.User, mayfly.HomeUserOf(issuer, as)
+	switch as {
+	case "service", "moderator", "admin":
+		scope, user = account.Scope(as), mayfly.UserID{}
+	}
+	token, err := h.node.Accounts().Mint(user, as, []account.Scope{scope}, time.Hour, h.node.Clock().Read().Now)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return string(token)
+}
+
+// publishes is a story of one picture, all of whose objects are there.
+func (h *badHouse) publishes(as, audience string) wire.Story {
+	h.Helper()
+	form := badForm{{"story", `{"audience":"` + audience + `"}`}, {"media", string(picture(h.Name()+audience, 0))}}
+	a := h.send(badAsk{as: as, method: http.MethodPost, target: "/v1/stories", typ: form.typ(), body: form.text()})
+	story := badRead[wire.Story](h.T, a, http.StatusCreated)
+	for _, size := range story.Media[0].Renditions { // made now, so that none is made while objects are counted
+		if a := h.send(badAsk{method: http.MethodGet, target: size.URL}); a.status != http.StatusOK {
+			h.Fatalf("a smaller picture: %d %s", a.status, excerpt(a.body))
+		}
+	}
+	return story
+}
+
+// answers says that the house is still in its senses: it shows what it showed,
+// and takes a story.
+func (h *badHouse) answers() {
+	h.Helper()
+	a := h.send(badAsk{as: "ben", method: http.MethodGet, target: "/v1/stories/" + h.good.ID.String()})
+	if got := badRead[wire.Story](h.T, a, http.StatusOK); got.ID != h.good.ID {
+		h.Errorf("another story: %s", got.ID)
+	}
+	h.publishes("stranger", "everyone")
+}

@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// badIDs are ids, users, cursors and numbers that are none.
+func (h *badHouse) badIDs() []badCase {
+	id := h.good.ID.String()
+	var all []badCase
+	malformed := map[string]string{
+		"a word": "story", "a number": "1", "too short": id[:35], "too long": id + "0", "capitals": strings.ToUpper(id),
+		"a UUID of another version": "00000000-0000-4000-8000-000000000000", "zeros": "00000000-0000-0000-0000-000000000000", "ones": "ffffffff-ffff-ffff-ffff-ffffffffffff",
+		"braces": "{" + id + "}", "a urn": "urn:uuid:" + id, "without dashes": strings.ReplaceAll(id, "-", ""), "a letter that is none": id[:35] + "g",
+		"22 letters that are no id": strings.Repeat("z", 22), "a script": "%3Cscript%3E", "a quote": "'%20or%201=1", "unicode": "%E2%80%AE" + id[3:], "very long": strings.Repeat("a", 4000),
+	}
+	for name, bad := range malformed {
+		for _, target := range []string{"GET /v1/stories/%s", "DELETE /v1/stories/%s", "POST /v1/stories/%s/view", "GET /v1/stories/%s/viewers", "POST /v1/stories/%s/reshare", "GET /v1/media/%s/0", "GET /v1/uploads/%s", "PUT /v1/uploads/%s/0"} {
+			method, path, _ := strings.Cut(fmt.Sprintf(target, bad), " ")
+			all = append(all, badCase{name + "/" + target, badAsk{as: "ana", method: method, target: path}, badInvalid("is not an id")})
+		}
+		for _, target := range []string{"GET /v1/users/%s/ring", "PUT /v1/me/close-friends/%s", "DELETE /v1/me/blocks/%s"} {
+			if name == "a UUID of another version" || name == "ones" {
+				continue // a user of another issuer may be called that
+			}
+			method, path, _ := strings.Cut(fmt.Sprintf(target, bad), " ")
+			all = append(all, badCase{name + "/" + target, badAsk{as: "ana", method: method, target: path}, badInvalid("names no user")})
+		}
+	}
+	for name, cursor := range map[string]string{"a word": "next", "a user's": h.good.Author.String(), "escaped": "%00%01", "very long": strings.Repeat("a", 600), "half": h.good.Short[:11], "a script": "%3Cscript%3E"} {
+		for _, list := range []string{"/v1/me/archive", "/v1/me/close-friends", "/v1/me/blocks", "/v1/stories/" + id + "/viewers"} {
+			if name == "a user's" && list != "/v1/me/archive" {
+				continue // there it is one
+			}
+			all = append(all, badCase{"cursor/" + name + list, badAsk{as: "ana", method: http.MethodGet, target: list + "?cursor=" + cursor}, badInvalid("cursor")})
+		}
+	}
+	for _, limit := range []string{"0", "-1", "201", "1e3", "ten", "99999999999999999999", "0x10", "1.5", "%2B5x"} {
+		all = append(all, badCase{"limit/" + limit, badAsk{as: "ana", method: http.MethodGet, target: "/v1/me/archive?limit=" + limit}, badInvalid("limit")})
+	}
+	for _, n := range []string{"-1", "10", "00", "x", "1e0", "0-320", "%2B1", "99999999999999999999"} {
+		all = append(all, badCase{"medium of an upload/" + n, badAsk{as: "ana", method: http.MethodPut, target: "/v1/uploads/" + id + "/" + n, typ: "image/png", body: "x"}, badInvalid("no number of a medium")})
+	}
+	for _, object := range []string{"1", "10", "-1", "00", "0-321", "0-0", "0-", "-320", "x", "0-320-1080", "99999999999999999999", "0%20"} {
+		all = append(all, badCase{"object/" + object, badAsk{as: "ana", method: http.MethodGet, target: "/v1/media/" + id + "/" + object}, badAbsent()})
+	}
+	for name, query := range map[string]string{
+		"a day that is none": "day=2026-02-30", "a word": "day=today", "a day and an instant": "day=2026-02-01&from=2026-02-01T00:00:00Z",
+		"backwards": "from=2026-02-02T00:00:00Z&to=2026-02-01T00:00:00Z", "from is a word": "from=now", "to is a number": "to=12", "beyond time": "from=99999-01-01T00:00:00Z",
+	} {
+		all = append(all, badCase{"archive/" + name, badAsk{as: "ana", method: http.MethodGet, target: "/v1/me/archive?" + query}, badWant{400, "invalid", ""}})
+	}
+	return all
+}
+
+// badJSON are bodies that are no JSON, another JSON, or one that decoders
+// disagree about.
+func (h *badHouse) badJSON() []badCase {
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	var all []badCase
+	for name, body := range map[string]string{
+		"empty": "", "spaces": "  \n", "a list": `[]`, "null": `null`, "a number": `1`, "a text": `"media"`, "true": `true`,
+		"cut off": `{"media":1`, "two": `{"media":1}{"media":2}`, "something behind": `{"media":1} x`, "a comma too many": `{"media":1,}`, "a NUL behind": "{\"media\":1}\x00",
+		"NaN": `{"media":NaN}`, "infinite": `{"media":Infinity}`, "hexadecimal": `{"media":0x1}`, "leading zero": `{"media":01}`, "plus": `{"media":+1}`,
+		"a text for a number": `{"media":"1"}`, "half": `{"media":1.5}`, "beyond numbers": `{"media":1e999}`, "beyond integers": `{"media":99999999999999999999}`,
+		"a list for a number": `{"media":[1]}`, "an object for a number": `{"media":{}}`, "none": `{"media":0}`, "less than none": `{"media":-1}`, "eleven": `{"media":11}`, "two thousand million": `{"media":2147483648}`,
+		"a field that is none": `{"media":1,"medium":1}`, "the same field twice": `{"media":1,"media":2}`, "the same field twice, escaped": `{"media":1,"\u006dedia":2}`,
+		"a field in capitals": `{"Media":1}`, "a field in another alphabet": `{"` + "\u212a" + `ey":1,"media":1}`, "a mark before it": "\ufeff{\"media\":1}", "UTF-16": "{\x00\"\x00m\x00",
+		"a comment": `{"media":1/* one */}`, "single quotes": `{'media':1}`, "no quotes": `{media:1}`, "bytes that are no UTF-8": "{\"media\":1,\"\xff\":1}",
+		"three thousand deep, open": `{"media":` + strings.Repeat(`{"a":`, 3_000),
+		"XML":                       `<media>1</media>`, "a form": `media=1`, "__proto__": `{"__proto__":{"media":1}}`,
+	} {
+		all = append(all, badCase{"reserve/" + name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: body}, badWant{400, "invalid", ""}})
+	}
+	huge := `{"media":1,"x":"` + strings.Repeat("x", 1<<20) + `"}`
+	all = append(all,
+		badCase{"reserve/a megabyte", badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: huge}, badTooLarge("bytes")},
+		badCase{"reserve/a megabyte in a chunk", badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: huge, chunked: true}, badTooLarge("bytes")},
+		badCase{"reserve/ten thousand deep", badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: `{"media":` + deep(10_000) + `}`}, badTooLarge("bytes")},
+		badCase{"reserve/seven thousand deep", badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: `{"media":` + deep(7_000) + `}`}, badInvalid("deep")},
+		badCase{"token/neither", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{}`}, badInvalid("neither")},
+		badCase{"token/both", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"refresh_token":"x","user":"~ana"}`}, badInvalid("at once")},
+		badCase{"token/a number", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"refresh_token":1}`}, badInvalid("refresh_token")},
+		badCase{"token/forged", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"refresh_token":"forged"}`}, badToken("")},
+		badCase{"token/for somebody else", badAsk{as: "ben", method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"user":"~ana"}`}, badDenied("service")},
+		badCase{"publish/no upload", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{}`}, badInvalid("without media")},
+		badCase{"publish/an upload that is no id", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"upload":"x"}`}, badInvalid("is not an id")},
+		badCase{"publish/an upload of nobody", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"upload":"` + h.good.ID.String() + `"}`}, badAbsent()},
+		badCase{"publish/the same field twice", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"audience":"followers","audience":"everyone","upload":"` + h.good.ID.String() + `"}`}, badInvalid("twice")},
+		badCase{"reshare/a field that is none", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories/" + h.good.ID.String() + "/reshare", typ: "application/json", body: `{"media":1}`}, badInvalid("media")},
+		badCase{"reshare/an audience that is none", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories/" + h.good.ID.String() + "/reshare", typ: "application/json", body: `{"audience":"enemies"}`}, badInvalid("audience")},
+		badCase{"reshare/a lifetime that is none", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories/" + h.good.ID.String() + "/reshare", typ: "application/json", body: `{"lifetime":"1000y"}`}, badWant{400, "invalid", ""}},
+		badCase{"reshare/of somebody else", badAsk{as: "ben", method: http.MethodPost, target: "/v1/stories/" + h.good.ID.String() + "/reshare", typ: "application/json", body: `{}`}, badAbsent()},
+	)
+	for name, typ := range map[string]string{"none": "", "plain text": "text/plain", "a form": "application/x-www-form-urlencoded", "XML": "application/xml", "not a type": "json", "two": "application/json, text/plain", "broken": "application/json; charset="} {
+		want := badUnsupported("")
+		all = append(all, badCase{"type/" + name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: typ, body: `{"media":1}`}, want})
+	}
+	packed := badCase{"packed", badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", header: []string{"Content-Encoding: gzip"}, body: "\x1f\x8b\x08"}, badUnsupported("Content-Encoding")}
+	return append(all, packed)
+}
+
+// badWords are captions, audiences and lifetimes, by each way in.
+func (h *badHouse) badWords() []badCase {
+	photo := string(picture("words", 1))
+	var all []badCase
+	add := func(name, story string, want badWant) {
+		form := badForm{{"story", story}, {"media", photo}}
+		all = append(all, badCase{name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: form.typ(), body: form.text()}, want})
+	}
+	add("caption/a NUL", `{"caption":"a\u0000b"}`, badInvalid("NUL"))
+	add("caption/bytes that are no UTF-8", "{\"caption\":\"a\xff\xfeb\"}", badInvalid("UTF-8"))
+	add("caption/half a surrogate", `{"caption":"\ud800"}`, badInvalid("surrogate"))
+	add("caption/a tab as it is", "{\"caption\":\"a\tb\"}", badInvalid(""))
+	add("caption/2,201 letters", `{"caption":"`+strings.Repeat("é", 2201)+`"}`, badInvalid("at most 2200"))
+	add("caption/a hundred thousand", `{"caption":"`+strings.Repeat("x", 100_000)+`"}`, badInvalid("at most 2200"))
+	add("caption/a number", `{"caption":1}`, badInvalid("caption"))
+	add("caption/a list", `{"caption":["a"]}`, badInvalid("caption"))
+	add("audience/a word", `{"audience":"friends"}`, badInvalid("audience"))
+	add("audience/capitals", `{"audience":"Everyone"}`, badInvalid("audience"))
+	add("audience/a number", `{"audience":0}`, badInvalid("audience"))
+	for _, lifetime := range []string{"0s", "-1h", "1h", "24", "a day", "1000000h", "24h0m0.0000001s", "9223372036854775807ns", "24H", " 24h"} {
+		add("lifetime/"+lifetime, fmt.Sprintf(`{"lifetime":%q}`, lifetime), badWant{400, "invalid", ""})
+	}
+	add("a field that is none", `{"visibility":"everyone"}`, badInvalid("visibility"))
+	add("an author", `{"author":"`+h.good.Author.String()+`"}`, badInvalid("author"))
+	add("an upload beside media", `{"upload":"`+h.good.ID.String()+`"}`, badInvalid("at once"))
+	add("no object", `"caption"`, badInvalid("object"))
+	add("nothing", ``, badInvalid("object"))
+	add("two", `{}{}`, badInvalid("behind"))
+	for name, query := range map[string]string{"caption=%00": "NUL", "caption=%FF%FE": "UTF-8", "audience=friends": "audience", "lifetime=1y": "", "overlays=[]": "no field", "Caption=x": "no field", "caption=a&caption=b": "twice", "caption=%zz": "query"} {
+		all = append(all, badCase{"query/" + name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories?" + name, typ: "image/png", body: photo}, badInvalid(query)})
+	}
+	for name, key := range map[string]string{"too long": strings.Repeat("k", 256), "empty": "", "ours": "upload:x"} {
+		all = append(all, badCase{"key/" + name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "image/png", body: photo, header: []string{"Idempotency-Key: " + key}}, badWant{400, "invalid", ""}})
+	}
+	two := badCase{"key/two", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "image/png", body: photo, header: []string{"Idempotency-Key: a", "Idempotency-Key: b"}}, badInvalid("Idempotency-Key")}
+	bytes := badCase{"key/bytes that are no text", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "image/png", body: photo, header: []string{"Idempotency-Key: \xff\xfe"}}, badInvalid("key")}
+	return append(all, two, bytes)
+}
+
+// badOverlays are stickers that nobody could stick.
+func (h *badHouse) badOverlays() []badCase {
+	photo := string(picture("overlays", 1))
+	var all []badCase
+	add := func(name, overlays string, want badWant) {
+		form := badForm{{"story", `{"overlays":` + overlays + `}`}, {"media", photo}}
+		all = append(all, badCase{name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: form.typ(), body: form.text()}, want})
+	}
+	one := func(fields string) string { return `[{"kind":"text","x":0.5,"y":0.5` + fields + `}]` }
+	add("a megabyte", one(`,"text":"`+strings.Repeat("x", 1<<20)+`"`), badTooLarge("overlays"))
+	add("a hundred kilobytes", one(`,"text":"`+strings.Repeat("x", 100<<10)+`"`), badTooLarge("overlays"))
+	add("ten thousand deep", strings.Repeat("[", 10_000)+strings.Repeat("]", 10_000), badInvalid("deep"))
+	add("ten thousand deep in one", one(`,"text":`+strings.Repeat(`{"a":`, 10_000)+`1`+strings.Repeat(`}`, 10_000)), badInvalid("deep"))
+	add("fifty-one", `[`+strings.TrimSuffix(strings.Repeat(`{"kind":"emoji","x":0,"y":0},`, 51), ",")+`]`, badInvalid("at most 50"))
+	add("an object", `{"kind":"text"}`, badInvalid("overlays"))
+	add("a text", `"text"`, badInvalid("overlays"))
+	add("a list of numbers", `[1,2]`, badInvalid("overlays"))
+	add("a list of null", `[null]`, badInvalid("kind"))
+	add("an unknown kind", `[{"kind":"script","x":0,"y":0}]`, badInvalid("hashtag"))
+	add("no kind", `[{"x":0,"y":0}]`, badInvalid("kind"))
+	add("a field that is none", one(`,"onclick":"alert(1)"`), badInvalid("onclick"))
+	add("the same field twice", one(`,"x":0.1`), badInvalid("twice"))
+	add("outside", `[{"kind":"text","x":1.5,"y":0}]`, badInvalid("x or y"))
+	add("far outside", `[{"kind":"text","x":-1e308,"y":0}]`, badInvalid("x or y"))
+	add("beyond numbers", `[{"kind":"text","x":1e999,"y":0}]`, badInvalid(""))
+	add("NaN", `[{"kind":"text","x":NaN,"y":0}]`, badInvalid(""))
+	add("a text for a number", `[{"kind":"text","x":"0.5","y":0}]`, badInvalid(""))
+	add("scale", one(`,"scale":101`), badInvalid("scale"))
+	add("rotation", one(`,"rotation":-361`), badInvalid("rotation"))
+	add("a medium that is none", one(`,"medium":10`), badInvalid("medium"))
+	add("501 letters", one(`,"text":"`+strings.Repeat("é", 501)+`"`), badInvalid("at most 500"))
+	add("a NUL", one(`,"text":"a\u0000"`), badInvalid("NUL"))
+	add("bytes that are no UTF-8", one(",\"text\":\"\xff\""), badInvalid("UTF-8"))
+	add("options of a text", one(`,"options":["a"]`), badInvalid("options"))
+	add("eleven options", `[{"kind":"poll","x":0,"y":0,"options":[`+strings.TrimSuffix(strings.Repeat(`"a",`, 11), ",")+`]}]`, badInvalid("options"))
+	for _, target := range []string{"javascript:alert(1)", "data:text/html,x", "//example.org", "file:///etc/passwd", "https://", "JaVaScRiPt:alert(1)", "\\u0001javascript:alert(1)", "https:example.org"} {
+		add("a link/"+target, `[{"kind":"link","x":0,"y":0,"target":"`+target+`"}]`, badInvalid("web address"))
+	}
+	return all
+}
