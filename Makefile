@@ -1,6 +1,6 @@
 # `make` prints the targets: each line below that carries a ## comment.
 .DEFAULT_GOAL := help
-.PHONY: help demo run build test quick lint fmt mutants bench bench-quick soak clean
+.PHONY: help demo run build test test-cluster quick lint fmt mutants bench bench-quick soak clean
 
 # Stamp the commit into the binary where git can tell it; build all the same where it cannot.
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
@@ -35,6 +35,9 @@ lint: ## formatting, vet, staticcheck
 
 fmt: ## rewrite the Go files in our formatting
 	@"$$(scripts/tools)/gofumpt" -w .
+
+test-cluster: ## the drivers of the cluster against real servers on loopback, which it downloads, starts and stops
+	@scripts/test-cluster
 
 mutants: ## break the code on purpose, line by line; a suite must notice each (mutants/faults.txt)
 	go run ./mutants

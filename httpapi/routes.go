@@ -108,7 +108,7 @@ func mediaRoute(method string) route {
 		method: method, pattern: "/v1/media/{id}/{object}", id: "getMedium", tag: "media",
 		summary: "The bytes of a medium, or of a smaller picture of it",
 		about:   "The URL stands in the story and dies with it. A request with a user's token needs no signature. A download that was begun before the deadline may finish.",
-		params:  mediaParams(), may: []int{http.StatusNotFound, http.StatusGone, http.StatusRequestedRangeNotSatisfiable, http.StatusUnsupportedMediaType},
+		params:  mediaParams(), may: []int{http.StatusNotFound, http.StatusGone, http.StatusRequestedRangeNotSatisfiable},
 		answers: []reply{
 			{status: http.StatusOK, about: "The bytes.", content: mediaContent(), headers: []string{"ETag", "Accept-Ranges", "Cache-Control"}},
 			{status: http.StatusPartialContent, about: "The range that was asked for.", content: mediaContent(), headers: []string{"ETag", "Content-Range", "Cache-Control"}},

@@ -2,6 +2,7 @@ package hydrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -77,7 +78,8 @@ func (h *Hydrate) work() {
 		if !ok {
 			return
 		}
-		if _, err := h.make(h.making.ctx, r); err != nil && h.making.ctx.Err() == nil {
+		_, err := h.make(h.making.ctx, r)
+		if err != nil && !errors.Is(err, mayfly.Unsupported) && h.making.ctx.Err() == nil { // what cannot be decoded is its author's affair
 			h.o.Problem(r.item.ID, fmt.Errorf("make medium %d of %d pixels: %w", r.m, r.longest, err))
 		}
 		h.o.Made.Send(r.item.ID)
