@@ -1,0 +1,60 @@
+package cassandrastore
+
+import gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+// deed is a kind of request. How many copies must answer each is said here and
+// nowhere else.
+type deed uint8
+
+const (
+	readLedger   deed = iota // gate and walk: sees every acknowledged write
+	readRows                 // tables, of both modes
+	birth                    // stamped 1: may be sent again at any time
+	eraseContent             // stamped 2 and 3: the same
+	writePlain               // carries its stamp: sent again, it is the same write
+	change                   // conditional: an outcome that did not come is not known
+	settleDoubt              // reads at SERIAL, which ends what is under way
+	setUp                    // schema and its migrations
+)
+
+type level struct {
+	copies gocql.Consistency
+	again  bool // may be sent again by the driver
+}
+
+func (d deed) level() level {
+	switch d {
+	case readLedger, readRows:
+		return level{gocql.Quorum, true}
+	case birth, eraseContent, writePlain:
+		return level{gocql.Quorum, true}
+	case settleDoubt:
+		return level{gocql.Serial, true}
+	default: // change, setUp
+		return level{gocql.Quorum, false}
+	}
+}
+
+// agreement is the level at which conditional writes are decided.
+const agreement = gocql.Serial
+
+// pageSize is how many rows one answer brings; longer reads take several.
+const pageSize = 1000
+
+func (s *Store) query(d deed, statement string, values ...any) *gocql.Query {
+	l := d.level()
+	return s.session.Query(statement, values...).
+		Consistency(l.copies).SerialConsistency(agreement).Idempotent(l.again).
+		DefaultTimestamp(false). // stamps stand in the statements; conditional writes take the server's ballot
+		PageSize(pageSize)
+}
+
+func (s *Store) batch(d deed) *gocql.Batch {
+	return s.session.Batch(gocql.UnloggedBatch).
+		Consistency(d.level().copies).SerialConsistency(agreement).DefaultTimestamp(false)
+}
+
+// add puts a statement into b; a batch is sent again only if all in it may be.
+func add(b *gocql.Batch, d deed, statement string, values ...any) {
+	b.Entries = append(b.Entries, gocql.BatchEntry{Stmt: statement, Args: values, Idempotent: d.level().again})
+}

@@ -1,0 +1,127 @@
+package cassandrastore
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
+	for name, way := range map[string]int32{"the server did it": losesAnswer, "the server never saw it": losesRequest} {
+		t.Run(name, func(t *testing.T) {
+			s, cut := openCut(t)
+			for round := range 3 {
+				fresh := births(t, 20, "24h")
+				insert(t, openHouse(t), fresh...)
+				h, writes := placeOf(fresh[0].Item.ID).hole, []write{}
+				for _, b := range fresh {
+					writes = append(writes, advanced(t, b.Item, expire(b.Item)))
+				}
+				// The first one prepares the statements, so that what is lost is the batch.
+				if _, _, err := s.condition(t.Context(), h, writes[:1]); err != nil {
+					t.Fatal(err)
+				}
+				writes = writes[1:]
+				awaitOpen(t, s)
+				before := cut.lost.Load()
+				cut.lose(way, 0)
+				_, _, err := s.condition(t.Context(), h, writes)
+				if err == nil || unsent(err) || cut.lost.Load() != before+1 {
+					t.Fatalf("round %d: the lost answer is told as %v (%d lost)", round, err, cut.lost.Load()-before)
+				}
+				now, err := s.readBack(t.Context(), h, writes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := landed
+				if way == losesRequest {
+					want = notLanded
+				}
+				if told := settle(writes, now); told != want {
+					t.Fatalf("round %d: settled as %d, want %d", round, told, want)
+				}
+			}
+		})
+	}
+}
+
+// A whole Transition, whichever of its requests or answers is lost: nothing is told
+// as applied that is not, and nothing else than applied of what nobody else touches.
+func TestATransitionThatLosesAnyOfItsAnswersTellsTheTruth(t *testing.T) {
+	s, cut := openCut(t)
+	other := openHouse(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	told := map[store.Verdict]int{}
+	lost, failed := 0, 0
+	for range 60 {
+		fresh := births(t, 5, "24h")
+		insert(t, other, fresh...)
+		var changes []mayfly.Change
+		for _, b := range fresh {
+			changes = append(changes, expire(b.Item))
+		}
+		awaitOpen(t, s)
+		before := cut.lost.Load()
+		cut.lose(1+r.Int32N(2), r.Int32N(3))
+		outcomes, err := s.Ledger().Transition(t.Context(), changes)
+		cut.lose(losesNothing, 0)
+		lost += int(cut.lost.Load() - before)
+		if err != nil {
+			if !errors.Is(err, mayfly.Unknown) && !errors.Is(err, mayfly.Unavailable) {
+				t.Fatal(err)
+			}
+			failed++
+			continue
+		}
+		for i, o := range outcomes {
+			told[o.Verdict]++
+			found, err := other.Ledger().Get(t.Context(), changes[i].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case o.Verdict == store.Applied && found[0].Item != o.Current:
+				t.Errorf("change %d is told as applied, and the row is %+v", i, found[0].Item)
+			case o.Verdict != store.Applied && o.Verdict != store.InDoubt:
+				t.Errorf("change %d is %s: nobody else was here", i, o.Verdict)
+			}
+		}
+	}
+	storetest.Proof(t, "transitions that lose an answer", "lost, applied, in doubt, calls failed",
+		fmt.Sprint(lost, told[store.Applied], told[store.InDoubt], failed))
+	if lost < 20 || told[store.Applied] == 0 {
+		t.Errorf("%d requests or answers were lost, %d changes applied", lost, told[store.Applied])
+	}
+}
+
+func TestASwapWhoseAnswerIsLostIsUnknownAndTheRowTells(t *testing.T) {
+	s, cut := openCut(t)
+	for _, way := range []int32{losesAnswer, losesRequest} {
+		key := store.Key{Partition: "swap", Sort: births(t, 1, "24h")[0].Item.ID.Short()}
+		if _, _, err := s.Rows().Swap(t.Context(), store.Leases, key, nil, []byte("first"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Rows().Swap(t.Context(), store.Leases, key, []byte("first"), []byte("warm"), 0); err != nil {
+			t.Fatal(err)
+		}
+		awaitOpen(t, s)
+		cut.lose(way, 0)
+		_, _, err := s.Rows().Swap(t.Context(), store.Leases, key, []byte("warm"), []byte("mine"), 0)
+		if !errors.Is(err, mayfly.Unknown) {
+			t.Fatalf("a swap whose answer is lost is %v", err)
+		}
+		awaitOpen(t, s)
+		value, err := s.value(t.Context(), settleDoubt, store.Leases, key)
+		want := map[int32]string{losesAnswer: "mine", losesRequest: "warm"}[way]
+		if err != nil || string(value) != want {
+			t.Errorf("the row is %q, want %q: %v", value, want, err)
+		}
+	}
+}

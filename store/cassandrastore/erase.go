@@ -1,0 +1,100 @@
+package cassandrastore
+
+import (
+	"context"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// EraseBody implements store.Ledger.
+func (s ledger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
+	rows, err := s.erasable(ctx, ids)
+	if err != nil {
+		return err
+	}
+	return s.eachBody(ctx, rows, emptyBody())
+}
+
+// Remove implements store.Ledger. Bodies go first: while a row is there, its
+// removal is tried again, and a body without a row nobody would find.
+func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
+	rows, err := s.erasable(ctx, ids)
+	if err != nil {
+		return err
+	}
+	if err := s.eachBody(ctx, rows, removeBody()); err != nil {
+		return err
+	}
+	parts := partition(rows, func(item mayfly.Item) place { return placeOf(item.ID) })
+	return each(ctx, len(parts), func(ctx context.Context, i int) error {
+		for left := parts[i].places; len(left) > 0; {
+			n := min(len(left), largestBatch)
+			if err := s.removeRows(ctx, parts[i].hole, left[:n]); err != nil {
+				return err
+			}
+			left = left[n:]
+		}
+		return nil
+	})
+}
+
+// erasable are the rows of ids that are there, each once; one that may not be
+// erased refuses them all. A row that is deleted and not held never changes again
+// (mayfly.Advance), so that what is seen here holds.
+func (s ledger) erasable(ctx context.Context, ids []mayfly.ID) ([]mayfly.Item, error) {
+	found, err := s.Get(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	var items []mayfly.Item
+	seen := map[mayfly.ID]bool{}
+	for _, f := range found {
+		if !f.Found || seen[f.Item.ID] {
+			continue
+		}
+		if err := f.Item.Erasable(); err != nil {
+			return nil, err
+		}
+		seen[f.Item.ID] = true
+		items = append(items, f.Item)
+	}
+	return items, nil
+}
+
+func (s *Store) eachBody(ctx context.Context, items []mayfly.Item, statement string) error {
+	return each(ctx, len(items), func(ctx context.Context, i int) error {
+		if err := s.query(eraseContent, statement, items[i].ID[:]).ExecContext(ctx); err != nil {
+			return writeError("erase the body of "+items[i].ID.String(), err)
+		}
+		return nil
+	})
+}
+
+// removeRows removes rows of one partition by a conditional batch, until they
+// are not there any more.
+func (s *Store) removeRows(ctx context.Context, h hole, places []place) error {
+	leave, err := s.lanes.enter(ctx, h.String())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	for range attempts {
+		items, err := s.readPlaces(ctx, settleDoubt, h, places)
+		if err != nil {
+			return readError("remove rows of "+h.String(), err)
+		}
+		if len(items) == 0 {
+			return nil
+		}
+		var writes []write
+		for _, item := range items {
+			writes = append(writes, write{before: item, removes: true})
+		}
+		if applied, _, err := s.condition(ctx, h, writes); err != nil && unsent(err) {
+			return writeError("remove rows of "+h.String(), err)
+		} else if err == nil && applied {
+			return nil
+		}
+	}
+	return mayfly.Errorf(mayfly.Unknown, "cassandra: remove rows of %s: not settled after %d tries", h, attempts)
+}

@@ -1,0 +1,86 @@
+package cassandrastore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// readError gives a failed read its kind: what cannot be read now is
+// Unavailable, what cannot be understood stays Corrupt.
+func readError(what string, err error) error {
+	return withKind(mayfly.Unavailable, what, err)
+}
+
+// writeError gives a failed write its kind: Unavailable if no node can have
+// begun it, else Unknown.
+func writeError(what string, err error) error {
+	if unsent(err) {
+		return withKind(mayfly.Unavailable, what, err)
+	}
+	return withKind(mayfly.Unknown, what, err)
+}
+
+func withKind(kind mayfly.Kind, what string, err error) error {
+	if ours := (*mayfly.Error)(nil); errors.As(err, &ours) {
+		return fmt.Errorf("cassandra: %s: %w", what, err)
+	}
+	return mayfly.Wrap(kind, fmt.Errorf("cassandra: %s: %w", what, err), hintOf(err))
+}
+
+func hintOf(err error) string {
+	var (
+		few         *gocql.RequestErrUnavailable
+		credentials *gocql.RequestErrCredentials
+		forbidden   *gocql.RequestErrUnauthorized
+	)
+	switch {
+	case errors.As(err, &few):
+		return fmt.Sprintf("%d copies have to answer and %d are up: bring nodes back", few.Required, few.Alive)
+	case errors.As(err, &credentials):
+		return "check user and password"
+	case errors.As(err, &forbidden):
+		return "grant the user what it needs on the keyspace"
+	case errors.Is(err, gocql.ErrNoConnections):
+		return "no node is reachable: check the hosts, the port and the network"
+	default:
+		return ""
+	}
+}
+
+// unsent says that the request was turned away before any copy was asked to
+// write. A conditional write that the nodes called unavailable has proposed
+// nothing, or nothing that anybody accepted.
+func unsent(err error) bool {
+	var (
+		few      *gocql.RequestErrUnavailable
+		starting *gocql.RequestErrBootstrapping
+	)
+	return wrong(err) || errors.As(err, &few) || errors.As(err, &starting) ||
+		errors.Is(err, gocql.ErrNoConnections) || errors.Is(err, gocql.ErrSessionClosed) || errors.Is(err, gocql.ErrNoStreams)
+}
+
+// wrong says that the request is refused however often it is sent.
+func wrong(err error) bool {
+	var (
+		invalid     *gocql.RequestErrInvalid
+		syntax      *gocql.RequestErrSyntax
+		config      *gocql.RequestErrConfig
+		credentials *gocql.RequestErrCredentials
+		forbidden   *gocql.RequestErrUnauthorized
+	)
+	return errors.As(err, &invalid) || errors.As(err, &syntax) || errors.As(err, &config) ||
+		errors.As(err, &credentials) || errors.As(err, &forbidden)
+}
+
+// begin refuses a request whose caller has left, before anything is sent.
+func begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return mayfly.Wrap(mayfly.Unavailable, err, "")
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package cassandrastore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Store is a connection to the cluster: a Writer, a Ledger and Rows. Safe for
+// concurrent use.
+type Store struct {
+	opts    Options
+	session *gocql.Session
+	forms   forms
+	tables  map[store.Table]*tableText
+	stamps  *stamps
+	lanes   *lanes
+	eras    sync.Map // hole → struct{}: the eras that are known to be listed
+}
+
+type (
+	ledger struct{ *Store }
+	rows   struct{ *Store }
+	writer struct{ *Store }
+)
+
+// Open connects to the cluster and brings its schema up to date. Errors: Invalid
+// (the options, or a schema that is newer than this program), Unavailable.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Patience)
+	defer cancel()
+	if err := prepareSchema(ctx, o); err != nil {
+		return nil, err
+	}
+	session, err := connect(ctx, o, o.Keyspace)
+	if err != nil {
+		return nil, err
+	}
+	return newStore(o, session), nil
+}
+
+func newStore(o Options, session *gocql.Session) *Store {
+	s := &Store{
+		opts: o, session: session, forms: newForms(), tables: map[store.Table]*tableText{},
+		stamps: &stamps{now: o.Now}, lanes: newLanes(),
+	}
+	for _, t := range store.Tables() {
+		s.tables[t] = newTableText(t)
+	}
+	return s
+}
+
+// connect opens a session. It is given up with ctx, and then closed when it comes.
+func connect(ctx context.Context, o Options, keyspace string) (*gocql.Session, error) {
+	type answer struct {
+		session *gocql.Session
+		err     error
+	}
+	came := make(chan answer, 1)
+	go func() {
+		session, err := clusterConfig(o, keyspace).CreateSession()
+		came <- answer{session, err}
+	}()
+	select {
+	case a := <-came:
+		if a.err != nil {
+			return nil, readError(fmt.Sprintf("connect to %v", o.Hosts), a.err)
+		}
+		return a.session, nil
+	case <-ctx.Done():
+		go func() {
+			if a := <-came; a.err == nil {
+				a.session.Close()
+			}
+		}()
+		return nil, readError(fmt.Sprintf("connect to %v", o.Hosts), ctx.Err())
+	}
+}
+
+func clusterConfig(o Options, keyspace string) *gocql.ClusterConfig {
+	c := gocql.NewCluster(o.Hosts...)
+	c.Port = o.Port
+	c.Keyspace = keyspace
+	c.Timeout, c.ConnectTimeout = o.Timeout, o.ConnectTimeout
+	c.NumConns = o.Connections
+	c.RetryPolicy = again{}
+	// Always the first copy that is up: conditional writes to a partition that meet
+	// in one coordinator cost each other less, and partitions spread the load.
+	c.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy(), gocql.DoNotShuffleReplicas())
+	c.Metadata.CacheMode = gocql.KeyspaceOnly
+	c.ReconnectInterval = reconnectEvery
+	c.Logger = driverLog{o.Logger}
+	if o.Credentials.User != "" {
+		c.Authenticator = gocql.PasswordAuthenticator{Username: o.Credentials.User, Password: o.Credentials.Password}
+	}
+	if o.TLS != nil {
+		c.SslOpts = &gocql.SslOptions{Config: o.TLS.Clone(), EnableHostVerification: !o.TLS.InsecureSkipVerify}
+	}
+	return c
+}
+
+// Close ends the connections. What is under way ends with an error.
+func (s *Store) Close() error {
+	s.session.Close()
+	return nil
+}
+
+// Writer is the store as a store.Writer.
+func (s *Store) Writer() store.Writer { return writer{s} }
+
+// Ledger is the store as a store.Ledger.
+func (s *Store) Ledger() store.Ledger { return ledger{s} }
+
+// Rows is the store as store.Rows.
+func (s *Store) Rows() store.Rows { return rows{s} }

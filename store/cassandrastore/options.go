@@ -1,0 +1,123 @@
+package cassandrastore
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Options say where the cluster is and how it keeps the keyspace.
+type Options struct {
+	Hosts    []string // some of the nodes; the others are found through them
+	Port     int      // 9042 if 0
+	Keyspace string   // "mayfly" if empty
+
+	// How many copies a new keyspace has: in each data centre by its name, or, if
+	// none is named, Copies of them anywhere (3 if 0). A keyspace that is there
+	// stays as it is.
+	Copies      int
+	DataCentres map[string]int
+
+	Credentials Credentials // none if zero
+	TLS         *tls.Config // plain TCP if nil
+
+	Timeout        time.Duration // of one request; 10 s if 0
+	ConnectTimeout time.Duration // of one connection; 10 s if 0
+	Patience       time.Duration // for the schema at start; 2 min if 0
+	Connections    int           // to each node; 2 if 0
+
+	Log    store.Log             // takes the events of batches
+	Now    func() mayfly.Instant // the node's clock: it stamps writes of plain tables
+	Logger *slog.Logger          // for what the operator should know; none if nil
+}
+
+// Credentials are who we are to the cluster. They print as "…".
+type Credentials struct {
+	User     string
+	Password string
+}
+
+const hidden = "…"
+
+// String hides them.
+func (Credentials) String() string { return hidden }
+
+// GoString hides them.
+func (Credentials) GoString() string { return hidden }
+
+// LogValue hides them.
+func (Credentials) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// MarshalText hides them.
+func (Credentials) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+const (
+	defaultPort        = 9042
+	defaultKeyspace    = "mayfly"
+	defaultCopies      = 3
+	defaultTimeout     = 10 * time.Second
+	defaultPatience    = 2 * time.Minute
+	defaultConnections = 2
+	maxConnections     = 64
+	keyspacePattern    = `^[a-z][a-z0-9_]{0,47}$`
+	centrePattern      = `^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`
+)
+
+func (o Options) complete() (Options, error) {
+	o.Hosts, o.DataCentres = slices.Clone(o.Hosts), maps.Clone(o.DataCentres)
+	o.Port = orElse(o.Port, defaultPort)
+	o.Keyspace = orElse(o.Keyspace, defaultKeyspace)
+	o.Copies = orElse(o.Copies, defaultCopies)
+	o.Timeout = orElse(o.Timeout, defaultTimeout)
+	o.ConnectTimeout = orElse(o.ConnectTimeout, defaultTimeout)
+	o.Patience = orElse(o.Patience, defaultPatience)
+	o.Connections = orElse(o.Connections, defaultConnections)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, o.validate()
+}
+
+func (o Options) validate() error {
+	bad := func(format string, args ...any) error {
+		return mayfly.Errorf(mayfly.Invalid, "cassandra: "+format, args...)
+	}
+	switch {
+	case len(o.Hosts) == 0 || slices.Contains(o.Hosts, ""):
+		return bad("no host is named, or an empty one")
+	case o.Port < 1 || o.Port > 65535:
+		return bad("port %d", o.Port)
+	case !regexp.MustCompile(keyspacePattern).MatchString(o.Keyspace):
+		return bad("keyspace %q: small letters, digits and _, at most 48, a letter first", o.Keyspace)
+	case o.Copies < 1:
+		return bad("%d copies", o.Copies)
+	case (o.Credentials.User == "") != (o.Credentials.Password == ""):
+		return bad("user and password come together")
+	case o.Timeout < 0 || o.ConnectTimeout < 0 || o.Patience < 0:
+		return bad("a time-out below zero")
+	case o.Connections < 1 || o.Connections > maxConnections:
+		return bad("%d connections to each node are not between 1 and %d", o.Connections, maxConnections)
+	case o.Log == nil || o.Now == nil:
+		return bad("a log for the events and a clock are needed")
+	}
+	for name, copies := range o.DataCentres {
+		if !regexp.MustCompile(centrePattern).MatchString(name) || copies < 1 {
+			return bad("data centre %q with %d copies", name, copies)
+		}
+	}
+	return nil
+}
+
+func orElse[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}

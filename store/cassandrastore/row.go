@@ -1,0 +1,80 @@
+package cassandrastore
+
+import (
+	"encoding/binary"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// A row is one value of fixed places, so that it is written, compared and
+// replaced whole: docs/format-cassandra.md.
+const (
+	rowFormat = 1
+	rowSize   = 84
+
+	atState      = 1
+	atCause      = 2
+	atHeld       = 3
+	atSort       = 4 // sort, fate, audience, media
+	atGeneration = 8
+	atHot        = 12
+	atCold       = 16
+	atNonce      = 20
+	atRun        = 28
+	atChanged    = 36
+	atServes     = 44
+	atOwner      = 52
+	atUpload     = 68
+)
+
+func rowBytes(item mayfly.Item) []byte {
+	b := make([]byte, rowSize)
+	b[0], b[atState], b[atCause] = rowFormat, byte(item.State), byte(item.Cause)
+	if item.Held {
+		b[atHeld] = 1
+	}
+	b[atSort], b[atSort+1], b[atSort+2], b[atSort+3] = byte(item.Sort), byte(item.Fate), byte(item.Audience), item.Media
+	binary.BigEndian.PutUint32(b[atGeneration:], uint32(item.Generation))
+	binary.BigEndian.PutUint32(b[atHot:], uint32(item.Keys.Hot))
+	binary.BigEndian.PutUint32(b[atCold:], uint32(item.Keys.Cold))
+	binary.BigEndian.PutUint64(b[atNonce:], uint64(item.Nonce))
+	binary.BigEndian.PutUint64(b[atRun:], uint64(item.Run))
+	binary.BigEndian.PutUint64(b[atChanged:], uint64(item.Changed))
+	binary.BigEndian.PutUint64(b[atServes:], uint64(item.ServesUntil))
+	copy(b[atOwner:], item.Owner[:])
+	copy(b[atUpload:], item.Upload[:])
+	return b
+}
+
+// readRow reads the row that lies at (at, id). Bytes that rowBytes cannot have
+// written, and a row in another's place, are Corrupt.
+func readRow(at int64, id, b []byte) (mayfly.Item, error) {
+	if len(id) != len(mayfly.ID{}) || !mayfly.ID(id).Valid() || placeOf(mayfly.ID(id)).at != at {
+		return mayfly.Item{}, mayfly.Errorf(mayfly.Corrupt, "a row at %d with the id %x", at, id)
+	}
+	if len(b) != rowSize || b[0] != rowFormat || b[atHeld] > 1 {
+		return mayfly.Item{}, mayfly.Errorf(mayfly.Corrupt, "row of %s: %d bytes that cannot be read", mayfly.ID(id), len(b))
+	}
+	return mayfly.Item{
+		ID:       mayfly.ID(id),
+		Owner:    mayfly.UserID(b[atOwner:atUpload]),
+		Sort:     mayfly.Sort(b[atSort]),
+		Fate:     mayfly.Fate(b[atSort+1]),
+		Audience: mayfly.Audience(b[atSort+2]),
+		Media:    b[atSort+3],
+		Upload:   mayfly.ID(b[atUpload:rowSize]),
+
+		State:       mayfly.State(b[atState]),
+		Generation:  mayfly.Generation(binary.BigEndian.Uint32(b[atGeneration:])),
+		Nonce:       mayfly.Nonce(binary.BigEndian.Uint64(b[atNonce:])),
+		Run:         mayfly.Run(binary.BigEndian.Uint64(b[atRun:])),
+		Cause:       mayfly.Cause(b[atCause]),
+		Changed:     mayfly.Instant(binary.BigEndian.Uint64(b[atChanged:])),
+		Held:        b[atHeld] == 1,
+		ServesUntil: mayfly.Instant(binary.BigEndian.Uint64(b[atServes:])),
+		Keys: mayfly.Keys{
+			Hot:  mayfly.Generation(binary.BigEndian.Uint32(b[atHot:])),
+			Cold: mayfly.Generation(binary.BigEndian.Uint32(b[atCold:])),
+		},
+	}, nil
+}

@@ -1,0 +1,137 @@
+package cassandrastore
+
+import (
+	"context"
+	"errors"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+var _ store.Rows = rows{}
+
+// Get implements store.Rows.
+func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
+	for _, key := range keys {
+		if err := t.CheckRead(key); err != nil {
+			return nil, err
+		}
+	}
+	if err := begin(ctx); err != nil {
+		return nil, err
+	}
+	values := make([][]byte, len(keys))
+	err := each(ctx, len(keys), func(ctx context.Context, i int) (err error) {
+		values[i], err = s.value(ctx, readRows, t, keys[i])
+		return err
+	})
+	if err != nil {
+		return nil, readError("row of "+t.String(), err)
+	}
+	return values, nil
+}
+
+// value reads one row; nil is absence.
+func (s *Store) value(ctx context.Context, d deed, t store.Table, key store.Key) ([]byte, error) {
+	value := []byte{} // an empty value is scanned into it, absence leaves nil
+	err := s.query(d, s.tables[t].get, []byte(key.Partition), []byte(key.Sort)).ScanContext(ctx, &value)
+	if errors.Is(err, gocql.ErrNotFound) {
+		return nil, nil
+	}
+	return value, err
+}
+
+// Range implements store.Rows.
+func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.Row, error) {
+	if err := t.CheckRead(store.Key{Partition: r.Partition}); err != nil {
+		return nil, err
+	}
+	if r.Limit <= 0 || r.To != "" && r.From >= r.To {
+		return nil, nil
+	}
+	if err := begin(ctx); err != nil {
+		return nil, err
+	}
+	values := []any{[]byte(r.Partition)}
+	for _, bound := range []string{r.From, r.To} {
+		if bound != "" {
+			values = append(values, []byte(bound))
+		}
+	}
+	values = append(values, r.Limit)
+	iter := s.query(readRows, rangeText(t, r), values...).PageSize(min(r.Limit, pageSize)).IterContext(ctx)
+	var found []store.Row
+	for {
+		sort, value := []byte{}, []byte{}
+		if !iter.Scan(&sort, &value) {
+			break
+		}
+		if value == nil {
+			continue // a row without a value is not there
+		}
+		found = append(found, store.Row{Sort: string(sort), Value: value})
+	}
+	if err := iter.Close(); err != nil {
+		return nil, readError("range of "+t.String(), err)
+	}
+	return found, nil
+}
+
+// Swap implements store.Rows.
+func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
+	if err := t.CheckSwap(key); err != nil {
+		return false, nil, err
+	}
+	if err := begin(ctx); err != nil {
+		return false, nil, err
+	}
+	leave, err := s.lanes.enter(ctx, tableName(t)+"/"+key.Partition)
+	if err != nil {
+		return false, nil, err
+	}
+	defer leave()
+	if old == nil && new == nil { // nothing to write: is it absent?
+		current, err := s.value(ctx, settleDoubt, t, key)
+		if err != nil {
+			return false, nil, readError("swap in "+t.String(), err)
+		}
+		return current == nil, current, nil
+	}
+	swapped, current, err := compared(s.swapQuery(t, key, old, new, reclaimAt).IterContext(ctx))
+	switch {
+	case err != nil:
+		return false, nil, writeError("swap in "+t.String(), err)
+	case swapped:
+		return true, new, nil
+	default:
+		return false, current, nil
+	}
+}
+
+func (s *Store) swapQuery(t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) *gocql.Query {
+	text, partition, sort := s.tables[t], []byte(key.Partition), []byte(key.Sort)
+	lasts := ttl(t, reclaimAt, s.opts.Now())
+	switch {
+	case old == nil:
+		return s.query(change, text.begin, lasts, new, partition, sort)
+	case new == nil:
+		return s.query(change, text.end, partition, sort, old)
+	default:
+		return s.query(change, text.replace, lasts, new, partition, sort, old)
+	}
+}
+
+// compared reads the answer to a conditional write of one row: whether it was
+// applied and, if not, the value, which is nil where there is none.
+func compared(iter *gocql.Iter) (applied bool, value []byte, err error) {
+	value = []byte{}
+	if len(iter.Columns()) == 1 {
+		value = nil
+		iter.Scan(&applied)
+	} else {
+		iter.Scan(&applied, &value)
+	}
+	return applied, value, iter.Close()
+}

@@ -1,0 +1,30 @@
+package cassandrastore
+
+import "github.com/mayflyhq/mayfly"
+
+// settled is what the rows tell about a batch whose outcome did not come.
+type settled uint8
+
+const (
+	landed    settled = iota + 1 // it was applied
+	notLanded                    // it was not; sent once more, it may be
+	inDoubt                      // its rows have moved on so far that they do not tell
+)
+
+// settle decides by the rows as they are now. A batch is applied whole or not at
+// all, so one row that tells is enough: one that shows our nonce says that it
+// landed; one that has not passed the generation we would have written, and is not
+// ours, says that it did not (L1).
+func settle(writes []write, now map[mayfly.ID]mayfly.Item) settled {
+	told := inDoubt
+	for _, w := range writes {
+		item, there := now[w.before.ID]
+		switch {
+		case there && item == w.after:
+			return landed
+		case there && item.Generation <= w.after.Generation:
+			told = notLanded
+		}
+	}
+	return told
+}

@@ -1,0 +1,103 @@
+package cassandrastore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Transition implements store.Ledger. Changes are grouped by pigeonhole; each
+// group is one conditional batch of at most largestBatch rows. A batch that was
+// sent and not answered is settled by its nonces; what cannot be told is InDoubt.
+func (s ledger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	if err := begin(ctx); err != nil {
+		return nil, err
+	}
+	outcomes := make([]store.Outcome, len(changes))
+	parts := partition(changes, func(c mayfly.Change) place { return placeOf(c.ID) })
+	err := each(ctx, len(parts), func(ctx context.Context, n int) error {
+		for of := parts[n].of; len(of) > 0; {
+			size := min(len(of), largestBatch)
+			p := page{hole: parts[n].hole, of: of[:size], changes: changes, outcomes: outcomes}
+			if err := s.turn(ctx, &p); err != nil {
+				return err
+			}
+			of = of[size:]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return outcomes, nil
+}
+
+// turn brings a page to its outcomes: read, compose, write; a refusal and a doubt
+// both tell the rows from which the next batch is composed.
+func (s *Store) turn(ctx context.Context, p *page) (err error) {
+	leave, err := s.lanes.enter(ctx, p.hole.String())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if p.rows, err = s.readPlaces(ctx, readLedger, p.hole, p.places()); err != nil {
+		return readError("transition in "+p.hole.String(), err)
+	}
+	unsure := false // a batch that was sent may still land
+	for range attempts {
+		writes := p.compose()
+		if len(writes) == 0 {
+			return nil
+		}
+		applied, now, err := s.condition(ctx, p.hole, writes)
+		if err == nil && applied {
+			return nil
+		}
+		if err != nil {
+			if unsent(err) || errors.Is(err, mayfly.Corrupt) {
+				return writeError("transition in "+p.hole.String(), err)
+			}
+			unsure = true
+			if now, err = s.readBack(ctx, p.hole, writes); err != nil {
+				break
+			}
+		}
+		switch told := settle(writes, now); {
+		case told == landed: // its outcomes stand as they were composed
+			return nil
+		case told == inDoubt && unsure:
+			p.doubt(writes)
+			return nil
+		}
+		p.learn(writes, now)
+	}
+	p.doubt(p.compose())
+	return nil
+}
+
+// readBack reads the rows of a batch whose outcome did not come. The connection
+// that lost it may be the only one, so that it is given a little time to return.
+func (s *Store) readBack(ctx context.Context, h hole, writes []write) (now map[mayfly.ID]mayfly.Item, err error) {
+	for wait := readBackFirst; wait <= readBackLast; wait *= 2 {
+		if now, err = s.readPlaces(ctx, settleDoubt, h, placesOf(writes)); err == nil {
+			return now, nil
+		}
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+func placesOf(writes []write) []place {
+	places := make([]place, len(writes))
+	for i, w := range writes {
+		places[i] = placeOf(w.before.ID)
+	}
+	return places
+}

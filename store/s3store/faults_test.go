@@ -1,0 +1,240 @@
+package s3store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// quick makes retries cheap: faults are many here and nobody is overrun.
+func quick(o Options) Options {
+	o.Pause, o.Tries, o.Patience = time.Millisecond, 3, 20*time.Second
+	o.PartBytes, o.CopyBytes = minPart, minPart
+	return o
+}
+
+// ordeal is a tier behind a proxy, the same tier without it, and what must be in it.
+type ordeal struct {
+	*testing.T
+	rng            *rand.Rand
+	hurt, straight *Store
+	cold, plain    *Store
+	may            map[mayfly.BlobKey][][]byte // what a key may hold; a nil among them is nothing
+	ok, failed     int
+}
+
+// An acknowledged write is there, a refused one left nothing half, and what is
+// read without an error is what was written: at every rate of every fault.
+func TestNothingIsReportedThatIsNotSoWhateverTheWireDoes(t *testing.T) {
+	o := quick(realServer(t))
+	straight := connect(t, o)
+	hot, cold := freshBucket(t, straight), freshBucket(t, straight)
+	plainHot, plainCold := tier(t, straight, TierOptions{Bucket: hot}), tier(t, straight, TierOptions{Bucket: cold})
+	rounds := 15
+	if os.Getenv("MAYFLY_LONG") != "" {
+		rounds = 300
+	}
+	rng := seeded(t)
+	for f := slowDown; f < faults; f++ {
+		for _, percent := range []int{1, 20, 50, 100} {
+			chance, choice := rand.New(rand.NewPCG(rng.Uint64(), 1)), rand.New(rand.NewPCG(rng.Uint64(), 2))
+			t.Run(fmt.Sprintf("%s at %d %%", f, percent), func(t *testing.T) {
+				t.Parallel()
+				armed := false
+				p, address := before(t, o.Endpoint, func(r *http.Request) fault {
+					if !armed || !f.concerns(r) || chance.IntN(100) >= percent {
+						return fine
+					}
+					return f
+				})
+				hurt := o
+				hurt.Endpoint = address
+				s := connect(t, hurt)
+				x := &ordeal{
+					T: t, rng: choice, straight: plainHot, plain: plainCold,
+					hurt: tier(t, s, TierOptions{Bucket: hot}), cold: tier(t, s, TierOptions{Bucket: cold}),
+					may: map[mayfly.BlobKey][][]byte{},
+				}
+				for range 2 {
+					for _, size := range sizes() { // what is there before the trouble begins
+						key, data := freshKey(), noise(choice, size)
+						mustPut(t, x.hurt, key, data)
+						x.may[key] = [][]byte{data}
+					}
+				}
+				p.mu.Lock()
+				armed = true
+				p.mu.Unlock()
+				for range rounds {
+					x.step()
+				}
+				x.check()
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				if percent == 100 && p.hit == 0 {
+					t.Error("nothing was hurt: this shows nothing")
+				}
+				storetest.Proof(t, "s3 faults", fmt.Sprintf("%s at %d %%", f, percent), fmt.Sprintf("%d requests, %d hurt, %d calls went well, %d failed", len(p.seen), p.hit, x.ok, x.failed))
+			})
+		}
+	}
+}
+
+// sizes are of one request, of two blocks, of two parts.
+func sizes() []int { return []int{0, 1, 5000, blockBytes + 5000, readAhead + 5000, minPart + 1000} }
+
+// wentWell counts, and wants every error to have a kind.
+func (x *ordeal) wentWell(err error) bool {
+	if err == nil {
+		x.ok++
+		return true
+	}
+	x.failed++
+	if !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Corrupt) {
+		x.Errorf("an error of the wire has the wrong kind: %v", err)
+	}
+	return false
+}
+
+func (x *ordeal) anyKey() (mayfly.BlobKey, bool) {
+	keys := make([]mayfly.BlobKey, 0, len(x.may))
+	for key, held := range x.may {
+		if len(held) == 1 && held[0] != nil { // known for sure
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	if len(keys) == 0 {
+		return "", false
+	}
+	return keys[x.rng.IntN(len(keys))], true
+}
+
+func (x *ordeal) step() {
+	key, there := x.anyKey()
+	if !there || x.rng.IntN(4) == 0 {
+		x.put(freshKey())
+		return
+	}
+	switch x.rng.IntN(8) {
+	case 0:
+		x.put(key)
+	case 1:
+		x.copy(key)
+	case 2:
+		x.delete(key)
+	case 3:
+		x.list(key)
+	case 4:
+		x.stat(key)
+	default:
+		x.read(key)
+	}
+}
+
+func (x *ordeal) put(key mayfly.BlobKey) {
+	data := noise(x.rng, sizes()[x.rng.IntN(len(sizes()))])
+	old := x.may[key]
+	if old == nil {
+		old = [][]byte{nil}
+	}
+	o, err := x.hurt.Put(x.Context(), key, bytes.NewReader(data))
+	if x.wentWell(err) {
+		x.may[key] = [][]byte{data}
+		if o != (store.Object{Key: key, Size: int64(len(data)), SHA256: sha256.Sum256(data)}) {
+			x.Errorf("put answers %+v", o)
+		}
+		x.holds(x.straight, key, data)
+		return
+	}
+	x.may[key] = append(slices.Clone(old), data)
+}
+
+// holds reads without the proxy: what was acknowledged is there.
+func (x *ordeal) holds(tier store.Blobs, key mayfly.BlobKey, want []byte) {
+	data, o, err := readAll(x.Context(), tier, key, store.Span{})
+	if err != nil || !bytes.Equal(data, want) || o.SHA256 != sha256.Sum256(want) {
+		x.Errorf("%s was acknowledged and holds %d bytes, want %d: %v", key, len(data), len(want), err)
+	}
+}
+
+func (x *ordeal) copy(key mayfly.BlobKey) {
+	as := freshKey()
+	if _, err := x.hurt.CopyTo(x.Context(), x.cold, key, as); x.wentWell(err) {
+		x.holds(x.plain, as, x.may[key][0])
+		return
+	}
+	if data, _, err := readAll(x.Context(), x.plain, as, store.Span{}); !errors.Is(err, mayfly.NotFound) && (err != nil || !bytes.Equal(data, x.may[key][0])) {
+		x.Errorf("a copy that failed left %d bytes, %v", len(data), err)
+	}
+}
+
+func (x *ordeal) delete(key mayfly.BlobKey) {
+	if !x.wentWell(x.hurt.Delete(x.Context(), key)) {
+		x.may[key] = append(x.may[key], nil)
+		return
+	}
+	delete(x.may, key)
+	if _, err := x.straight.Stat(x.Context(), key); !errors.Is(err, mayfly.NotFound) {
+		x.Errorf("what was deleted is there: %v", err)
+	}
+}
+
+func (x *ordeal) list(key mayfly.BlobKey) {
+	listed, err := x.hurt.List(x.Context(), key, key+"z", 10)
+	if want := []store.Listed{{Key: key, Size: int64(len(x.may[key][0]))}}; x.wentWell(err) && !slices.Equal(listed, want) {
+		x.Errorf("listed %v, want %v", listed, want)
+	}
+}
+
+func (x *ordeal) stat(key mayfly.BlobKey) {
+	o, err := x.hurt.Stat(x.Context(), key)
+	if data := x.may[key][0]; x.wentWell(err) && (o.Size != int64(len(data)) || o.SHA256 != sha256.Sum256(data)) {
+		x.Errorf("stat answers %+v", o)
+	}
+}
+
+func (x *ordeal) read(key mayfly.BlobKey) {
+	data := x.may[key][0]
+	span, want := store.Span{}, data
+	if len(data) > 0 && x.rng.IntN(2) == 0 {
+		span.Offset = x.rng.Int64N(int64(len(data)))
+		span.Length = x.rng.Int64N(int64(len(data)))
+		want = data[span.Offset:]
+		if span.Length > 0 {
+			want = want[:min(int64(len(want)), span.Length)]
+		}
+	}
+	got, o, err := readAll(x.Context(), x.hurt, key, span)
+	if x.wentWell(err) && (!bytes.Equal(got, want) || o.SHA256 != sha256.Sum256(data)) {
+		x.Errorf("%+v of %s was read wrong without an error", span, key)
+	}
+	if err != nil && len(got) >= len(want) && len(want) > 0 {
+		x.Errorf("%d of %d bytes were handed out although %v", len(got), len(want), err)
+	}
+}
+
+// check looks at what failed calls have left: one of what may be there, whole.
+func (x *ordeal) check() {
+	for key, may := range x.may {
+		data, _, err := readAll(context.Background(), x.straight, key, store.Span{})
+		if errors.Is(err, mayfly.NotFound) {
+			data, err = nil, nil
+		}
+		if err != nil || !slices.ContainsFunc(may, func(m []byte) bool { return (m == nil) == (data == nil) && bytes.Equal(m, data) }) {
+			x.Errorf("%s holds %d bytes (%v), which nobody wrote whole", key, len(data), err)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package s3store
+
+import (
+	"bytes"
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/minio/minio-go/v7"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// realServer is the server of the environment that `go run ./deploy/servers up s3`
+// prints. Without one what needs it is not run.
+func realServer(t testing.TB) Options {
+	t.Helper()
+	endpoint := os.Getenv("MAYFLY_TEST_S3")
+	if endpoint == "" {
+		t.Skip("not run: no S3 server; start one with `go run ./deploy/servers up s3` and set MAYFLY_TEST_S3")
+	}
+	o := Options{
+		Endpoint: endpoint, Region: os.Getenv("MAYFLY_TEST_S3_REGION"),
+		Credentials: Credentials{Key: Secret(os.Getenv("MAYFLY_TEST_S3_KEY")), Secret: Secret(os.Getenv("MAYFLY_TEST_S3_SECRET"))},
+	}
+	if ca := os.Getenv("MAYFLY_TEST_S3_CA"); ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Authority = pem
+	}
+	return o
+}
+
+func connect(t testing.TB, o Options) *Server {
+	t.Helper()
+	s, err := Connect(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func tier(t testing.TB, s *Server, o TierOptions) *Store {
+	t.Helper()
+	tier, err := s.Tier(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tier
+}
+
+// fakeServer answers like S3, keeps what it gets in memory, and looks at no
+// signature: enough to see what is sent, nothing to rely on.
+func fakeServer(t testing.TB) Options {
+	t.Helper()
+	server := httptest.NewServer(gofakes3.New(s3mem.New()).Server())
+	t.Cleanup(server.Close)
+	return Options{Endpoint: server.URL, Credentials: Credentials{Key: "ana", Secret: "anas-own-secret"}}
+}
+
+// freshBucket makes a bucket that goes with the test.
+func freshBucket(t testing.TB, s *Server) string {
+	t.Helper()
+	name := "mayfly-" + strings.ToLower(cryptoText())
+	if err := s.core.MakeBucket(t.Context(), name, minio.MakeBucketOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for u := range s.core.ListIncompleteUploads(ctx, name, "", true) {
+			_ = s.core.AbortMultipartUpload(ctx, name, u.Key, u.UploadID)
+		}
+		for o := range s.core.ListObjectsIter(ctx, name, minio.ListObjectsOptions{Recursive: true}) {
+			_ = s.core.RemoveObject(ctx, name, o.Key, minio.RemoveObjectOptions{})
+		}
+		if err := s.core.RemoveBucket(ctx, name); err != nil {
+			t.Logf("the bucket %s stays: %v", name, err)
+		}
+	})
+	return name
+}
+
+func noise(rng *rand.Rand, n int) []byte {
+	var seed [32]byte
+	for i := range seed {
+		seed[i] = byte(rng.Uint32())
+	}
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8(seed).Read(b)
+	return b
+}
+
+// seeded prints its seed and takes it back from MAYFLY_SEED.
+func seeded(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv("MAYFLY_SEED"); text != "" {
+		if _, err := fmt.Sscan(text, &seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("MAYFLY_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+func freshKey() mayfly.BlobKey {
+	return mayfly.BlobKey(fmt.Sprintf("%02d/%s/0-0", rand.IntN(mayfly.Prefixes), cryptoText()))
+}
+
+func cryptoText() string { return crand.Text() }
+
+func readAll(ctx context.Context, s store.Blobs, key mayfly.BlobKey, span store.Span) ([]byte, store.Object, error) {
+	r, o, err := s.Open(ctx, key, span)
+	if err != nil {
+		return nil, o, err
+	}
+	data, err := io.ReadAll(r)
+	return data, o, errors.Join(err, r.Close())
+}
+
+func mustPut(t testing.TB, s *Store, key mayfly.BlobKey, data []byte) store.Object {
+	t.Helper()
+	o, err := s.Put(t.Context(), key, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func wantContent(t testing.TB, s store.Blobs, key mayfly.BlobKey, want []byte) {
+	t.Helper()
+	data, o, err := readAll(t.Context(), s, key, store.Span{})
+	if err != nil || !bytes.Equal(data, want) || o.Size != int64(len(want)) {
+		t.Errorf("%s holds %d bytes described as %d, %v; want %d", key, len(data), o.Size, err, len(want))
+	}
+}
+
+func wantKind(t testing.TB, kind mayfly.Kind, err error) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("error is %v, want kind %s", err, kind)
+	}
+}

@@ -1,0 +1,116 @@
+package s3store
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// Options say where a server is and how it is treated. In memory puts take
+// Parts × PartBytes at most, and 64 KiB for each that is under way.
+type Options struct {
+	Endpoint    string // https://host or http://host:port
+	Public      string // the same server as holders of presigned addresses reach it; Endpoint if empty
+	Region      string // us-east-1 if empty
+	Credentials Credentials
+	Authority   []byte // PEM of who signed the server's certificate; the system's authorities if empty
+
+	Writes, Reads float64 // per second and prefix of keys; 3,500 and 5,500 if 0 (L11)
+
+	Tries    int           // of one request; 6 if 0
+	Pause    time.Duration // before the second try, doubling, at most a hundred times as long; 50 ms if 0
+	Patience time.Duration // with one try, and with a transfer that does not move; 30 s if 0
+
+	PartBytes int64 // above it an object is put in parts; 8 MiB if 0, 5 MiB at least
+	Parts     int   // parts in memory at once; 16 if 0
+	CopyBytes int64 // above it an object is copied in parts of that size; 5 GiB if 0
+}
+
+const (
+	kibibyte = 1 << 10
+	mebibyte = 1 << 20
+	gibibyte = 1 << 30
+
+	minPart   = 5 * mebibyte // S3's own limits
+	maxParts  = 10_000
+	maxSingle = 5 * gibibyte
+)
+
+func (o Options) complete() (Options, error) {
+	setTo(&o.Public, o.Endpoint)
+	setTo(&o.Region, "us-east-1")
+	setTo(&o.Writes, 3500)
+	setTo(&o.Reads, 5500)
+	setTo(&o.Tries, 6)
+	setTo(&o.Pause, 50*time.Millisecond)
+	setTo(&o.Patience, 30*time.Second)
+	setTo(&o.PartBytes, 8*mebibyte)
+	setTo(&o.Parts, 16)
+	setTo(&o.CopyBytes, maxSingle)
+	for _, address := range []string{o.Endpoint, o.Public} {
+		if err := checkAddress(address); err != nil {
+			return o, err
+		}
+	}
+	switch {
+	case o.Writes < 0 || o.Reads < 0:
+		return o, mayfly.Errorf(mayfly.Invalid, "%v writes and %v reads a second and prefix", o.Writes, o.Reads)
+	case o.Tries < 0 || o.Pause < 0 || o.Patience < 0:
+		return o, mayfly.Errorf(mayfly.Invalid, "%d tries with a pause of %v and a patience of %v", o.Tries, o.Pause, o.Patience)
+	case o.PartBytes < minPart || o.PartBytes > maxSingle || o.Parts < 0:
+		return o, mayfly.Errorf(mayfly.Invalid, "%d parts of %d bytes in memory: a part has 5 MiB to 5 GiB", o.Parts, o.PartBytes)
+	case o.CopyBytes < minPart || o.CopyBytes > maxSingle:
+		return o, mayfly.Errorf(mayfly.Invalid, "%d bytes copied at once are not between 5 MiB and 5 GiB", o.CopyBytes)
+	}
+	return o, nil
+}
+
+func setTo[T comparable](field *T, byDefault T) {
+	var zero T
+	if *field == zero {
+		*field = byDefault
+	}
+}
+
+// checkAddress takes no address with a name or a secret in it: addresses are
+// logged. What it refuses is not repeated for the same reason.
+func checkAddress(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" {
+		return mayfly.Errorf(mayfly.Invalid, "the address of an S3 server is not of the form https://host:port").
+			WithHint("leave out user, path and query; credentials have settings of their own")
+	}
+	return nil
+}
+
+// TierOptions say where a tier is on its server.
+type TierOptions struct {
+	Bucket string
+	Prefix string // that all keys are below, without slash at its ends; the whole bucket if empty
+	Class  string // the storage class that objects get; the server's own choice if empty
+	// Longest is how long an address to read from may be good for, an hour if 0:
+	// the hot tier's are good for 60 s (ST3), the cold tier's for an hour (ST6).
+	Longest time.Duration
+}
+
+func (o TierOptions) complete() (TierOptions, error) {
+	setTo(&o.Longest, maxLasts)
+	if o.Bucket == "" {
+		return o, mayfly.Errorf(mayfly.Invalid, "a tier on S3 needs a bucket")
+	}
+	if o.Prefix != "" {
+		if err := checkKey(mayfly.BlobKey(o.Prefix)); err != nil {
+			return o, mayfly.Errorf(mayfly.Invalid, "the prefix of a tier: %w", err)
+		}
+	}
+	if o.Longest < time.Second || o.Longest > maxLasts {
+		return o, mayfly.Errorf(mayfly.Invalid, "an address for %v is not between a second and %v", o.Longest, maxLasts)
+	}
+	switch o.Class {
+	case "GLACIER", "DEEP_ARCHIVE":
+		return o, mayfly.Errorf(mayfly.Invalid, "objects of class %s cannot be read for minutes to hours, and an author opens one within 3 s (ST6)", o.Class).
+			WithHint("GLACIER_IR costs as little to keep and is read at once")
+	}
+	return o, nil
+}

@@ -1,0 +1,87 @@
+package s3store
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// use is what a request costs: S3 counts reads and writes apart.
+type use uint8
+
+const (
+	reading use = iota
+	writing
+	uses
+)
+
+// pace keeps the requests of each prefix of keys below what the server takes
+// (L11). Several nodes share a prefix without knowing of each other: what is too
+// fast together the server's SlowDown tells each of them.
+type pace struct {
+	buckets [mayfly.Prefixes + 1][uses]*bucket // the last is everybody else's
+}
+
+func newPace(o Options) *pace {
+	p := &pace{}
+	for i := range p.buckets {
+		p.buckets[i][reading] = newBucket(o.Reads)
+		p.buckets[i][writing] = newBucket(o.Writes)
+	}
+	return p
+}
+
+func (p *pace) of(key mayfly.BlobKey, u use) *bucket { return p.buckets[prefixOf(key)][u] }
+
+// prefixOf is the number that a key begins with (L11), or the number of those
+// that begin with none.
+func prefixOf(key mayfly.BlobKey) int {
+	if len(key) < 3 || key[2] != '/' || key[0] < '0' || key[0] > '9' || key[1] < '0' || key[1] > '9' {
+		return mayfly.Prefixes
+	}
+	return min(int(key[0]-'0')*10+int(key[1]-'0'), mayfly.Prefixes)
+}
+
+// bucket is a token bucket that halves its rate when the server is overrun, and
+// finds back in small steps.
+type bucket struct {
+	mu      sync.Mutex
+	limiter *rate.Limiter
+	full    rate.Limit
+}
+
+// burst lets one bulk delete through at once.
+const burst = bulk
+
+func newBucket(perSecond float64) *bucket {
+	return &bucket{limiter: rate.NewLimiter(rate.Limit(perSecond), burst), full: rate.Limit(perSecond)}
+}
+
+// take waits for n tokens, at most burst.
+func (b *bucket) take(ctx context.Context, n int) error {
+	if err := b.limiter.WaitN(ctx, n); err != nil {
+		return mayfly.Errorf(mayfly.Unavailable, "this prefix of keys is used too much right now: %w", err)
+	}
+	return nil
+}
+
+// learn draws the conclusion from an answer.
+func (b *bucket) learn(slowDown bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if next := paced(b.limiter.Limit(), b.full, slowDown); next != b.limiter.Limit() {
+		b.limiter.SetLimit(next)
+	}
+}
+
+// paced is the rate after one more answer: half of it after a SlowDown, but a
+// hundredth of the full one at least; a hundredth more after any other.
+func paced(now, full rate.Limit, slowDown bool) rate.Limit {
+	if slowDown {
+		return max(now/2, full/100)
+	}
+	return min(now+full/100, full)
+}

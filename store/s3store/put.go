@@ -1,0 +1,119 @@
+package s3store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// headBytes is what is read of a stream before it takes a part's memory.
+const headBytes = 64 * kibibyte
+
+// Put implements store.Blobs. Up to PartBytes an object goes in one request,
+// with its hash; a bigger one is staged in parts and takes its name when its
+// hash is known.
+func (s *Store) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
+	if err := checkKey(key); err != nil {
+		return store.Object{}, err
+	}
+	o, err := s.put(ctx, key, r)
+	if err != nil {
+		return store.Object{}, fmt.Errorf("put %s: %w", key, err)
+	}
+	return o, nil
+}
+
+func (s *Store) put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
+	head := s.server.heads.Get().(*[]byte)
+	defer s.server.heads.Put(head)
+	n, ended, err := fill(ctx, *head, r)
+	if err != nil {
+		return store.Object{}, err
+	}
+	if ended {
+		return s.putWhole(ctx, key, (*head)[:n])
+	}
+	part, giveBack, err := s.server.takePart(ctx)
+	if err != nil {
+		return store.Object{}, err
+	}
+	defer giveBack()
+	copy(part, (*head)[:n])
+	more, ended, err := fill(ctx, part[n:], r)
+	if err != nil {
+		return store.Object{}, err
+	}
+	if ended {
+		return s.putWhole(ctx, key, part[:n+more])
+	}
+	return s.putStaged(ctx, key, part, r)
+}
+
+// takePart waits for the memory of a part.
+func (s *Server) takePart(ctx context.Context) (part []byte, giveBack func(), err error) {
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
+	}
+	room := s.parts.Get().(*[]byte)
+	return *room, func() { s.parts.Put(room); <-s.slots }, nil
+}
+
+// maxEmpty is how often in a row a reader may answer with nothing.
+const maxEmpty = 100
+
+// fill reads until room is full, or the stream ends before that. An error is what
+// the reader returned: only io.EOF itself is an end, not what wraps it.
+func fill(ctx context.Context, room []byte, r io.Reader) (n int, ended bool, err error) {
+	for empty := 0; n < len(room); {
+		if err := ctx.Err(); err != nil {
+			return n, false, mayfly.Wrap(mayfly.Unavailable, err, "")
+		}
+		got, err := r.Read(room[n:])
+		n += got
+		switch {
+		case err == io.EOF:
+			return n, true, nil
+		case err != nil:
+			return n, false, err
+		case got > 0:
+			empty = 0
+		default:
+			if empty++; empty > maxEmpty {
+				return n, false, io.ErrNoProgress
+			}
+		}
+	}
+	return n, false, nil
+}
+
+// putWhole puts an object in one request. Its hash is signed with the request,
+// so that a server stores these bytes or none. It is not sent as a checksum to
+// keep: a copy might take that along, where the server has to compute one (L9).
+func (s *Store) putWhole(ctx context.Context, key mayfly.BlobKey, content []byte) (store.Object, error) {
+	o := store.Object{Key: key, Size: int64(len(content)), SHA256: sha256.Sum256(content)}
+	opts := minio.PutObjectOptions{
+		StorageClass:         s.opts.Class,
+		DisableContentSha256: true, // of the library's own, in pieces: the whole hash is in the request
+		UserMetadata:         placing{hash: o.SHA256, sums: sumsOf(content)}.metadata(),
+	}
+	err := s.try(ctx, s.writes(key), func() error {
+		ctx, cancel := s.bounded(ctx, o.Size)
+		defer cancel()
+		_, err := s.server.core.PutObject(ctx, s.opts.Bucket, s.name(key), bytes.NewReader(content), o.Size, "", hex.EncodeToString(o.SHA256[:]), opts)
+		return err
+	})
+	if err != nil {
+		return store.Object{}, err
+	}
+	return o, nil
+}

@@ -1,0 +1,95 @@
+package s3store
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+func TestNoWayOfPrintingShowsASecret(t *testing.T) {
+	const key, secret, session = "AKANAOWNKEY", "anas-own-secret", "anas-session"
+	o := Options{Endpoint: "http://127.0.0.1:1", Credentials: Credentials{Key: key, Secret: secret, Session: session}}
+	s := connect(t, o)
+	hot := tier(t, s, TierOptions{Bucket: "hot"})
+	var log strings.Builder
+	logger := slog.New(slog.NewJSONHandler(&log, nil))
+	text := slog.New(slog.NewTextHandler(&log, nil))
+	for _, v := range []any{o, &o, o.Credentials, o.Credentials.Secret, s.String(), hot.String()} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			_, _ = fmt.Fprintf(&log, verb, v)
+		}
+		logger.Info("x", "v", v)
+		text.Info("x", "v", v)
+		if out, err := json.Marshal(v); err == nil {
+			log.Write(out)
+		}
+	}
+	_, err := hot.Stat(t.Context(), "00/x")
+	log.WriteString(fmt.Sprint(err))
+	for _, word := range []string{key, secret, session, fmt.Sprintf("%x", secret)} {
+		if strings.Contains(log.String(), word) {
+			t.Errorf("%q is shown in\n%s", word, log.String())
+		}
+	}
+}
+
+func TestAServersErrorsShowNoSecret(t *testing.T) {
+	o := quick(realServer(t))
+	wrong := o
+	wrong.Credentials.Secret = "a-secret-that-is-wrong"
+	for _, c := range []Options{o, wrong} {
+		_, err := tier(t, connect(t, c), TierOptions{Bucket: "mayfly-there-is-none"}).Put(t.Context(), "00/x", strings.NewReader("x"))
+		if text := fmt.Sprintf("%v %+v", err, err); err == nil || strings.Contains(text, string(c.Credentials.Secret)) {
+			t.Errorf("the error is %s", text)
+		}
+	}
+}
+
+func TestCredentialsComeFromTheEnvironmentWhenNoneAreGiven(t *testing.T) {
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY", "AWS_SESSION_TOKEN"} {
+		t.Setenv(name, "")
+	}
+	o := Options{Endpoint: "http://127.0.0.1:1"}
+	_, err := Connect(o)
+	wantKind(t, mayfly.Invalid, err)
+	if err == nil || !strings.Contains(err.Error(), "AWS_ACCESS_KEY_ID") {
+		t.Errorf("there is no hint in %v", err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "ana")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	s := connect(t, o)
+	if value, err := s.signer.GetWithContext(nil); err != nil || value.AccessKeyID != "ana" {
+		t.Errorf("the key is %q, %v", value.AccessKeyID, err)
+	}
+}
+
+func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+	fine := Options{Endpoint: "https://s3.example", Credentials: Credentials{Key: "ana", Secret: "x"}}
+	if _, err := Connect(fine); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Options){
+		"no address":             func(o *Options) { o.Endpoint = "" },
+		"no scheme":              func(o *Options) { o.Endpoint = "s3.example:9000" },
+		"a path":                 func(o *Options) { o.Endpoint = "https://s3.example/bucket" },
+		"a secret in an address": func(o *Options) { o.Endpoint = "https://ana:secret@s3.example" },
+		"another public address": func(o *Options) { o.Public = "ftp://s3.example" },
+		"half of the secret":     func(o *Options) { o.Credentials.Secret = "" },
+		"parts too small":        func(o *Options) { o.PartBytes = 1000 },
+		"copies too big":         func(o *Options) { o.CopyBytes = 6 * gibibyte },
+		"negative tries":         func(o *Options) { o.Tries = -1 },
+		"negative rate":          func(o *Options) { o.Writes = -1 },
+		"no certificate":         func(o *Options) { o.Authority = []byte("secret") },
+	} {
+		o := fine
+		change(&o)
+		_, err := Connect(o)
+		if wantKind(t, mayfly.Invalid, err); err == nil || strings.Contains(err.Error(), "secret@") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package s3store
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// What is written beside an object. The hash is the word of who wrote it; the
+// mark tells an upload in parts from any other of that name.
+const (
+	hashHeader = "X-Amz-Meta-Mayfly-Sha256"
+	markHeader = "X-Amz-Meta-Mayfly-Mark"
+)
+
+// held is an object as the server describes it.
+type held struct {
+	store.Object
+	etag, mark string
+	noted      string // the sums of its blocks, as they are noted
+	computed   []byte // the SHA-256 that the server has of it; nil if it does not say
+}
+
+// describe reads a description. The size is the caller's business: a range has
+// another one.
+func describe(key mayfly.BlobKey, size int64, info minio.ObjectInfo) (held, error) {
+	h := held{Object: store.Object{Key: key, Size: size}, etag: info.ETag, mark: info.Metadata.Get(markHeader), noted: info.Metadata.Get(sumsHeader)}
+	if size < 0 {
+		return h, mayfly.Errorf(mayfly.Unavailable, "the server does not say how long %s is", key)
+	}
+	if text := info.Metadata.Get(hashHeader); text != "" {
+		hash, err := hex.DecodeString(text)
+		if err != nil || len(hash) != len(h.SHA256) {
+			return h, mayfly.Errorf(mayfly.Corrupt, "what is noted as the hash of %s is none", key)
+		}
+		copy(h.SHA256[:], hash)
+	}
+	if info.ChecksumSHA256 != "" && !strings.EqualFold(info.ChecksumMode, "COMPOSITE") {
+		// A checksum of checksums, of an object in parts, has their number behind it.
+		if hash, err := base64.StdEncoding.DecodeString(info.ChecksumSHA256); err == nil && len(hash) == len(h.SHA256) {
+			h.computed = hash
+		}
+	}
+	if h.computed != nil && h.SHA256 != ([32]byte{}) && h.SHA256 != [32]byte(h.computed) {
+		return h, mayfly.Errorf(mayfly.Corrupt, "%s is not what was written: the server has computed another hash", key)
+	}
+	return h, nil
+}
+
+// Stat implements store.Blobs. The hash is zero for an object that somebody put
+// through a presigned address.
+func (s *Store) Stat(ctx context.Context, key mayfly.BlobKey) (store.Object, error) {
+	if err := checkKey(key); err != nil {
+		return store.Object{}, err
+	}
+	h, err := s.head(ctx, key, s.name(key))
+	if err != nil {
+		return store.Object{}, fmt.Errorf("stat %s: %w", key, err)
+	}
+	return h.Object, nil
+}
+
+// head asks for the description of an object, with what the server has computed
+// over it.
+func (s *Store) head(ctx context.Context, key mayfly.BlobKey, name string) (h held, err error) {
+	err = s.try(ctx, s.reads(key), func() error {
+		ctx, cancel := s.bounded(ctx, 0)
+		defer cancel()
+		info, err := s.server.core.StatObject(ctx, s.opts.Bucket, name, minio.StatObjectOptions{Checksum: true})
+		if err == nil {
+			h, err = describe(key, info.Size, info)
+		}
+		return err
+	})
+	if errors.Is(err, mayfly.NotFound) {
+		err = s.missing(ctx, key, err)
+	}
+	return h, err
+}
+
+// missing tells an object that is not there from a bucket that is not: to a
+// question without a body a server answers both alike, and who hears of the one
+// may conclude that there is nothing left to keep.
+func (s *Store) missing(ctx context.Context, key mayfly.BlobKey, notFound error) error {
+	there := false
+	err := s.try(ctx, s.reads(key), func() (err error) {
+		ctx, cancel := s.bounded(ctx, 0)
+		defer cancel()
+		there, err = s.server.core.BucketExists(ctx, s.opts.Bucket)
+		return err
+	})
+	if err == nil && !there {
+		err = mayfly.Errorf(mayfly.Unavailable, "there is no bucket %s", s.opts.Bucket).WithHint("make the bucket, or name another one")
+	}
+	if err != nil {
+		return err
+	}
+	return notFound
+}
+
+// Checksum implements store.Checksummed. It relies on the server only after
+// Probe has seen it compute a hash that nobody had told it.
+func (s *Store) Checksum(ctx context.Context, key mayfly.BlobKey) ([32]byte, error) {
+	if err := checkKey(key); err != nil {
+		return [32]byte{}, err
+	}
+	if !s.attests.Load() {
+		return [32]byte{}, mayfly.Errorf(mayfly.Unsupported, "%s is not known to compute SHA-256 by itself", s)
+	}
+	h, err := s.head(ctx, key, s.name(key))
+	if err != nil {
+		return [32]byte{}, fmt.Errorf("checksum %s: %w", key, err)
+	}
+	if h.computed == nil {
+		return [32]byte{}, mayfly.Errorf(mayfly.Unsupported, "the server has computed no SHA-256 over the whole of %s", key)
+	}
+	return [32]byte(h.computed), nil
+}
