@@ -10,13 +10,16 @@ import (
 )
 
 // Act erases what is left of deleted items in both tiers and in every table, and
-// tells the log of their deletion once more (I13). It is what a reminder does,
-// and whoever has just deleted. Rows that are not deleted are left alone; of one
+// tells caches and log of their deletion once more (I7, I13): whoever deleted may
+// never have come to it. It is what a reminder does, and whoever has just deleted. Rows that are not deleted are left alone; of one
 // that is held nothing goes (I21). An item whose body is gone is finished.
 func (e *Erase) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	rows, pictures, err := e.unfinished(ctx, b.Items)
 	if err != nil {
 		return nil, fmt.Errorf("erase: %w", err)
+	}
+	for _, row := range rows { // before the bodies go: what has none is not looked at again
+		e.signal(ctx, row)
 	}
 	if err := e.tellLog(ctx, rows...); err != nil {
 		return nil, fmt.Errorf("erase: %w", err)

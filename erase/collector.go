@@ -1,8 +1,10 @@
 package erase
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -11,10 +13,11 @@ import (
 // collector is one run.
 type collector struct {
 	*Erase
-	run     OrphanRun
-	report  OrphanReport
-	tiers   [2]listing
-	orphans int // kept, over both tiers
+	run    OrphanRun
+	report OrphanReport
+	tiers  [2]listing
+	found  int // that the run may erase, over both tiers
+	kept   int // of them
 }
 
 // listing is how far a run came in one tier.
@@ -23,6 +26,7 @@ type listing struct {
 	from    mayfly.BlobKey // where the run began
 	next    mayfly.BlobKey // where the next one goes on; empty: from the beginning
 	orphans []object
+	more    bool // there are others, which were not kept
 }
 
 func (c *collector) tier(t tier) store.Blobs {
@@ -83,17 +87,31 @@ func (c *collector) lookIn(ctx context.Context, t tier, l *listing) (whole bool,
 		}
 		l.next = next
 		for _, o := range dead {
-			c.report.Orphans++
-			if len(c.report.Examples) < maxExamples {
-				c.report.Examples = append(c.report.Examples, o.key)
-			}
-			if c.orphans < keep {
-				l.orphans = append(l.orphans, o)
-				c.orphans++
-			}
+			c.note(l, o)
 		}
 	}
 	return false, nil
+}
+
+// note counts an orphan, and keeps it if the run may erase it.
+func (c *collector) note(l *listing, o object) {
+	c.report.Orphans++
+	if o.abandoned {
+		c.report.Abandoned++
+	}
+	if len(c.report.Examples) < maxExamples {
+		c.report.Examples = append(c.report.Examples, o.key)
+	}
+	if c.run.Abandoned && !o.abandoned {
+		return
+	}
+	c.found++
+	if c.kept == keep {
+		l.more = true
+		return
+	}
+	l.orphans = append(l.orphans, o)
+	c.kept++
 }
 
 // readPage reads the keys of a page as far as they are past the floor, and says
@@ -123,6 +141,7 @@ func (c *collector) judge(ctx context.Context, t tier, objects []object) ([]obje
 	var dead []object
 	for i, o := range objects {
 		if o.dead(t, owners[i]) {
+			o.abandoned = owners[i].unpublished
 			dead = append(dead, o)
 		}
 	}
@@ -139,9 +158,11 @@ func (e *Erase) owners(ctx context.Context, objects []object) ([]owner, error) {
 	var at []int
 	var named []mayfly.ID
 	for i, id := range items {
-		if !id.IsZero() {
-			at, named = append(at, i), append(named, id)
+		if id.IsZero() {
+			owners[i].unpublished = true
+			continue
 		}
+		at, named = append(at, i), append(named, id)
 	}
 	if len(named) == 0 {
 		return owners, nil
@@ -190,15 +211,17 @@ func (e *Erase) itemsOf(ctx context.Context, objects []object) ([]mayfly.ID, err
 // again is how many objects are judged once more, and erased, at once.
 const again = 100
 
-// collect erases what look found, up to the cap, and moves the watermarks.
+// collect erases what look found, up to the cap, in each tier the oldest first,
+// and moves the watermarks.
 func (c *collector) collect(ctx context.Context) error {
 	left := capFor(c.report.Looked)
 	if c.run.Cap > 0 {
 		left = min(left, c.run.Cap)
 	}
-	c.report.Capped = c.report.Orphans > left
+	c.report.Capped = c.found > left
 	for t := range c.tiers {
 		t, l := tier(t), &c.tiers[t]
+		slices.SortStableFunc(l.orphans, func(a, b object) int { return cmp.Compare(a.id.Birth(), b.id.Birth()) })
 		for len(l.orphans) > 0 && left > 0 {
 			n := min(again, left, len(l.orphans))
 			dead, err := c.judge(ctx, t, l.orphans[:n]) // I12: just before
@@ -213,8 +236,8 @@ func (c *collector) collect(ctx context.Context) error {
 			l.orphans = l.orphans[n:]
 		}
 		if len(l.orphans) > 0 {
-			l.next = l.orphans[0].key // the next run goes on there
-		} else if c.report.Orphans > c.orphans {
+			l.next = slices.Min(keys(l.orphans)) // the next run goes on there
+		} else if l.more {
 			l.next = l.from
 		}
 		if err := c.move(ctx, t, l); err != nil {

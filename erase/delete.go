@@ -32,22 +32,42 @@ func (e *Erase) delete(ctx context.Context, id mayfly.ID, cause mayfly.Cause, no
 	if err != nil {
 		return mayfly.Item{}, err
 	}
-	if row.State != mayfly.Deleted {
-		if row.Held && cause != mayfly.ByUser {
-			return mayfly.Item{}, errHeld(row, nil)
-		}
-		if err := e.remind(ctx, id, cause, now); err != nil {
-			return mayfly.Item{}, err
-		}
-		if row, err = e.end(ctx, row, cause, now); err != nil {
-			return mayfly.Item{}, err
-		}
+	if row.State == mayfly.Deleted {
+		return row, e.tell(ctx, row)
 	}
-	if err := e.tellCaches(ctx, row); err != nil {
+	if row.Held && cause != mayfly.ByUser {
+		return mayfly.Item{}, errHeld(row, nil)
+	}
+	deed, cancel := e.detached(ctx)
+	defer cancel()
+	if err := e.remind(deed, id, cause, now); err != nil {
 		return mayfly.Item{}, err
 	}
+	ended, err := e.end(deed, row, cause, now)
+	if err != nil {
+		e.hint(ctx, row) // it may have been deleted all the same
+		return mayfly.Item{}, err
+	}
+	return ended, e.tell(ctx, ended)
+}
+
+// detached is a context for a deletion that has begun: it goes to its end also
+// when whoever asked for it has gone. A row that is deleted, and of which no
+// cache was told, would be shown on (ST5, I7).
+func (e *Erase) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), e.o.Timeout)
+}
+
+// tell tells caches and log of a deleted row, in a time of its own: the
+// deletion may have used up its.
+func (e *Erase) tell(ctx context.Context, row mayfly.Item) error {
+	ctx, cancel := e.detached(ctx)
+	defer cancel()
+	if err := e.tellCaches(ctx, row); err != nil {
+		return err
+	}
 	_ = e.tellLog(ctx, row) // the reminder tells it again
-	return row, nil
+	return nil
 }
 
 func (e *Erase) remind(ctx context.Context, id mayfly.ID, cause mayfly.Cause, now mayfly.Instant) error {
@@ -114,6 +134,17 @@ const askAgain = "try again: deleting twice is deleting once"
 // tellCaches returns when no cache shows the item any more: each was told, or a
 // lease has passed in which it was not (trap 18).
 func (e *Erase) tellCaches(ctx context.Context, row mayfly.Item) error {
+	if e.signal(ctx, row) {
+		return nil
+	}
+	if err := loop.Rest(ctx, e.o.Lease); err != nil {
+		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("it is deleted, and a cache may still show it: %w", err), askAgain)
+	}
+	return nil
+}
+
+// signal tells every cache of the row, and says whether all were reached.
+func (e *Erase) signal(ctx context.Context, row mayfly.Item) bool {
 	topics := []store.Topic{store.RowChanged}
 	if row.ServesUntil != 0 {
 		topics = append(topics, store.RestoredSet)
@@ -124,13 +155,15 @@ func (e *Erase) tellCaches(ctx context.Context, row mayfly.Item) error {
 			told = false
 		}
 	}
-	if told {
-		return nil
-	}
-	if err := loop.Rest(ctx, e.o.Lease); err != nil {
-		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("it is deleted, and a cache may still show it: %w", err), askAgain)
-	}
-	return nil
+	return told
+}
+
+// hint tells the caches of a row whose deletion is in doubt, and waits for
+// nobody: should it land later, the reminder tells them again.
+func (e *Erase) hint(ctx context.Context, row mayfly.Item) {
+	ctx, cancel := e.detached(ctx)
+	defer cancel()
+	e.signal(ctx, row)
 }
 
 // tellLog appends the deletion of rows. What expiry ended the sweep has told.

@@ -189,10 +189,8 @@ func TestWhoCannotTellTheCachesWaitsALease(t *testing.T) {
 	h := open(t)
 	item := h.story(0)
 	h.set.Signals = deaf{h.real.Signals}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	e := h.eraserWith(erase.Options{Lease: time.Hour})
-	if _, err := e.Delete(ctx, item.ID, mayfly.ByUser, h.now); !errors.Is(err, mayfly.Unavailable) {
+	e := h.eraserWith(erase.Options{Lease: time.Hour, Timeout: 100 * time.Millisecond})
+	if _, err := e.Delete(t.Context(), item.ID, mayfly.ByUser, h.now); !errors.Is(err, mayfly.Unavailable) {
 		t.Fatalf("a cache may show it, and the answer is %v", err)
 	}
 	if h.row(item.ID).State != mayfly.Deleted {

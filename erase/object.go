@@ -14,7 +14,8 @@ type object struct {
 	id         mayfly.ID // of the upload, or of the item
 	uploaded   bool      // id is an upload's: a born object, or a raw one
 	generation mayfly.Generation
-	n          int // -1: raw, which no row names
+	n          int  // -1: raw, which no row names
+	abandoned  bool // of an upload that was never published, which is known when it was judged
 }
 
 // readKey reads a key. What is not made by L11 is nobody's to judge.
@@ -59,6 +60,9 @@ type owner struct {
 	item  mayfly.Item
 	found bool
 	body  bool
+	// unpublished says that nothing names the upload. Judged past its deadline, it
+	// was abandoned: its end was due, as that of an item is.
+	unpublished bool
 }
 
 // tier is one of the two.

@@ -18,6 +18,10 @@ type OrphanRun struct {
 	Most  int           // how many objects of a tier it looks at; default 100,000
 	Rows  Span          // of rows whose objects are looked for: the other way round
 
+	// Abandoned leaves everything but uploads that were never published: their end
+	// was due, that of an object that an item had is a surprise.
+	Abandoned bool
+
 	By, Reason string // who collects and why, for the audit log; required with Erase
 }
 
@@ -36,16 +40,17 @@ func (r OrphanRun) withDefaults() (OrphanRun, error) {
 
 // OrphanReport is what a run found and did.
 type OrphanReport struct {
-	Looked   int // objects looked at, of those past the floor
-	Strange  int // whose key is none of ours: left alone
-	Orphans  int // that nothing names
-	Deleted  int
-	Capped   bool             // there are more than one run may erase
-	Whole    bool             // it came to the end of both tiers; the next run begins anew
-	Rows     int              // rows whose objects were looked for
-	Missing  int              // objects that a row names and that are not there
-	Examples []mayfly.BlobKey // of orphans
-	Lost     []mayfly.BlobKey // examples of what is missing
+	Looked    int // objects looked at, of those past the floor
+	Strange   int // whose key is none of ours: left alone
+	Orphans   int // that nothing names
+	Abandoned int // of them, those of uploads that were never published
+	Deleted   int
+	Capped    bool             // there are more than one run may erase
+	Whole     bool             // it came to the end of both tiers; the next run begins anew
+	Rows      int              // rows whose objects were looked for
+	Missing   int              // objects that a row names and that are not there
+	Examples  []mayfly.BlobKey // of orphans
+	Lost      []mayfly.BlobKey // examples of what is missing
 }
 
 // maxExamples is how many examples a report has of each sort.

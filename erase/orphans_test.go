@@ -155,6 +155,60 @@ func TestARunErasesNoMoreThanItsCapAndTheNextGoesOn(t *testing.T) {
 	}
 }
 
+func TestARunErasesTheOldestFirst(t *testing.T) {
+	h := open(t)
+	var uploads []*intake.Upload
+	for range 15 {
+		uploads = append(uploads, h.upload(1))
+		h.now = h.now.Add(time.Minute)
+	}
+	h.now = h.now.Add(3 * day)
+	if r := h.collect(false); r.Deleted != 10 || r.Abandoned != 15 || r.Over() {
+		t.Fatalf("%+v", r)
+	}
+	var want []mayfly.BlobKey
+	for _, u := range uploads[10:] {
+		want = append(want, mayfly.UploadKey(u.ID, 0))
+	}
+	slices.Sort(want)
+	if got := h.keys(h.real.Hot); !slices.Equal(got, want) {
+		t.Fatalf("left %v, want %v", got, want)
+	}
+	if r := h.collect(false); r.Deleted != 5 {
+		t.Fatalf("the next run: %+v", r)
+	}
+}
+
+func TestWhatAnItemHadIsNotTakenForAnAbandonedUpload(t *testing.T) {
+	h := open(t)
+	h.upload(6)
+	h.upload(6)
+	item := h.story(1)
+	for n := range 11 {
+		h.put(h.real.Hot, mayfly.Item{ID: h.newID(ana())}.MediaKey(2, n))
+	}
+	var b store.Batch // an upload that was published as what never came to be
+	lost, never := h.upload(1), h.newID(ana())
+	b.Put(store.Uploads, store.UploadKey(lost.ID), never[:], 0)
+	h.must(h.real.Writer.Commit(t.Context(), &b))
+	h.now = h.now.Add(3 * day)
+	run := erase.OrphanRun{Now: h.now, By: "ops", Reason: "test", Abandoned: true}
+	dry, err := h.accounted().Orphans(t.Context(), run)
+	if err != nil || dry.Orphans != 24 || dry.Abandoned != 12 || !dry.Over() {
+		t.Fatalf("%+v, %v", dry, err)
+	}
+	run.Erase = true
+	for i, want := range []int{10, 2, 0} {
+		r, err := h.accounted().Orphans(t.Context(), run)
+		if err != nil || r.Deleted != want || r.Capped != (i == 0) {
+			t.Fatalf("run %d: %+v, %v", i, r, err)
+		}
+	}
+	if left := h.keys(h.real.Hot); len(left) != 11+1+int(item.Media) {
+		t.Fatalf("left %v", left)
+	}
+}
+
 func TestARunThatLooksAtFewGoesOnWhereItStopped(t *testing.T) {
 	h := open(t)
 	h.story(7)

@@ -22,7 +22,7 @@ type Receipt struct {
 	Again    mayfly.Instant `json:"again"`    // when the next pass is due; not set: there is none
 	Finished mayfly.Instant `json:"finished"` // when nothing was left; not set: not yet
 	Items    int            `json:"items"`
-	Objects  int            `json:"objects"` // copies of media that rows named
+	Objects  int            `json:"objects"` // copies of media that rows named, and media of reserved uploads
 	Rows     map[string]int `json:"rows"`    // by table
 	Held     []mayfly.ID    `json:"held"`    // left, because they are held: the first of them
 	HeldMore int            `json:"held_more,omitempty"`

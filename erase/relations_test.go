@@ -53,7 +53,7 @@ func (h *house) acquaint(user mayfly.UserID, items []mayfly.Item) {
 	h.relate(user, other)
 	h.relate(other, user)
 	h.swapIn(store.Families, store.Key{Partition: string(user[:]), Sort: "a family"})
-	h.swapIn(store.Reservations, store.Key{Partition: string(user[:]), Sort: "an upload"})
+	h.reserve(user, h.newID(user))
 	for _, item := range items {
 		h.view(item, other)
 	}

@@ -23,6 +23,8 @@ func (e *Erase) eraseTable(ctx context.Context, r *Receipt, t store.Table) error
 		return e.eraseRelations(ctx, r, t)
 	case store.Seen:
 		return e.eraseSeen(ctx, r)
+	case store.Reservations:
+		return e.eraseReservations(ctx, r)
 	}
 	return e.partition(ctx, t, string(r.User[:]), func(page []store.Row) error {
 		var b store.Batch

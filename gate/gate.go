@@ -177,13 +177,29 @@ func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant) (*ent
 		if err != nil {
 			return nil, false, err
 		}
-		if !body[0].Found {
-			return nil, false, mayfly.Errorf(mayfly.Corrupt, "the row of %s has no body", id)
-		}
 		e.body = body[0].Body
+		if !body[0].Found {
+			if e, err = g.bodiless(ctx, id, epoch); e == nil {
+				return nil, false, err
+			}
+		}
 	}
 	if held {
 		g.rows.fill(id, e, ticket)
 	}
 	return e, true, nil
+}
+
+// bodiless is the entry of a row that was read, and then had no body: whoever
+// erased that in between had deleted the row before, so that it is read once more.
+// It is nil if the row has gone as well. Errors: Corrupt (it is not deleted).
+func (g *Gate) bodiless(ctx context.Context, id mayfly.ID, epoch uint64) (*entry, error) {
+	row, err := g.ledger.Get(ctx, id)
+	switch {
+	case err != nil || !row[0].Found:
+		return nil, err
+	case row[0].Item.State != mayfly.Deleted:
+		return nil, mayfly.Errorf(mayfly.Corrupt, "the row of %s has no body", id)
+	}
+	return &entry{item: row[0].Item, epoch: epoch}, nil
 }

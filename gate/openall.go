@@ -139,10 +139,12 @@ func (g *Gate) readMisses(ctx context.Context, misses []miss, epoch uint64) ([]*
 		return nil, err
 	}
 	for i, body := range bodies {
-		if !body.Found {
-			return nil, mayfly.Errorf(mayfly.Corrupt, "the row of %s has no body", whole[i])
-		}
 		entries[places[i]].body = body.Body
+		if !body.Found {
+			if entries[places[i]], err = g.bodiless(ctx, whole[i], epoch); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return entries, nil
 }

@@ -50,7 +50,7 @@ func (n *Node) open(ctx context.Context) error {
 	if err := n.openEngine(ctx); err != nil {
 		return err
 	}
-	return n.openStories()
+	return n.openStories(ctx)
 }
 
 // openAccounts comes before the gate, which asks them.
@@ -78,11 +78,15 @@ func (n *Node) openAccounts() (err error) {
 }
 
 // openStories comes after the engine, which they stand on.
-func (n *Node) openStories() (err error) {
+func (n *Node) openStories(ctx context.Context) error {
 	e, rules := &n.engine, n.o.Products.Stories
+	longest, err := rememberLongest(ctx, n.set.Rows, rules.Lifetimes)
+	if err != nil {
+		return err
+	}
 	n.products.stories, err = story.New(story.Options{
 		Rows: n.set.Rows, Writer: n.set.Writer, Intake: e.intake, Gate: e.gate, Hydrate: e.hydrate, Erase: e.erase,
-		Lifetimes: rules.Lifetimes, Live: rules.Live, Media: mediaLimits(rules), MaxMedia: n.o.Intake.MaxMedia,
+		Lifetimes: rules.Lifetimes, Longest: longest, Live: rules.Live, Media: mediaLimits(rules), MaxMedia: n.o.Intake.MaxMedia,
 	})
 	return err
 }

@@ -26,7 +26,7 @@ type Upkeep struct {
 type Orphans struct {
 	At      mayfly.Instant // of the last look; 0 is none
 	Last    erase.OrphanReport
-	Over    bool   // it found more than one run may erase, and waits for somebody to look (L14)
+	Over    bool   // it found more that items had than one run may erase, and waits for somebody to look (L14)
 	Deleted uint64 // since the process started
 }
 
@@ -89,9 +89,10 @@ func (n *Node) startUpkeep(ctx context.Context) {
 	}
 }
 
-// collectOrphans looks for orphans. It erases them only if the look before this
-// one, and this one, found no more than one run may erase: the first is the dry
-// run of L12, and what is over the cap is somebody's to look at (L14).
+// collectOrphans looks for orphans. The first look is the dry run of L12. From then
+// on every look erases, up to its cap, uploads that were never published, and what
+// an item had only if this look and the one before found no more of that than one
+// run may erase: else it is somebody's to look at (L14).
 func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 	run := erase.OrphanRun{Now: now, Floor: n.o.OrphanAge}
 	look := run
@@ -105,12 +106,12 @@ func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 		n.o.Problem("orphans", mayfly.Errorf(mayfly.Corrupt, "%d media that items name are not there, such as %s", found.Missing, found.Lost[0]).
 			WithHint("see which: mayfly verify"))
 	}
-	switch {
-	case found.Over():
-		n.o.Problem("orphans", mayfly.Errorf(mayfly.TooLarge, "there are %d orphans, and one run erases %d at most: nothing was erased", found.Orphans, found.Cap()).
+	if found.Over() {
+		n.o.Problem("orphans", mayfly.Errorf(mayfly.TooLarge, "there are %d orphans that items had, and one run erases %d at most: none of them was erased", found.Orphans-found.Abandoned, found.Cap()).
 			WithHint("look at them: mayfly orphans"))
-		return nil
-	case before.At == 0 || before.Over:
+	}
+	run.Abandoned = found.Over() || before.Over
+	if before.At == 0 || run.Abandoned && found.Abandoned == 0 {
 		return nil
 	}
 	run.Erase, run.By, run.Reason = true, n.o.Name, fmt.Sprintf("every %s", n.o.OrphansEvery)

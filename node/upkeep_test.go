@@ -132,13 +132,32 @@ func TestANodeCollectsOrphansAtTheLookBehindTheOneThatCountedThem(t *testing.T) 
 	})
 }
 
-func TestMoreOrphansThanOneRunMayEraseAreLeftAndTold(t *testing.T) {
+// lose plants objects that items had of which nothing is known any more.
+func lose(t *testing.T, set store.Set, born mayfly.Instant, count int) {
+	t.Helper()
+	day, err := mayfly.LifetimeOf(24 * time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range count {
+		id, err := mayfly.NewID(born, day, ana.Trace(), uint64(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := set.Hot.Put(t.Context(), mayfly.Item{ID: id}.MediaKey(2, 0), strings.NewReader("lost")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestMoreLostObjectsThanOneRunMayEraseAreLeftAndTold(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems
-		n := orphaned(t, set, m, &p, 11, 25*time.Hour)
+		n := orphaned(t, set, m, &p, 11, 25*time.Hour) // abandoned: they go all the same
 		defer stop(t, n)
-		time.Sleep(3*time.Hour + time.Minute)
-		if got := n.Orphans(); !got.Over || got.Last.Orphans != 11 || got.Deleted != 0 || len(objects(t, set.Hot)) != 11 {
+		lose(t, set, n.Clock().Read().Steady.Add(-25*time.Hour), 11)
+		time.Sleep(4*time.Hour + time.Minute)
+		if got := n.Orphans(); !got.Over || got.Last.Orphans != 11 || got.Deleted != 11 || len(objects(t, set.Hot)) != 11 {
 			t.Fatalf("%+v", got)
 		}
 		told := p.of("orphans")
@@ -150,12 +169,30 @@ func TestMoreOrphansThanOneRunMayEraseAreLeftAndTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		if got := n.Orphans(); got.Over || got.Deleted != 0 {
+		if got := n.Orphans(); got.Over || got.Deleted != 11 {
 			t.Fatalf("the first look within the cap counts: %+v", got)
 		}
 		time.Sleep(time.Hour)
-		if got := n.Orphans(); got.Deleted != 10 {
+		if got := n.Orphans(); got.Deleted != 21 {
 			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+func TestAbandonedUploadsAreCollectedHoweverManyThereAre(t *testing.T) {
+	in(t, func(t *testing.T, set store.Set, m *machine) {
+		var p problems
+		n := orphaned(t, set, m, &p, 25, 25*time.Hour)
+		defer stop(t, n)
+		time.Sleep(30 * time.Minute)
+		for _, want := range []uint64{0, 10, 20, 25} { // the first look only counts
+			if got := n.Orphans(); got.Over || got.Deleted != want || len(objects(t, set.Hot)) != 25-int(want) {
+				t.Fatalf("%+v, want %d deleted", got, want)
+			}
+			time.Sleep(time.Hour)
+		}
+		if told := p.of("orphans"); len(told) > 0 {
+			t.Fatal(told)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Clean is what the step Expire does behind the sweep's own act. Where the walks
-// have passed an item it sends it on to the archive; it tells the log of a
-// restore or hold whose own event may be lost; and when a restore is over it
+// have passed an item it sends it on to the archive; it tells caches and log
+// of a restore, hold or release whose own news may be lost; and when a restore is over it
 // takes the item out of the restored set, and deletes what a restore that failed
 // has left in hot. A Restored entry that is not over belongs to a later restore.
 func (r *Restore) Clean(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
@@ -23,6 +23,7 @@ func (r *Restore) Clean(ctx context.Context, b walk.Batch) ([]walk.Failure, erro
 	}
 	for i := range c.items {
 		c.sort(c.items[i], c.until[i])
+		c.tell(ctx, c.items[i].ID, store.RowChanged)
 	}
 	for _, step := range []func(context.Context) error{c.sendOn, c.erase, c.forget, c.news} {
 		if err := step(ctx); err != nil {
@@ -41,6 +42,7 @@ type cleaning struct {
 	reminders store.Batch
 	dead      []mayfly.BlobKey
 	over      []mayfly.ID
+	back      []mayfly.ID // restored, and serving
 	events    []mayfly.Event
 }
 
@@ -73,7 +75,7 @@ func (c *cleaning) sort(item mayfly.Item, until mayfly.Instant) {
 	switch item.State {
 	case mayfly.Active:
 		if serves(item, c.now) {
-			c.events = append(c.events, restoredEvent(item))
+			c.events, c.back = append(c.events, restoredEvent(item)), append(c.back, item.ID)
 		}
 		return // one that has ended is the sweep's
 	case mayfly.ExpiredHot, mayfly.Archiving:
@@ -156,6 +158,9 @@ func (c *cleaning) forget(ctx context.Context) error {
 }
 
 func (c *cleaning) news(ctx context.Context) error {
+	for _, id := range c.back {
+		c.tell(ctx, id, store.RestoredSet)
+	}
 	if len(c.events) == 0 {
 		return nil
 	}

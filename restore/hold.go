@@ -27,9 +27,9 @@ func (r *Restore) Release(ctx context.Context, id mayfly.ID, by, reason string, 
 func (r *Restore) holding(ctx context.Context, id mayfly.ID, intent audit.Entry, hold mayfly.Holding, now mayfly.Instant) error {
 	intent.Subject.Item = id
 	return r.audited(ctx, intent, now, func(ctx context.Context) (string, error) {
-		ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+		deed, cancel := r.detached(ctx)
 		defer cancel()
-		return "", r.setHold(ctx, id, hold, now)
+		return "", r.setHold(deed, id, hold, now)
 	})
 }
 
@@ -56,6 +56,7 @@ func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding
 			Nonce: nonce, Cause: mayfly.BySupport, At: now, Hold: hold,
 		})
 		if err != nil {
+			r.tell(ctx, id, store.RowChanged) // it may have been changed all the same
 			return err
 		}
 		if mine {
@@ -63,6 +64,7 @@ func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding
 		}
 		doubt = doubt || current.Generation == item.Generation
 	}
+	r.tell(ctx, id, store.RowChanged)
 	return gaveUp(id, doubt)
 }
 
@@ -73,6 +75,8 @@ func (r *Restore) holdTold(ctx context.Context, item mayfly.Item) error {
 		r.tell(ctx, item.ID, store.RowChanged)
 		return nil
 	}
+	ctx, cancel := r.detached(ctx)
+	defer cancel()
 	if err := r.tellOrWait(ctx, item.ID); err != nil {
 		return err
 	}

@@ -174,10 +174,8 @@ func TestAHoldThatReachesNoCacheWaitsOneLeaseBeforeItAnswers(t *testing.T) {
 	h := open(t)
 	item := h.item(expired, 0)
 	h.set.Signals = deaf{h.real.Signals}
-	h.options.Lease = time.Hour
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if err := h.support().Hold(ctx, item.ID, "ben", "case 9", h.now); !errors.Is(err, context.DeadlineExceeded) {
+	h.options.Lease, h.options.Timeout = time.Hour, 50*time.Millisecond
+	if err := h.support().Hold(context.Background(), item.ID, "ben", "case 9", h.now); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it answered before a lease had passed: %v", err)
 	}
 	if !h.get(item.ID).Held {

@@ -153,26 +153,21 @@ const rounds = 5
 // bring brings one item back. Whatever it meets, it is over within Timeout, so
 // that the reminders it begins with come after it.
 func (r *Restore) bring(ctx context.Context, id mayfly.ID, until, now mayfly.Instant) (mayfly.Item, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	ctx, cancel := r.detached(ctx)
 	defer cancel()
 	t := try{Restore: r, until: until, now: now, nonce: newNonce()}
-	for range rounds {
-		item, err := r.row(ctx, id)
-		if err != nil {
-			return item, err
-		}
-		if item.Nonce == t.nonce { // an earlier round, whose answer was lost
-			return item, t.conclude(ctx, item)
-		}
-		back, done, err := t.once(ctx, item)
-		if err != nil {
-			return mayfly.Item{}, err
-		}
-		if done {
-			return back, nil
-		}
+	item, err := t.all(ctx, id)
+	if err != nil && t.moving { // it may be back all the same
+		r.tell(ctx, id, store.RestoredSet, store.RowChanged)
 	}
-	return mayfly.Item{}, gaveUp(id, t.doubt)
+	return item, err
+}
+
+// detached is a context for a deed whose intent is written down: it goes to its
+// end also when whoever asked for it has gone. A row that is changed, and of which
+// no cache was told, would be shown as it was (L16, I19).
+func (r *Restore) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), r.o.Timeout)
 }
 
 // gaveUp is the error after the last round.
@@ -268,8 +263,11 @@ func (r *Restore) restoredUntil(ctx context.Context, ids ...mayfly.ID) ([]mayfly
 }
 
 // tell tells the caches of an item that shows more than before: who cannot be
-// told loses the lease of its cache by itself.
+// told loses the lease of its cache by itself. It has a time of its own: the deed
+// may have used up its.
 func (r *Restore) tell(ctx context.Context, id mayfly.ID, topics ...store.Topic) {
+	ctx, cancel := r.detached(ctx)
+	defer cancel()
 	for _, topic := range topics {
 		_ = r.set.Signals.Publish(ctx, store.Signal{Topic: topic, ID: id})
 	}

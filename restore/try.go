@@ -16,9 +16,31 @@ type try struct {
 	until, now mayfly.Instant
 	nonce      mayfly.Nonce // the same in every round: whichever of them lands, it is this restore
 	reminded   bool
-	doubt      bool        // a change may still land
+	moving     bool        // a change was tried
+	doubt      bool        // one may still land
 	before     mayfly.Item // the row that the last round went from, and its body
 	body       mayfly.Body
+}
+
+// all goes from the row to one that serves, as often as somebody moves it meanwhile.
+func (t *try) all(ctx context.Context, id mayfly.ID) (mayfly.Item, error) {
+	for range rounds {
+		item, err := t.row(ctx, id)
+		if err != nil {
+			return item, err
+		}
+		if item.Nonce == t.nonce { // an earlier round, whose answer was lost
+			return item, t.conclude(ctx, item)
+		}
+		back, done, err := t.once(ctx, item)
+		if err != nil {
+			return mayfly.Item{}, err
+		}
+		if done {
+			return back, nil
+		}
+	}
+	return mayfly.Item{}, gaveUp(id, t.doubt)
 }
 
 // once goes from a row just read to a row that serves: reminder, deed, news
@@ -44,6 +66,7 @@ func (t *try) once(ctx context.Context, item mayfly.Item) (back mayfly.Item, don
 	if err := t.copyAll(ctx, item, next); err != nil {
 		return item, false, t.unlessMoved(ctx, item, err)
 	}
+	t.moving = true
 	back, mine, err := t.transition(ctx, t.change(item, next))
 	if err != nil {
 		return item, false, err

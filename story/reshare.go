@@ -47,6 +47,10 @@ func (s *Stories) Reshare(ctx context.Context, id mayfly.ID, author mayfly.UserI
 			return Story{}, dropped(ctx, upload, err)
 		}
 	}
+	// Copying takes a while: what was held or deleted meanwhile is shared no more (L16).
+	if _, err := s.openOwn(ctx, id, author, now()); err != nil {
+		return Story{}, dropped(ctx, upload, err)
+	}
 	return s.publishUpload(ctx, c, upload, now)
 }
 

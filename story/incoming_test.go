@@ -1,0 +1,88 @@
+package story_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/story"
+)
+
+// behind is a photo with something behind it, which ends with err.
+func behind(t testing.TB, n int, err error) (photograph []byte, sent io.Reader) {
+	t.Helper()
+	photograph = photo(t, 7)
+	return photograph, io.MultiReader(bytes.NewReader(photograph), bytes.NewReader(make([]byte, n)), failing{err})
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// ways are the two ways in for bytes that come from outside.
+func ways(h *house) map[string]func(r io.Reader) (mayfly.Medium, error) {
+	return map[string]func(r io.Reader) (mayfly.Medium, error){
+		"publish": func(r io.Reader) (mayfly.Medium, error) {
+			d := story.Draft{Author: user("ana"), Media: func(yield func(io.Reader, error) bool) { yield(r, nil) }}
+			s, err := h.stories.Publish(h.Context(), d, h.clock)
+			if err != nil {
+				return mayfly.Medium{}, err
+			}
+			return s.Body.Media[0], nil
+		},
+		"put": func(r io.Reader) (mayfly.Medium, error) {
+			upload, err := h.stories.Reserve(h.Context(), user("ana"), 1, h.clock())
+			h.must(err)
+			return h.stories.Put(h.Context(), user("ana"), upload.Upload, 0, r, h.clock())
+		},
+	}
+}
+
+func TestWhatLiesBehindAMediumIsReadAndDropped(t *testing.T) {
+	h := open(t)
+	for name, way := range ways(h) {
+		plain, sent := behind(t, 3<<20, io.EOF) // as phones put a film behind a picture
+		got, err := way(sent)
+		if err != nil || got.Size > int64(len(plain)) {
+			t.Errorf("%s: %d bytes of %d, %v", name, got.Size, len(plain), err)
+		}
+		if n, err := sent.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("%s: not read to its end: %d %v", name, n, err)
+		}
+	}
+}
+
+func TestABodyThatBreaksOffBehindTheMediumIsNotTaken(t *testing.T) {
+	h := open(t)
+	for name, way := range ways(h) {
+		_, sent := behind(t, 10, mayfly.Errorf(mayfly.Invalid, "it broke off"))
+		if _, err := way(sent); !errors.Is(err, mayfly.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	objects, err := h.set.Hot.List(t.Context(), "", "", 10)
+	if h.must(err); len(objects) > 0 {
+		t.Errorf("%d objects stayed", len(objects))
+	}
+}
+
+func TestMoreBehindAMediumThanItMayHaveItselfIsTooLarge(t *testing.T) {
+	h := open(t, func(o *story.Options) { o.Media.Image = 64 << 10 })
+	for name, way := range ways(h) {
+		_, sent := behind(t, 1<<20, io.EOF)
+		if _, err := way(sent); !errors.Is(err, mayfly.TooLarge) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestACaptionTurnsNoDirectionButItsOwn(t *testing.T) {
+	h := open(t)
+	d := h.draft()
+	d.Caption = "a\u202eb\u2066c\u2069d\u200ee\u200ff\u061cg"
+	if s := h.publish(d); s.Body.Text != "abcd\u200ee\u200ff\u061cg" {
+		t.Errorf("%q", s.Body.Text)
+	}
+}
