@@ -1,0 +1,107 @@
+//go:build servers
+
+package kafkastore
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// The real broker is that of docs/servers.md: `go run ./deploy/servers up kafka`.
+// Without it a test of the files with this build tag fails.
+const broker = "MAYFLY_TEST_KAFKA"
+
+func wall() mayfly.Instant { return mayfly.InstantOf(time.Now()) }
+
+// brokerOptions are the options for the broker that the environment names, with
+// topics that no other test has.
+func brokerOptions(t testing.TB) Options {
+	t.Helper()
+	if os.Getenv(broker) == "" {
+		t.Fatalf("%s is not set: start a broker by `go run ./deploy/servers up kafka` and use the environment that it prints", broker)
+	}
+	o, err := optionsFor(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	return o
+}
+
+// optionsFor are the options for the broker of an environment. Their patience is
+// long: the machine may be busy, and few of the tests are about that.
+func optionsFor(env func(string) string) (Options, error) {
+	o := Options{
+		Brokers: strings.Split(env(broker), ","), Prefix: freshName("test") + ".", Partitions: 4, Copies: 1, Now: wall,
+		Patience: 30 * time.Second, Session: 6 * time.Second,
+	}
+	if file := env(broker + "_CA"); file != "" {
+		authority, err := os.ReadFile(file)
+		if err != nil {
+			return Options{}, err
+		}
+		o.TLS = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+		o.TLS.RootCAs.AppendCertsFromPEM(authority)
+		o.Credentials = Credentials{User: env(broker + "_USER"), Password: env(broker + "_PASSWORD")}
+	}
+	return o, nil
+}
+
+func open(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func join(t testing.TB, s *Store, group string) *reader {
+	t.Helper()
+	r, err := s.Reader(t.Context(), mayfly.Ends, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r.(*reader)
+}
+
+func freshName(what string) string { return fmt.Sprintf("%s-%016x", what, rand.Uint64()) }
+
+// life is the first n events of an item of its own, all of the stream of ends.
+func life(t testing.TB, n int) []mayfly.Event {
+	t.Helper()
+	lifetime, err := mayfly.ParseLifetime("24h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var owner mayfly.UserID
+	for i := range owner {
+		owner[i] = byte(rand.Uint32())
+	}
+	id, err := mayfly.NewID(wall(), lifetime, owner.Trace(), rand.Uint64())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []mayfly.Event
+	for i := range n {
+		events = append(events, mayfly.Event{
+			ID: id, Generation: mayfly.Generation(i + 2), Sort: mayfly.Story, Verb: mayfly.WasExpired, At: wall(), Owner: owner,
+		})
+	}
+	return events
+}

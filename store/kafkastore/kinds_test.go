@@ -1,0 +1,64 @@
+package kafkastore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+func TestAnAppendIsUnavailableOnlyIfNothingOfItCanBeInTheLog(t *testing.T) {
+	late := fmt.Errorf("wrapped: %w", context.DeadlineExceeded)
+	for _, c := range []struct {
+		about string
+		told  []error
+		want  error
+	}{
+		{"all landed", []error{nil, nil}, nil},
+		{"none was sent", []error{late, kgo.ErrMaxBuffered}, mayfly.Unavailable},
+		{"one landed", []error{late, nil}, mayfly.Unknown},
+		{"one landed first", []error{nil, late}, mayfly.Unknown},
+		{"a broker answered", []error{kerr.MessageTooLarge}, mayfly.Unknown},
+		{"the client was closed", []error{late, kgo.ErrClientClosed}, mayfly.Unknown},
+	} {
+		s := &Store{opts: Options{Patience: 1}}
+		d := s.newDelivery(len(c.told))
+		for _, err := range c.told {
+			select {
+			case <-d.done:
+				t.Errorf("%s: done before the last one", c.about)
+			default:
+			}
+			d.tell(err)
+		}
+		<-d.done
+		if err := d.verdict(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.about, err, c.want)
+		}
+	}
+}
+
+func TestACallThatIsGivenUpForWantOfRoomKnowsWhetherItBegan(t *testing.T) {
+	if err := appendError(fatesOf(0), context.Canceled); !errors.Is(err, mayfly.Unavailable) {
+		t.Errorf("before the first event: %v", err)
+	}
+	if err := appendError(fatesOf(500), context.Canceled); !errors.Is(err, mayfly.Unknown) {
+		t.Errorf("behind 500 events: %v", err)
+	}
+}
+
+func TestACommitOfAReaderThatWasGivenUpSaysWhatHappens(t *testing.T) {
+	for err, want := range map[error]mayfly.Kind{
+		kerr.IllegalGeneration: mayfly.Unavailable, kerr.UnknownMemberID: mayfly.Unavailable,
+		kerr.RebalanceInProgress: mayfly.Unavailable, context.DeadlineExceeded: mayfly.Unknown,
+	} {
+		if got := commitError(err); !errors.Is(got, want) || !errors.Is(got, err) {
+			t.Errorf("%v: %v, want kind %s", err, got, want)
+		}
+	}
+}

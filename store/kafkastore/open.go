@@ -1,0 +1,131 @@
+package kafkastore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Store is a connection to the brokers: a Log. Safe for concurrent use.
+type Store struct {
+	opts     Options
+	appender *kgo.Client
+	admin    *kadm.Client // asks and makes topics
+	underWay *semaphore.Weighted
+
+	mu      sync.Mutex
+	closed  bool
+	readers map[string]*reader // by group; nil while one is being opened
+}
+
+var _ store.Log = (*Store)(nil)
+
+// Open connects to the brokers, makes the topics that are not there and looks at
+// how they are kept. Errors: Invalid (the options, or a topic that forgets too soon,
+// with what to do), Unavailable.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	appender, err := kgo.NewClient(append(o.client(),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // by the key's murmur2, as every other client does
+		kgo.ProducerLinger(0),                                // what comes while a request is out goes together with the next
+		kgo.MaxBufferedRecords(2*o.UnderWay),                 // never reached: underWay counts them
+		kgo.RetryTimeout(lookAround),                         // or it does not see in time that a record cannot be sent
+	)...)
+	if err != nil {
+		return nil, mayfly.Wrap(mayfly.Invalid, wrapped("open", err), "")
+	}
+	admin, err := kgo.NewClient(append(o.client(), kgo.RetryTimeout(o.Patience))...)
+	if err != nil {
+		return nil, mayfly.Wrap(mayfly.Invalid, wrapped("open", err), "")
+	}
+	s := &Store{
+		opts: o, appender: appender, admin: kadm.NewClient(admin),
+		underWay: semaphore.NewWeighted(int64(o.UnderWay)), readers: map[string]*reader{},
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*o.Patience) // a cluster that starts elects its leaders first
+	defer cancel()
+	if err := s.prepareTopics(ctx); err != nil {
+		s.disconnect()
+		return nil, err
+	}
+	return s, nil
+}
+
+// client is what the clients of appending and reading have in common.
+func (o Options) client() []kgo.Opt {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(o.Brokers...),
+		kgo.ClientID("mayfly"),
+		kgo.WithLogger(clientLog{o.Logger}),
+		kgo.MetadataMinAge(time.Second), // how soon a new leader is asked for again
+		kgo.DisableClientMetrics(),      // brokers have no business in what we measure
+	}
+	if o.Credentials.User != "" {
+		opts = append(opts, kgo.SASL(o.Credentials.mechanism()))
+	}
+	if o.TLS != nil {
+		opts = append(opts, kgo.DialTLSConfig(o.TLS.Clone()))
+	}
+	return opts
+}
+
+func (o Options) topic(stream mayfly.Stream) string { return o.Prefix + stream.String() }
+
+func (o Options) topics() []string {
+	return []string{o.topic(mayfly.Births), o.topic(mayfly.Ends)}
+}
+
+// Close gives the places of its readers up, waits for what is on its way as long as
+// its patience lasts, and ends the connections.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	var open []*reader
+	for _, r := range s.readers {
+		if r != nil {
+			open = append(open, r)
+		}
+	}
+	s.mu.Unlock()
+	var errs []error
+	for _, r := range open {
+		errs = append(errs, r.Close())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Patience)
+	defer cancel()
+	if err := s.appender.Flush(ctx); err != nil {
+		errs = append(errs, mayfly.Wrap(mayfly.Unknown, wrapped("close: events are still on their way", err), ""))
+	}
+	s.disconnect()
+	return errors.Join(errs...)
+}
+
+func (s *Store) disconnect() {
+	s.appender.Close()
+	s.admin.Close()
+}
+
+// begin refuses what comes after Close, and a caller who has left already.
+func (s *Store) begin(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return mayfly.Errorf(mayfly.Unavailable, "kafka: the store is closed")
+	}
+	if err := ctx.Err(); err != nil {
+		return mayfly.Wrap(mayfly.Unavailable, wrapped("begin", err), "")
+	}
+	return nil
+}

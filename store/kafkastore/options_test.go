@@ -1,0 +1,76 @@
+package kafkastore
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+func goodOptions() Options {
+	return Options{Brokers: []string{"127.0.0.1:9092"}, Now: func() mayfly.Instant { return 1 }}
+}
+
+func TestOptionsAreCompletedByDefaults(t *testing.T) {
+	o, err := goodOptions().complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Partitions != 64 || o.Copies != 3 || o.Keep != 30*24*time.Hour || o.Credentials.Mechanism != ScramSHA512 || o.Logger == nil {
+		t.Errorf("completed to %d partitions, %d copies, kept for %s, %s", o.Partitions, o.Copies, o.Keep, o.Credentials.Mechanism)
+	}
+	if got := strings.Join(o.topics(), " "); got != "births ends" {
+		t.Errorf("the topics are %q", got)
+	}
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	for name, spoil := range map[string]func(*Options){
+		"no broker":                    func(o *Options) { o.Brokers = nil },
+		"an empty broker":              func(o *Options) { o.Brokers = []string{""} },
+		"a prefix with a space":        func(o *Options) { o.Prefix = "a b" },
+		"partitions below zero":        func(o *Options) { o.Partitions = -1 },
+		"copies below zero":            func(o *Options) { o.Copies = -1 },
+		"a millisecond below 30 days":  func(o *Options) { o.Keep = leastKept - time.Millisecond },
+		"a user without password":      func(o *Options) { o.Credentials.User = "ana" },
+		"a password without user":      func(o *Options) { o.Credentials.Password = "secret" },
+		"an unknown mechanism":         func(o *Options) { o.Credentials.Mechanism = "PLAIN" },
+		"no patience":                  func(o *Options) { o.Patience = -1 },
+		"a session of nothing":         func(o *Options) { o.Session = 1 },
+		"room for less than a hundred": func(o *Options) { o.UnderWay = 99 },
+		"no clock":                     func(o *Options) { o.Now = nil },
+	} {
+		o := goodOptions()
+		spoil(&o)
+		if _, err := o.complete(); !errors.Is(err, mayfly.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestCredentialsPrintNothingOfThemselves(t *testing.T) {
+	o := goodOptions()
+	o.Credentials = Credentials{User: "ana", Password: "sesame", Mechanism: ScramSHA256}
+	var out bytes.Buffer
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("open", "credentials", o.Credentials, "pointer", &o.Credentials)
+	slog.New(slog.NewTextHandler(&out, nil)).Info("open", "credentials", o.Credentials)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&out, verb+" ", o.Credentials)
+		fmt.Fprintf(&out, verb+" ", &o.Credentials)
+	}
+	fmt.Fprintf(&out, "%v %+v %#v", o, o, o)
+	if err := json.NewEncoder(&out).Encode(o.Credentials); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"sesame", "ana", fmt.Sprintf("%x", "sesame")} {
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("%q is in %s", secret, out.String())
+		}
+	}
+}

@@ -1,0 +1,97 @@
+//go:build servers
+
+package kafkastore
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// ownBroker is a broker that a test may end.
+type ownBroker struct {
+	t       *testing.T
+	program string
+	state   string
+	env     map[string]string
+}
+
+func startBroker(t *testing.T, flags ...string) *ownBroker {
+	t.Helper()
+	b := &ownBroker{t: t, program: filepath.Join(t.TempDir(), "servers"), state: filepath.Join(t.TempDir(), "state"), env: map[string]string{}}
+	b.run("go", "build", "-o", b.program, "github.com/mayflyhq/mayfly/deploy/servers")
+	t.Cleanup(func() { b.servers(context.Background(), "down") })
+	out := b.servers(t.Context(), append([]string{"up", "kafka"}, flags...)...)
+	for _, found := range regexp.MustCompile(`export (\w+)='([^']*)'`).FindAllStringSubmatch(out, -1) {
+		b.env[found[1]] = found[2]
+	}
+	return b
+}
+
+func (b *ownBroker) options() Options {
+	b.t.Helper()
+	o, err := optionsFor(func(name string) string { return b.env[name] })
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return o
+}
+
+func (b *ownBroker) run(name string, args ...string) string {
+	b.t.Helper()
+	return b.runWith(b.t.Context(), name, args...)
+}
+
+func (b *ownBroker) runWith(ctx context.Context, name string, args ...string) string {
+	b.t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		b.t.Fatalf("%s %v: %v\n%s", name, args, err, errs.String())
+	}
+	return out.String()
+}
+
+func (b *ownBroker) servers(ctx context.Context, args ...string) string {
+	b.t.Helper()
+	return b.runWith(ctx, b.program, append(args, "--state", b.state)...)
+}
+
+// kill ends the broker with SIGKILL; its data stays.
+func (b *ownBroker) kill() { b.servers(b.t.Context(), "kill", "kafka") }
+
+// start brings it back and waits until it answers.
+func (b *ownBroker) start() { b.servers(b.t.Context(), "start", "kafka") }
+
+// freeze stops the broker in the middle of what it does: connections stand, nothing
+// answers.
+func (b *ownBroker) freeze() { b.signal(syscall.SIGSTOP) }
+
+func (b *ownBroker) thaw() { b.signal(syscall.SIGCONT) }
+
+func (b *ownBroker) signal(sig syscall.Signal) {
+	b.t.Helper()
+	if err := syscall.Kill(b.process(), sig); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *ownBroker) process() int {
+	b.t.Helper()
+	status := b.servers(b.t.Context(), "status")
+	found := regexp.MustCompile(`(?m)^kafka +1 +up +(\d+) `).FindStringSubmatch(status)
+	if found == nil {
+		b.t.Fatalf("no process in %s", status)
+	}
+	n, err := strconv.Atoi(found[1])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}

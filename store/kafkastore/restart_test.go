@@ -1,0 +1,148 @@
+//go:build servers
+
+package kafkastore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+func TestABrokerThatIsKilledUnderLoadLosesNothing(t *testing.T) {
+	b := startBroker(t)
+	o := b.options()
+	o.Partitions = 8
+	writer := open(t, o)
+	const appenders, each = 16, 400
+	f := newEffects(appenders * each)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r := join(t, open(t, o), "survivors")
+	var reading, writing sync.WaitGroup
+	reading.Go(func() { f.consume(ctx, t, r, 50) })
+
+	var acknowledged, again atomic.Int64
+	third := make(chan struct{})
+	for range appenders {
+		events := life(t, each)
+		writing.Go(func() {
+			for _, e := range events {
+				for err := writer.Append(t.Context(), e); err != nil; err = writer.Append(t.Context(), e) {
+					if again.Add(1); !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown) || t.Context().Err() != nil {
+						t.Error(err)
+						return
+					}
+				}
+				if acknowledged.Add(1) == appenders*each/3 {
+					close(third)
+				}
+			}
+		})
+	}
+	<-third
+	b.kill()
+	at := acknowledged.Load()
+	b.start()
+	writing.Wait()
+	select {
+	case <-f.all:
+	case <-t.Context().Done():
+	}
+	stop()
+	reading.Wait()
+	t.Logf("killed at %d of %d acknowledged; %d appends failed and were repeated; %d records came again", at, acknowledged.Load(), again.Load(), f.again)
+	if lost := appenders*each - len(f.done); lost != 0 {
+		t.Errorf("%d LOST", lost)
+	}
+	if len(f.behind) > 0 {
+		t.Errorf("%d events took effect behind a later one of their item, such as %v", len(f.behind), f.behind[0])
+	}
+}
+
+func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
+	b := startBroker(t)
+	o := b.options()
+	patient := open(t, o)
+	o.Patience, o.UnderWay = 2*time.Second, minUnderWay
+	s, idle := open(t, o), open(t, o)
+	r := join(t, patient, "witness")
+	join(t, idle, "left alone")
+	before, neverSent, whileDead, whileFrozen, crowd, after := life(t, 1), life(t, 3), life(t, 3), life(t, 3), life(t, minUnderWay), life(t, 1)
+	if err := s.Append(t.Context(), before...); err != nil {
+		t.Fatal(err)
+	}
+
+	b.kill()
+	if err := idle.Append(t.Context(), neverSent...); !errors.Is(err, mayfly.Unavailable) {
+		t.Errorf("while the broker is dead and there is no connection: %v", err)
+	}
+	// This one has a connection still, and may have written into it.
+	inDoubt := s.Append(t.Context(), whileDead...)
+	if !errors.Is(inDoubt, mayfly.Unavailable) && !errors.Is(inDoubt, mayfly.Unknown) {
+		t.Errorf("while the broker is dead: %v", inDoubt)
+	}
+	t.Logf("into a dead connection: %v", inDoubt)
+	b.start()
+	if err := patient.Append(t.Context(), before...); err != nil {
+		t.Fatal(err)
+	}
+
+	b.freeze()
+	if err := s.Append(t.Context(), whileFrozen...); !errors.Is(err, mayfly.Unknown) {
+		t.Errorf("while the broker is frozen: %v", err)
+	}
+	// What is in doubt takes room until the broker answers; there is no queue without end (I17).
+	if err := s.Append(t.Context(), crowd...); !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown) {
+		t.Errorf("a crowd behind what is in doubt: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Append(gone, after...); !errors.Is(err, mayfly.Unavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller who has left: %v", err)
+	}
+	b.thaw()
+	if err := patient.Append(t.Context(), after...); err != nil {
+		t.Fatal(err)
+	}
+
+	seen := map[mayfly.EventKey]int{}
+	for seen[after[0].Key()] == 0 || seen[whileFrozen[2].Key()] == 0 {
+		records, err := r.Next(t.Context(), 100)
+		if err != nil {
+			t.Log("goes on after", err)
+			continue
+		}
+		for _, rec := range records {
+			seen[rec.Event.Key()]++
+		}
+	}
+	if errors.Is(inDoubt, mayfly.Unavailable) {
+		neverSent = append(neverSent, whileDead...)
+	}
+	for _, e := range neverSent {
+		if seen[e.Key()] != 0 {
+			t.Errorf("generation %d was called unavailable and is in the log", e.Generation)
+		}
+	}
+	for _, e := range whileFrozen {
+		if seen[e.Key()] != 1 {
+			t.Errorf("generation %d was in doubt and is in the log %d times", e.Generation, seen[e.Key()])
+		}
+	}
+
+	b.kill()
+	closed := make(chan error, 1)
+	go func() { closed <- idle.Close() }()
+	select {
+	case err := <-closed:
+		t.Logf("closed without a broker: %v", err)
+	case <-time.After(time.Minute):
+		t.Error("a store and its reader cannot be closed without a broker")
+	}
+	b.start() // for those who leave behind us
+}

@@ -1,0 +1,57 @@
+package kafkastore
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+func TestATopicThatForgetsTooSoonIsRefusedWithTheCommandThatMendsIt(t *testing.T) {
+	for _, c := range []struct {
+		about  string
+		copies int
+		change settings
+		mend   string // "" if the topic is good
+	}{
+		{"as we make it", 3, nil, ""},
+		{"kept for ever", 3, settings{retention: "-1"}, ""},
+		{"kept for longer", 3, settings{retention: "9999999999"}, ""},
+		{"one copy, one in sync", 1, settings{inSync: "1"}, ""},
+		{"a millisecond less than 30 days", 3, settings{retention: "2591999999"}, "retention.ms=2592000000"},
+		{"Kafka's own 7 days", 3, settings{retention: "604800000"}, "retention.ms=2592000000"},
+		{"a retention that is not told", 3, settings{retention: ""}, "retention.ms=2592000000"},
+		{"a bound in bytes", 3, settings{retentionBytes: "1073741824"}, "retention.bytes=-1"},
+		{"compacting", 3, settings{cleanup: "compact"}, "cleanup.policy=delete"},
+		{"compacting too", 3, settings{cleanup: "compact,delete"}, "cleanup.policy=delete"},
+		{"stamped by the broker", 3, settings{stampedBy: "LogAppendTime"}, "message.timestamp.type=CreateTime"},
+		{"leaders that lack events", 3, settings{unclean: "true"}, "unclean.leader.election.enable=false"},
+		{"three copies, one in sync", 3, settings{inSync: "1"}, "min.insync.replicas=2"},
+		{"two faults", 3, settings{retention: "1", cleanup: "compact"}, "cleanup.policy=delete,retention.ms=2592000000"},
+	} {
+		got := wantedSettings(leastKept, 3)
+		maps.Copy(got, c.change)
+		err := judge("ends", c.copies, got, leastKept, []string{"a:1", "b:2"})
+		if c.mend == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.about, err)
+			}
+			continue
+		}
+		command := "kafka-configs.sh --bootstrap-server a:1,b:2 --alter --entity-type topics --entity-name ends --add-config " + c.mend
+		if ours := (*mayfly.Error)(nil); !errors.As(err, &ours) || ours.Kind != mayfly.Invalid || ours.Hint != command {
+			t.Errorf("%s: %v\nwant the hint %s", c.about, err, command)
+		}
+	}
+}
+
+func TestTheFaultsOfATopicAreNamed(t *testing.T) {
+	got := wantedSettings(leastKept, 1)
+	got[retention] = "604800000"
+	err := judge("births", 1, got, leastKept, []string{"a:1"})
+	if err == nil || !strings.Contains(err.Error(), "topic births keeps events for 604800000 ms, less than the 2592000000 of 720h0m0s") {
+		t.Error(err)
+	}
+}

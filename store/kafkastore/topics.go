@@ -1,0 +1,129 @@
+package kafkastore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// lookAgain is how long to wait for what a broker does not know yet.
+const lookAgain = 100 * time.Millisecond
+
+// prepareTopics makes the topics that are not there, waits until each partition has
+// a leader, and refuses those that forget too soon.
+func (s *Store) prepareTopics(ctx context.Context) error {
+	if err := s.makeTopics(ctx); err != nil {
+		return unavailable("make the topics", err)
+	}
+	return s.judgeTopics(ctx, s.opts.Keep)
+}
+
+// makeTopics may be run by several nodes at once: the first one makes them.
+func (s *Store) makeTopics(ctx context.Context) error {
+	found, err := s.admin.ListTopics(ctx, s.opts.topics()...)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for _, topic := range s.opts.topics() {
+		if errors.Is(found[topic].Err, kerr.UnknownTopicOrPartition) {
+			missing = append(missing, topic)
+		}
+	}
+	if len(missing) > 0 {
+		configs := map[string]*string{}
+		for name, value := range wantedSettings(s.opts.Keep, s.opts.Copies) {
+			configs[name] = kadm.StringPtr(value)
+		}
+		made, err := s.admin.CreateTopics(ctx, int32(s.opts.Partitions), int16(s.opts.Copies), configs, missing...)
+		if err != nil {
+			return err
+		}
+		for _, m := range made {
+			if m.Err != nil && !errors.Is(m.Err, kerr.TopicAlreadyExists) {
+				return wrapped("topic "+m.Topic+": "+m.ErrMessage, m.Err)
+			}
+		}
+	}
+	return s.awaitTopics(ctx)
+}
+
+// awaitTopics waits for the leaders: a broker that was asked about a new topic too
+// early says that there is none.
+func (s *Store) awaitTopics(ctx context.Context) error {
+	for {
+		found, err := s.admin.ListTopics(ctx, s.opts.topics()...)
+		if err != nil {
+			return err
+		}
+		if err = leaderless(s.opts.topics(), found); err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+func leaderless(topics []string, found kadm.TopicDetails) error {
+	for _, topic := range topics {
+		t := found[topic]
+		if t.Err != nil {
+			return t.Err
+		}
+		if len(t.Partitions) == 0 {
+			return mayfly.Errorf(mayfly.Unavailable, "topic %s has no partitions yet", topic)
+		}
+		for _, p := range t.Partitions {
+			if p.Err != nil || p.Leader < 0 {
+				return mayfly.Errorf(mayfly.Unavailable, "partition %d of topic %s has no leader", p.Partition, topic)
+			}
+		}
+	}
+	return nil
+}
+
+// judgeTopics asks how the topics are kept now.
+func (s *Store) judgeTopics(ctx context.Context, keep time.Duration) error {
+	found, err := s.admin.ListTopics(ctx, s.opts.topics()...)
+	if err != nil {
+		return unavailable("look at the topics", err)
+	}
+	described, err := s.admin.DescribeTopicConfigs(ctx, s.opts.topics()...)
+	if err != nil {
+		return unavailable("ask how the topics are kept", err)
+	}
+	var errs []error
+	for _, d := range described {
+		if d.Err != nil {
+			return unavailable("ask how topic "+d.Name+" is kept", d.Err)
+		}
+		got := settings{}
+		for _, c := range d.Configs {
+			got[c.Key] = c.MaybeValue()
+		}
+		errs = append(errs, judge(d.Name, found[d.Name].Partitions.NumReplicas(), got, keep, s.opts.Brokers))
+	}
+	return errors.Join(errs...)
+}
+
+// Trim implements store.Log. The brokers forget by themselves, whole segments whose
+// youngest record is older than the topic's retention; a record's stamp is never
+// before its event. What is left to do is to see that the retention still is what
+// keep asks for: somebody may have changed it since the start. Errors: Invalid with
+// the command that mends it, Unavailable.
+func (s *Store) Trim(ctx context.Context, _ mayfly.Instant, keep time.Duration) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+	defer cancel()
+	return s.judgeTopics(ctx, max(keep, 0))
+}

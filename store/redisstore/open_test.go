@@ -1,0 +1,164 @@
+package redisstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// nobody is an address on loopback at which no server is.
+func nobody(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// mute takes connections and says nothing.
+func mute(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String() // the kernel takes them
+}
+
+func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+	good := Options{Addresses: []string{"127.0.0.1:1"}}
+	for name, spoil := range map[string]func(*Options){
+		"no address":              func(o *Options) { o.Addresses = nil },
+		"an address without port": func(o *Options) { o.Addresses = []string{"redis"} },
+		"a URL":                   func(o *Options) { o.Addresses = []string{"redis://ana:open-sesame@host:1"} },
+		"a brace in the prefix":   func(o *Options) { o.Prefix = "a}b" },
+		"a lease too short":       func(o *Options) { o.Lease = time.Millisecond },
+		"forgotten at once":       func(o *Options) { o.Forget = time.Second },
+		"a negative patience":     func(o *Options) { o.Patience = -1 },
+		"half of the credentials": func(o *Options) { o.User = "ana" },
+		"an authority in clear":   func(o *Options) { o.Authority = []byte("x") },
+		"an authority not PEM":    func(o *Options) { o.TLS, o.Authority = true, []byte("x") },
+	} {
+		o := good
+		spoil(&o)
+		s, err := Open(o)
+		if err == nil {
+			mustClose(t, s)
+		}
+		wantKind(t, mayfly.Invalid, err)
+		if err != nil && strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: the error shows the password: %v", name, err)
+		}
+	}
+}
+
+func TestSecretsArePrintedByNobody(t *testing.T) {
+	o := Options{Addresses: []string{"h:1"}, User: "ana", Password: "open-sesame"}
+	text, err := json.Marshal(struct{ Password Secret }{o.Password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shown := range []string{fmt.Sprint(o), fmt.Sprintf("%+v %#v", o, o), fmt.Sprintf("%s %q %x", o.Password, o.Password, o.Password), string(text)} {
+		if strings.Contains(shown, "sesame") || strings.Contains(shown, fmt.Sprintf("%x", "sesame")) {
+			t.Errorf("shown: %s", shown)
+		}
+	}
+}
+
+func TestAStoreOpensWhileItsServerIsAway(t *testing.T) {
+	s := open(t, Options{Addresses: []string{nobody(t)}, Lease: 100 * time.Millisecond})
+	_, err := s.Limits().Take(t.Context(), "ana", hourly(5), 1, noon)
+	wantKind(t, mayfly.Unavailable, err)
+	wantKind(t, mayfly.Unavailable, s.Signals().Publish(t.Context(), freshSignal()))
+	wantKind(t, mayfly.Unavailable, s.Check(t.Context()))
+	sub, err := s.Signals().Subscribe(t.Context(), func(store.Signal) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, held := sub.Lease(); held {
+		t.Error("a lease is held without a server")
+	}
+	if err := sub.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAServerThatSaysNothingIsUnavailableSoon(t *testing.T) {
+	s := open(t, Options{Addresses: []string{mute(t)}, Lease: 100 * time.Millisecond, Patience: 50 * time.Millisecond})
+	took := loop.Measure(func() {
+		for range 100 {
+			_, err := s.Limits().Take(t.Context(), "ana", hourly(5), 1, noon)
+			wantKind(t, mayfly.Unavailable, err)
+			wantKind(t, mayfly.Unavailable, s.Signals().Publish(t.Context(), freshSignal()))
+		}
+	})
+	if took > 3*time.Second {
+		t.Errorf("a hundred refusals took %v", took)
+	}
+}
+
+func TestARateThatMakesNoSenseIsInvalid(t *testing.T) {
+	s := open(t, Options{Addresses: []string{nobody(t)}})
+	for _, c := range []struct {
+		rate store.Rate
+		cost int
+	}{{store.Rate{}, 1}, {store.Rate{Count: 1}, 1}, {store.Rate{Count: -1, Per: 1}, 1}, {store.Rate{Count: 1, Per: 1}, 2}, {store.Rate{Count: 1, Per: 1}, -1}} {
+		_, err := s.Limits().Take(t.Context(), "ana", c.rate, c.cost, noon)
+		wantKind(t, mayfly.Invalid, err)
+	}
+}
+
+func TestAServerThatFailedIsAskedAgainByOneAtATime(t *testing.T) {
+	var r rest
+	for range 2 {
+		if !r.ask(0, 10) {
+			t.Error("a server that answers is not asked")
+		}
+	}
+	r.failed(0, 10)
+	if r.ask(9, 10) {
+		t.Error("asked while it rests")
+	}
+	for _, first := range []bool{true, false} {
+		if r.ask(10, 10) != first {
+			t.Errorf("asked again by one alone: not so for the first: %t", first)
+		}
+	}
+	r.answered()
+	for range 2 {
+		if !r.ask(11, 10) {
+			t.Error("a server that answers again is not asked")
+		}
+	}
+}
+
+func TestOldServersAreUnsupported(t *testing.T) {
+	for info, ok := range map[string]bool{"# Server\r\nredis_version:7.0.15\r\n": true, "redis_version:10.2.1": true, "redis_version:6.2.0": false, "": false} {
+		if err := checkVersion(info); (err == nil) != ok {
+			t.Errorf("%q: %v", info, err)
+		}
+	}
+}
+
+func TestKeysAreSpreadTheSameInEveryProcess(t *testing.T) {
+	used := map[int]bool{}
+	for i := range 1000 {
+		used[limitTag(fmt.Sprint("user", i))] = true
+	}
+	if len(used) != limitTags {
+		t.Errorf("%d of %d tags are used", len(used), limitTags)
+	}
+	if limitTag("ana") != 5 {
+		t.Errorf("ana's tag is %d: nodes of two versions would count apart", limitTag("ana"))
+	}
+}

@@ -1,0 +1,111 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/loop"
+)
+
+// Options say where Redis is and how it is treated.
+//
+// An ACL user needs no more than this (with Prefix mayfly):
+//
+//	~{mayfly:* &{mayfly:* -@all +@connection +eval +evalsha +cluster|slots +cluster|shards
+//	+info +time +get +set +hget +hset +hdel +hgetall +hincrby +pexpire +spublish +ssubscribe +sunsubscribe
+type Options struct {
+	Addresses []string // host:port of one server, or of some nodes of a Redis Cluster
+	User      string   // of the ACL; the default user if empty
+	Password  Secret
+	TLS       bool
+	Authority []byte // PEM of who signed the servers' certificates, with TLS; the system's authorities if empty
+
+	Prefix string // that every key and channel begins with; mayfly if empty. One for each cluster of nodes
+
+	Patience time.Duration // with one Take; 250 ms if 0
+	Rest     time.Duration // for which a server that has failed a Take is not asked again; 500 ms if 0
+
+	Lease  time.Duration // for which a publisher waits for a silent subscriber; 1 s if 0, the same on every node
+	Forget time.Duration // after which a silent node is struck off the roll; 10 leases if 0
+
+	// Elapsed is time that only runs forward and counts for leases; if nil, the
+	// process's, which stands still while the machine is suspended.
+	Elapsed func() time.Duration
+
+	Logger *slog.Logger // slog's default if nil
+}
+
+func (o Options) complete() (Options, error) {
+	setTo(&o.Prefix, "mayfly")
+	setTo(&o.Patience, 250*time.Millisecond)
+	setTo(&o.Rest, 500*time.Millisecond)
+	setTo(&o.Lease, time.Second)
+	setTo(&o.Forget, 10*o.Lease)
+	setTo(&o.Logger, slog.Default())
+	if o.Elapsed == nil {
+		o.Elapsed = loop.Stopwatch()
+	}
+	o.Addresses, o.Authority = slices.Clone(o.Addresses), slices.Clone(o.Authority)
+	switch {
+	case len(o.Addresses) == 0:
+		return o, mayfly.Errorf(mayfly.Invalid, "no address of a Redis server").WithHint("name one server, or some nodes of a Redis Cluster, as host:port")
+	case strings.ContainsAny(o.Prefix, "{} \r\n*?[]\\"):
+		return o, mayfly.Errorf(mayfly.Invalid, "the prefix %q of keys has a brace, a blank or a sign of patterns in it", o.Prefix)
+	case o.Patience < 0 || o.Rest < 0:
+		return o, mayfly.Errorf(mayfly.Invalid, "a patience of %v and a rest of %v", o.Patience, o.Rest)
+	case o.Lease < 50*time.Millisecond || o.Lease > time.Minute:
+		return o, mayfly.Errorf(mayfly.Invalid, "a lease of %v is not between 50ms and 1m", o.Lease)
+	case o.Forget < 2*o.Lease:
+		return o, mayfly.Errorf(mayfly.Invalid, "a node is forgotten after %v, which is less than two leases of %v", o.Forget, o.Lease)
+	case o.User != "" && o.Password == "":
+		return o, mayfly.Errorf(mayfly.Invalid, "a user of Redis without a password")
+	case len(o.Authority) > 0 && !o.TLS:
+		return o, mayfly.Errorf(mayfly.Invalid, "an authority of certificates without TLS")
+	}
+	for _, address := range o.Addresses {
+		// What is refused is not repeated: it may be a URL with a password in it.
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" || strings.ContainsAny(address, "/@") {
+			return o, mayfly.Errorf(mayfly.Invalid, "the address of a Redis server is not of the form host:port").
+				WithHint("user and password have settings of their own")
+		}
+	}
+	return o, nil
+}
+
+func setTo[T comparable](field *T, byDefault T) {
+	var zero T
+	if *field == zero {
+		*field = byDefault
+	}
+}
+
+// client are the library's options. It retries nothing: callers have a way
+// without Redis and want to know at once.
+func (o Options) client() (rueidis.ClientOption, error) {
+	c := rueidis.ClientOption{
+		InitAddress: o.Addresses, Username: o.User, Password: string(o.Password), ClientName: "mayfly",
+		ClientSetInfo: rueidis.DisableClientSetInfo,
+		Dialer:        net.Dialer{Timeout: o.Lease, KeepAlive: o.Lease / 2}, ConnWriteTimeout: o.Lease,
+		ReadBufferEachConn: 1 << 16, WriteBufferEachConn: 1 << 16,
+		DisableCache: true, DisableRetry: true, ShuffleInit: len(o.Addresses) > 1,
+	}
+	if !o.TLS {
+		return c, nil
+	}
+	c.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(o.Authority) > 0 {
+		c.TLSConfig.RootCAs = x509.NewCertPool()
+		if !c.TLSConfig.RootCAs.AppendCertsFromPEM(o.Authority) {
+			return c, mayfly.Errorf(mayfly.Invalid, "the authority of Redis's certificates is not PEM")
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,163 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// errAway says that the last beat failed: the next one tries again, not callers.
+var errAway = errors.New("the server does not answer beats")
+
+// told is what the server answers to a publication.
+type told struct {
+	at    place
+	nodes []nodeID
+	beats map[nodeID]string // by which each may hold a lease
+	by    time.Duration     // elapsed time at which it was told at the latest
+}
+
+// Publish implements store.Signals.
+func (s *Signals) Publish(ctx context.Context, signal store.Signal) error {
+	if s.away.Load() {
+		return s.inVain(ctx, errAway)
+	}
+	t, err := s.tell(ctx, signal)
+	if err != nil {
+		return s.inVain(ctx, err)
+	}
+	met := s.meet(t.at.life)
+	if err := s.awaitAcks(ctx, t); err != nil {
+		return unavailable("publish: wait for acknowledgements", err)
+	}
+	// Leases from another life of the server's memory are over by then.
+	if err := loop.Rest(ctx, met+s.o.Lease-s.now()); err != nil {
+		return unavailable("publish: wait for leases that the server has forgotten", err)
+	}
+	return nil
+}
+
+// tell does not end with its caller: a request that is given up would otherwise
+// be a debt, and cost every node its cache.
+func (s *Signals) tell(ctx context.Context, signal store.Signal) (told, error) {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Lease)
+	defer cancel()
+	answer, err := s.door.run(within, s.scripts.publish, s.rollKey(), rand.Text(), string(s.node), s.allChannel(), signalText(signal))
+	if err != nil {
+		s.away.Store(true)
+		return told{}, err
+	}
+	words, err := answer.AsStrSlice()
+	if err != nil {
+		return told{}, err
+	}
+	return readTold(words, s.now())
+}
+
+func readTold(words []string, by time.Duration) (told, error) {
+	if len(words) < 2 || len(words)%2 != 0 {
+		return told{}, mayfly.Errorf(mayfly.Corrupt, "%d words are answered", len(words))
+	}
+	seq, err := strconv.ParseUint(words[1], 10, 64)
+	if err != nil {
+		return told{}, mayfly.Errorf(mayfly.Corrupt, "the number of a signal: %w", err)
+	}
+	t := told{at: place{life(words[0]), seq}, beats: map[nodeID]string{}, by: by}
+	for i := 2; i < len(words); i += 2 {
+		t.nodes = append(t.nodes, nodeID(words[i]))
+		t.beats[nodeID(words[i])] = words[i+1]
+	}
+	return t, nil
+}
+
+// awaitAcks returns when every node of the roll has handled the signal, or the
+// lease that it may have held has run out.
+func (s *Signals) awaitAcks(ctx context.Context, t told) error {
+	s.acks.keep(t.nodes)
+	w := s.acks.await(t.at, t.nodes)
+	timer := time.NewTimer(t.by + s.o.Lease - s.now())
+	defer timer.Stop()
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		s.acks.giveUp(w)
+		return ctx.Err()
+	case <-timer.C:
+	}
+	s.noteLapsed(ctx, t, s.acks.giveUp(w))
+	return nil
+}
+
+// noteLapsed spares the next publishers the wait. That it fails costs them time.
+func (s *Signals) noteLapsed(ctx context.Context, t told, missing map[nodeID]struct{}) {
+	args := []string{rand.Text()}
+	for node := range missing {
+		args = append(args, string(node), t.beats[node])
+	}
+	s.o.Logger.Warn("redis: nodes have not acknowledged a signal within a lease", "nodes", len(missing))
+	within, cancel := context.WithTimeout(ctx, s.o.Lease)
+	defer cancel()
+	if _, err := s.door.run(within, s.scripts.lapse, s.rollKey(), args...); err != nil {
+		s.o.Logger.Warn("redis: the lapse of a lease could not be noted", "error", err)
+	}
+}
+
+// inVain fails a publication. Not before its debt is paid, or the others can have
+// noticed that this node is silent and stopped renewing their leases: then the
+// lease that the caller waits is enough.
+func (s *Signals) inVain(ctx context.Context, cause error) error {
+	debt := s.debts.Add(1)
+	s.beater.Wake()
+	for s.paid.Load() < debt {
+		noticed := time.Duration(s.spoke.Load()) + s.o.Lease - s.now()
+		if noticed <= 0 {
+			break
+		}
+		if err := loop.Rest(ctx, min(noticed, s.o.Lease/20)); err != nil {
+			return unavailable("publish", errors.Join(cause, err))
+		}
+	}
+	return unavailable("publish", cause)
+}
+
+// check tries what signals need of the server.
+func (s *Signals) check(ctx context.Context) error {
+	if err := s.sendBeat(ctx); err != nil {
+		return unavailable("check signals", err)
+	}
+	if _, err := s.door.run(ctx, s.scripts.lapse, s.rollKey(), rand.Text()); err != nil {
+		return unavailable("check signals", err)
+	}
+	for s.now() < time.Duration(s.spoke.Load())+2*s.o.Lease {
+		if _, held := s.hearing.lease(s.now()); held {
+			return nil
+		}
+		if err := loop.Rest(ctx, s.o.Lease/20); err != nil {
+			return unavailable("check signals", err)
+		}
+	}
+	return unavailable("check signals", fmt.Errorf("beats are taken, and none comes back within %v", 2*s.o.Lease))
+}
+
+// close gives the leases up, and then the place on the roll.
+func (s *Signals) close(ctx context.Context) error {
+	err := errors.Join(s.ear.Stop(ctx), s.beater.Stop(ctx), s.acker.Stop(ctx))
+	s.hearing.lose()
+	within, cancel := context.WithTimeout(ctx, s.o.Lease)
+	defer cancel()
+	if s.away.Load() || s.pay(within) != nil {
+		return err // the others notice the silence, which lasts until the node is forgotten
+	}
+	if _, gone := s.door.run(within, s.scripts.leave, s.rollKey(), rand.Text(), string(s.node)); gone != nil {
+		s.o.Logger.Warn("redis: the node could not be struck off the roll", "error", gone)
+	}
+	return err
+}

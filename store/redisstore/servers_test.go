@@ -1,0 +1,82 @@
+//go:build servers
+
+package redisstore
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// The real servers are those of docs/servers.md: `go run ./deploy/servers up redis
+// redis-cluster`. Without them a test of this file fails.
+
+const (
+	oneServer    = "MAYFLY_TEST_REDIS"
+	redisCluster = "MAYFLY_TEST_REDIS_CLUSTER"
+)
+
+// at are the options for the servers that the environment names. Their patience
+// is long: the machine may be busy, and nothing here is about that.
+func at(t testing.TB, name string) Options {
+	t.Helper()
+	addresses := os.Getenv(name)
+	if addresses == "" {
+		t.Fatalf("%s is not set: start the servers by `go run ./deploy/servers up redis redis-cluster` and use the environment that it prints", name)
+	}
+	o := Options{
+		Addresses: strings.Split(addresses, ","), User: os.Getenv(name + "_USER"), Password: Secret(os.Getenv(name + "_PASSWORD")),
+		Prefix: freshPrefix(), Patience: 10 * time.Second, Logger: quiet(),
+	}
+	if ca := os.Getenv(name + "_CA"); ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.TLS, o.Authority = true, pem
+	}
+	return o
+}
+
+func TestRedisKeepsTheContracts(t *testing.T) {
+	for driver, name := range map[string]string{"redisstore": oneServer, "redisstore on a cluster": redisCluster} {
+		openSet := func(t *testing.T) store.Set {
+			s := open(t, at(t, name))
+			return store.Set{Limits: s.Limits(), Signals: s.Signals()}
+		}
+		t.Run(driver, func(t *testing.T) {
+			storetest.Limits(t, driver, openSet)
+			storetest.Signals(t, driver, openSet)
+		})
+	}
+}
+
+func TestAPublicationThatIsGivenUpIsToldAllTheSame(t *testing.T) {
+	o := at(t, oneServer)
+	a, b := open(t, o).Signals(), open(t, o).Signals()
+	told := make(chan store.Signal, 10)
+	sub, err := b.Subscribe(t.Context(), func(s store.Signal) { told <- s })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	until(t, "the subscriber holds its lease", func() bool { _, held := sub.Lease(); return held })
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	signal := freshSignal()
+	if err := a.Publish(gone, signal); err != nil {
+		wantKind(t, mayfly.Unavailable, err)
+	}
+	if got := <-told; got != signal {
+		t.Errorf("told %+v", got)
+	}
+	if debts := a.debts.Load(); debts != 0 {
+		t.Errorf("%d debts: whoever gives requests up takes everybody's cache", debts)
+	}
+}
