@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // deleteChunk is how many objects are deleted in one write.
@@ -18,7 +19,7 @@ const deleteChunk = 1000
 // is tried again by the next Delete and when the folder is opened.
 func (s *Store) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
 	for _, key := range keys {
-		if err := checkKey(key); err != nil {
+		if err := store.CheckBlobKey(key); err != nil {
 			return err
 		}
 	}

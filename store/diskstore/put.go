@@ -15,7 +15,7 @@ import (
 // Put implements store.Blobs. It keeps no more than Options.InlineBytes and two
 // frames of the object in memory.
 func (s *Store) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
-	if err := checkKey(key); err != nil {
+	if err := store.CheckBlobKey(key); err != nil {
 		return store.Object{}, err
 	}
 	if err := s.enter(ctx); err != nil {

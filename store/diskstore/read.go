@@ -16,7 +16,7 @@ import (
 
 // Stat implements store.Blobs.
 func (s *Store) Stat(ctx context.Context, key mayfly.BlobKey) (store.Object, error) {
-	if err := checkKey(key); err != nil {
+	if err := store.CheckBlobKey(key); err != nil {
 		return store.Object{}, err
 	}
 	if err := s.enter(ctx); err != nil {
@@ -36,7 +36,7 @@ func errNotFound(key mayfly.BlobKey) error {
 
 // Open implements store.Blobs.
 func (s *Store) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.ReadCloser, store.Object, error) {
-	if err := checkKey(key); err != nil {
+	if err := store.CheckBlobKey(key); err != nil {
 		return nil, store.Object{}, err
 	}
 	if err := s.enter(ctx); err != nil {

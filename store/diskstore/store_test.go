@@ -229,7 +229,7 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 
 func TestABadKeyIsInvalidForEveryOperation(t *testing.T) {
 	s := mustOpen(t, testOptions(vfs.NewMem()))
-	for _, key := range []mayfly.BlobKey{"", "a//b", "../a", "a b", "ä", mayfly.BlobKey(strings.Repeat("a", maxKey+1))} {
+	for _, key := range []mayfly.BlobKey{"", "a//b", "../a", "a b", "ä", mayfly.BlobKey(strings.Repeat("a", 513))} {
 		_, err := s.Stat(t.Context(), key)
 		wantKind(t, mayfly.Invalid, err)
 		_, err = readAll(t.Context(), s, key, store.Span{})

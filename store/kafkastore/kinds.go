@@ -23,7 +23,7 @@ func unavailable(what string, err error) error {
 
 func hintOf(err error) string {
 	switch {
-	case errors.Is(err, kerr.SaslAuthenticationFailed):
+	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism):
 		return "check user, password and mechanism"
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return "allow the user to read, write, create and describe the topics"

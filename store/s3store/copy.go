@@ -15,7 +15,7 @@ import (
 // the copy gets the storage class of its tier.
 func (s *Store) CopyTo(ctx context.Context, to store.Blobs, from, as mayfly.BlobKey) (store.Object, error) {
 	for _, key := range []mayfly.BlobKey{from, as} {
-		if err := checkKey(key); err != nil {
+		if err := store.CheckBlobKey(key); err != nil {
 			return store.Object{}, err
 		}
 	}

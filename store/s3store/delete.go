@@ -8,6 +8,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // bulk is how many objects one request deletes.
@@ -16,7 +17,7 @@ const bulk = 1000
 // Delete implements store.Blobs.
 func (s *Store) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
 	for _, key := range keys {
-		if err := checkKey(key); err != nil {
+		if err := store.CheckBlobKey(key); err != nil {
 			return err
 		}
 	}

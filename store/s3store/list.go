@@ -60,7 +60,7 @@ func (s *Store) page(ctx context.Context, after string, from, to mayfly.BlobKey,
 			if before = name; name >= string(to) {
 				return nil
 			}
-			if key := mayfly.BlobKey(name); key >= from && checkKey(key) == nil {
+			if key := mayfly.BlobKey(name); key >= from && store.CheckBlobKey(key) == nil {
 				listed = append(listed, store.Listed{Key: key, Size: object.Size})
 			}
 			if seen++; seen == n {

@@ -23,7 +23,7 @@ const readAhead = mebibyte
 // Open implements store.Blobs. A whole object is compared with its hash, a range
 // with the sums of its blocks.
 func (s *Store) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.ReadCloser, store.Object, error) {
-	if err := checkKey(key); err != nil {
+	if err := store.CheckBlobKey(key); err != nil {
 		return nil, store.Object{}, err
 	}
 	if span.Offset < 0 || span.Length < 0 {

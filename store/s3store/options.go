@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // Options say where a server is and how it is treated. In memory puts take
@@ -100,7 +101,7 @@ func (o TierOptions) complete() (TierOptions, error) {
 		return o, mayfly.Errorf(mayfly.Invalid, "a tier on S3 needs a bucket")
 	}
 	if o.Prefix != "" {
-		if err := checkKey(mayfly.BlobKey(o.Prefix)); err != nil {
+		if err := store.CheckBlobKey(mayfly.BlobKey(o.Prefix)); err != nil {
 			return o, mayfly.Errorf(mayfly.Invalid, "the prefix of a tier: %w", err)
 		}
 	}

@@ -18,7 +18,7 @@ const maxLasts = time.Hour
 // no hash: whoever publishes it reads it first (L11). Errors: Invalid (under a
 // second, or longer than the tier allows).
 func (s *Store) Presign(ctx context.Context, what store.Access, key mayfly.BlobKey, lasts time.Duration) (string, error) {
-	if err := checkKey(key); err != nil {
+	if err := store.CheckBlobKey(key); err != nil {
 		return "", err
 	}
 	longest := maxLasts

@@ -21,7 +21,7 @@ const headBytes = 64 * kibibyte
 // with its hash; a bigger one is staged in parts and takes its name when its
 // hash is known.
 func (s *Store) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
-	if err := checkKey(key); err != nil {
+	if err := store.CheckBlobKey(key); err != nil {
 		return store.Object{}, err
 	}
 	o, err := s.put(ctx, key, r)

@@ -10,6 +10,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // abandoned is how old an upload is that nobody will finish any more (L12).
@@ -70,7 +71,7 @@ func (s *Store) uploadsBefore(ctx context.Context, before time.Time) (old []*upl
 		}
 		for _, u := range page.Uploads {
 			name, ours := strings.CutPrefix(u.Key, s.root)
-			ours = ours && (strings.HasPrefix(name, stagedNames) || checkKey(mayfly.BlobKey(name)) == nil)
+			ours = ours && (strings.HasPrefix(name, stagedNames) || store.CheckBlobKey(mayfly.BlobKey(name)) == nil)
 			if ours && !u.Initiated.IsZero() && u.Initiated.Before(before) {
 				old = append(old, &upload{s: s, key: mayfly.BlobKey(name), name: u.Key, id: u.UploadID})
 			}

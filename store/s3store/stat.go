@@ -58,7 +58,7 @@ func describe(key mayfly.BlobKey, size int64, info minio.ObjectInfo) (held, erro
 // Stat implements store.Blobs. The hash is zero for an object that somebody put
 // through a presigned address.
 func (s *Store) Stat(ctx context.Context, key mayfly.BlobKey) (store.Object, error) {
-	if err := checkKey(key); err != nil {
+	if err := store.CheckBlobKey(key); err != nil {
 		return store.Object{}, err
 	}
 	h, err := s.head(ctx, key, s.name(key))
@@ -109,7 +109,7 @@ func (s *Store) missing(ctx context.Context, key mayfly.BlobKey, notFound error)
 // Checksum implements store.Checksummed. It relies on the server only after
 // Probe has seen it compute a hash that nobody had told it.
 func (s *Store) Checksum(ctx context.Context, key mayfly.BlobKey) ([32]byte, error) {
-	if err := checkKey(key); err != nil {
+	if err := store.CheckBlobKey(key); err != nil {
 		return [32]byte{}, err
 	}
 	if !s.attests.Load() {
