@@ -53,7 +53,7 @@ func crashed(t *testing.T, name string, rng *rand.Rand, d deed) {
 	}
 	storetest.Proof(t, name, "crash points", len(photos))
 	storetest.Proof(t, name, "distinct states", len(states))
-	if len(photos) < 15 || len(states) < 3 {
+	if len(photos) < 10 || len(states) < 3 {
 		t.Fatalf("%d crash points and %d states prove little", len(photos), len(states))
 	}
 }
