@@ -38,11 +38,27 @@ const patience = 30 * time.Second
 // connection that was closed without one the status is 0.
 func (h *badHouse) send(a badAsk) answer {
 	h.Helper()
-	conn := h.dial(a.admin)
-	defer func() { _ = conn.Close() }() // nothing was left unread that matters
-	go h.write(conn, a)
-	return h.hear(bufio.NewReader(conn), a.method)
+	var err error
+	for range askedAgain {
+		conn := h.dial(a.admin)
+		go h.write(conn, a)
+		var got answer
+		got, err = h.hear(bufio.NewReader(conn), a.method)
+		_ = conn.Close() // nothing was left unread that matters
+		if err == nil || got.header.Get("Mayfly-Request") != "" || got.status == http.StatusRequestHeaderFieldsTooLarge {
+			if err != nil && got.status != http.StatusRequestHeaderFieldsTooLarge { // there the server hangs up on what still comes
+				h.Errorf("an answer that is not whole: %v", err)
+			}
+			return got
+		}
+	}
+	h.Errorf("an answer that is not whole, %d times: %v", askedAgain, err)
+	return answer{}
 }
+
+// askedAgain is how often a request is sent that net/http refuses by itself: it
+// hangs up on what still comes, which may cut its answer on the way.
+const askedAgain = 5
 
 func (h *badHouse) dial(admin bool) *net.TCPConn {
 	h.Helper()
@@ -106,19 +122,15 @@ func (h *badHouse) head(a badAsk) string {
 	return strings.Join(append(lines, a.header...), "\r\n") + "\r\n\r\n"
 }
 
-// hear reads one answer.
-func (h *badHouse) hear(from *bufio.Reader, method string) answer {
+// hear reads one answer, and says whether it was whole.
+func (h *badHouse) hear(from *bufio.Reader, method string) (answer, error) {
 	h.Helper()
 	res, err := http.ReadResponse(from, &http.Request{Method: method})
 	if err != nil {
-		return answer{body: []byte(err.Error())}
+		return answer{body: []byte(err.Error())}, nil // none at all: whoever asked knows what to make of it
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
-	ours := res.Header.Get("Mayfly-Request") != ""
-	if err != nil && ours { // what net/http refuses by itself hangs up on what still comes
-		h.Errorf("an answer that is not whole: %v", err)
-	}
-	return answer{status: res.StatusCode, header: res.Header, body: body}
+	return answer{status: res.StatusCode, header: res.Header, body: body}, err
 }
 
 // badRead is what an answer must have in it.

@@ -33,8 +33,24 @@ type deed struct {
 	after   func(h *house, acked int) (state string)
 }
 
-// crashed does a deed, and recovers from a power loss at every write of it.
+// crashed does a deed, and recovers from a power loss at every write of it. A small
+// deed is done again, with other shares surviving: how many writes it takes is left
+// to how they are grouped.
 func crashed(t *testing.T, name string, rng *rand.Rand, d deed) {
+	t.Helper()
+	const enough = 20
+	points, states := 0, map[string]bool{}
+	for round := 0; round < 3 && points < enough; round++ {
+		points += crashedOnce(t, rng, d, states)
+	}
+	storetest.Proof(t, name, "crash points", points)
+	storetest.Proof(t, name, "distinct states", len(states))
+	if points < enough || len(states) < 3 {
+		t.Fatalf("%d crash points and %d states prove little", points, len(states))
+	}
+}
+
+func crashedOnce(t *testing.T, rng *rand.Rand, d deed, states map[string]bool) (points int) {
 	t.Helper()
 	cam := &storetest.Camera[int]{Disk: vfs.NewCrashableMem(), RNG: rng, First: rng.IntN(5)}
 	h := openOn(t, cam.FS())
@@ -44,18 +60,13 @@ func crashed(t *testing.T, name string, rng *rand.Rand, d deed) {
 	d.do(h, func() { acked.Add(1) })
 	photos, _ := cam.Off()
 	h.must(h.close())
-	states := map[string]bool{}
 	for i, p := range photos {
 		again := openOn(t, p.FS)
 		again.now, again.TB = h.now, named{t, fmt.Sprintf("%d of %d, %s", i, len(photos), p)}
 		states[d.after(again, p.Known)] = true
 		again.must(again.close())
 	}
-	storetest.Proof(t, name, "crash points", len(photos))
-	storetest.Proof(t, name, "distinct states", len(states))
-	if len(photos) < 10 || len(states) < 3 {
-		t.Fatalf("%d crash points and %d states prove little", len(photos), len(states))
-	}
+	return len(photos)
 }
 
 // whole wants everything of an item that is not erased, byte for byte.
