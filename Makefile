@@ -1,6 +1,6 @@
 # `make` prints the targets: each line below that carries a ## comment.
 .DEFAULT_GOAL := help
-.PHONY: help demo run build test test-cluster quick lint fmt mutants bench bench-quick soak clean
+.PHONY: help demo run build test test-cluster quick lint fmt mutants bench bench-quick soak soak-cluster clean
 
 # Stamp the commit into the binary where git can tell it; build all the same where it cannot.
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
@@ -36,7 +36,7 @@ lint: ## formatting, vet, staticcheck
 fmt: ## rewrite the Go files in our formatting
 	@"$$(scripts/tools)/gofumpt" -w .
 
-test-cluster: ## the drivers of the cluster against real servers on loopback, which it downloads, starts and stops
+test-cluster: ## of make test only the suites on real servers, which it downloads, starts and stops
 	@scripts/test-cluster
 
 mutants: ## break the code on purpose, line by line; a suite must notice each (mutants/faults.txt)
@@ -50,6 +50,9 @@ bench-quick: build ## all benchmarks, small sizes, at most 40 s each
 
 soak: ## the long forms of the tests: hours
 	MAYFLY_LONG=1 go test -count=1 -timeout 6h ./...
+
+soak-cluster: ## the long forms of the suites on real servers, on a Cassandra ring of three: hours
+	@MAYFLY_LONG=1 scripts/test-cluster
 
 clean: ## remove what was built here
 	rm -rf bin

@@ -15,6 +15,7 @@ import (
 // recipe never meets what an older one left.
 type cache struct {
 	folder string
+	pause  time.Duration // before a download is tried again
 	say    func(format string, args ...any)
 }
 
@@ -70,6 +71,22 @@ func (c cache) ensure(ctx context.Context, s software) (string, error) {
 	}
 	c.say("%s: got in %s, %d MB", s.name, seconds(began), sizeOf(folder)>>20)
 	return folder, nil
+}
+
+// persist does something over a network that may fail for a while. What came stays
+// where it is, so that a try goes on where the last one ended.
+func (c cache) persist(ctx context.Context, name string, do func() error) error {
+	const tries = 3
+	for try := 1; ; try++ {
+		err := do()
+		if err == nil || try == tries || ctx.Err() != nil {
+			return err
+		}
+		c.say("%s: try %d of %d failed: %v", name, try, tries, err)
+		if rest(ctx, c.pause) != nil {
+			return err
+		}
+	}
 }
 
 // workshop is an empty folder to work in, whatever an interrupted run left in it.

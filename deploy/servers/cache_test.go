@@ -115,6 +115,28 @@ func TestAnInterruptedDownloadDoesNotMeetTheNext(t *testing.T) {
 	}
 }
 
+func TestADownloadThatFailsIsTriedAgainButNotForEver(t *testing.T) {
+	c := quietCache(t)
+	for failures, want := range map[int]int{0: 1, 2: 3, 9: 3} {
+		calls := 0
+		err := c.persist(t.Context(), "toy", func() error {
+			if calls++; calls <= failures {
+				return errors.New("the network is away")
+			}
+			return nil
+		})
+		if calls != want || (err == nil) != (failures < want) {
+			t.Errorf("after %d failures it was tried %d times: %v", failures, calls, err)
+		}
+	}
+	given, stop := context.WithCancel(t.Context())
+	stop()
+	calls := 0
+	if err := c.persist(given, "toy", func() error { calls++; return given.Err() }); err == nil || calls != 1 {
+		t.Errorf("a run that was interrupted goes on: %d tries, %v", calls, err)
+	}
+}
+
 func TestAWaitForAnotherRunEndsWithItsContext(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	held, err := lockFile(t.Context(), name, t.FailNow)

@@ -18,6 +18,7 @@ func (h *house) down(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
+	ctx = context.WithoutCancel(ctx) // an impatient Ctrl-C leaves no server behind
 	st, err := h.load()
 	if err != nil {
 		return err

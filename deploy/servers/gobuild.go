@@ -68,15 +68,22 @@ func (p program) get(ctx context.Context, c cache, into string) error {
 	}
 	defer c.watch(ctx, func() string { return p.name + ": the Go tool downloads and compiles" })()
 	built := filepath.Join(into, p.name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", built, p.pkg)
-	cmd.Dir = work
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, lastLines(string(out), 15))
+	if err := c.persist(ctx, p.name, func() error { return p.build(ctx, work, built) }); err != nil {
+		return err
 	}
 	sum, err := sumOf(built)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(into, sumName), fmt.Appendf(nil, "%s  %s\n", sum, p.name), 0o644)
+}
+
+func (p program) build(ctx context.Context, work, built string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", built, p.pkg)
+	cmd.Dir = work
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, lastLines(string(out), 15))
+	}
+	return nil
 }

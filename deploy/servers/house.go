@@ -40,7 +40,7 @@ func openHouse(o order, out, progress io.Writer) (*house, error) {
 		return nil, err
 	}
 	say := speaker(progress)
-	return &house{order: o, folder: folder, cache: cache{folder: filepath.Join(cached, "servers"), say: say}, out: out, say: say}, nil
+	return &house{order: o, folder: folder, cache: cache{folder: filepath.Join(cached, "servers"), pause: 5 * time.Second, say: say}, out: out, say: say}, nil
 }
 
 // xdg is our folder below one of the user's.

@@ -51,6 +51,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return h.status()
 	case "env":
 		return h.env()
+	case "config":
+		return h.config()
 	case "kill":
 		return h.kill(ctx)
 	case "start":

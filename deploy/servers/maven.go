@@ -46,7 +46,11 @@ func (j jars) get(ctx context.Context, c cache, into string) error {
 	defer c.watch(ctx, func() string {
 		return fmt.Sprintf("%s: %d MB so far, Maven's own parts among them", j.name, sizeOf(work)>>20)
 	})()
-	cmd := exec.CommandContext(ctx, "mvn", "-B", "-ntp", "-f", pom, "-Dmaven.repo.local="+filepath.Join(work, "repository"),
+	return c.persist(ctx, j.name, func() error { return j.copyInto(ctx, pom, into) })
+}
+
+func (j jars) copyInto(ctx context.Context, pom, into string) error {
+	cmd := exec.CommandContext(ctx, "mvn", "-B", "-ntp", "-f", pom, "-Dmaven.repo.local="+filepath.Join(filepath.Dir(pom), "repository"),
 		"org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies", "-DincludeScope=runtime",
 		"-DexcludeClassifiers=osx-x86_64,osx-aarch_64,windows-x86_64,linux-aarch_64,linux-riscv64", "-DoutputDirectory="+into)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -38,7 +38,7 @@ func (h *house) lacks(ctx context.Context, name string) []missing {
 func (h *house) need(ctx context.Context) error {
 	if h.install {
 		if err := h.provide(ctx); err != nil {
-			return err
+			h.say("%v", err) // some of them may run all the same
 		}
 	}
 	failed := false
@@ -119,7 +119,7 @@ func (h *house) apt(ctx context.Context, packages []string) error {
 	began := time.Now()
 	defer h.cache.watch(ctx, func() string { return "apt-get works" })()
 	for _, args := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, packages...)} {
-		cmd := exec.CommandContext(ctx, "apt-get", args...)
+		cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-o", "Acquire::Retries=3"}, args...)...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, lastLines(string(out), 10))

@@ -17,6 +17,7 @@ const usage = `Real servers on this machine, on loopback, for tests and for the 
   go run ./deploy/servers down   [server …]       stop what up started, remove its data
   go run ./deploy/servers status                  what runs, where, how large
   go run ./deploy/servers env                     the environment of what runs, as export lines
+  go run ./deploy/servers config                  a mayfly.yaml for a node on what runs
   go run ./deploy/servers kill   server [node]    end one process with SIGKILL, keep its data
   go run ./deploy/servers start  server [node]    bring it back on its data and ports
   go run ./deploy/servers fetch  [server …]       only download and build
@@ -59,8 +60,8 @@ func parse(args []string) (order, error) {
 		return order{}, errHelp
 	}
 	o := order{verb: args[0], node: 1}
-	if !slices.Contains([]string{"up", "down", "status", "env", "kill", "start", "fetch", "need"}, o.verb) {
-		return order{}, fmt.Errorf("no verb is called %q: up, down, status, env, kill, start, fetch, need", o.verb)
+	if !slices.Contains([]string{"up", "down", "status", "env", "config", "kill", "start", "fetch", "need"}, o.verb) {
+		return order{}, fmt.Errorf("no verb is called %q: up, down, status, env, config, kill, start, fetch, need", o.verb)
 	}
 	cluster := false
 	flags := flag.NewFlagSet(o.verb, flag.ContinueOnError)
@@ -119,7 +120,7 @@ func (o order) check() error {
 	switch {
 	case o.oneNode() && len(o.servers) != 1:
 		return fmt.Errorf("%s takes one server and the number of a node: %s cassandra 2", o.verb, o.verb)
-	case (o.verb == "status" || o.verb == "env") && len(o.servers) > 0:
+	case slices.Contains([]string{"status", "env", "config"}, o.verb) && len(o.servers) > 0:
 		return fmt.Errorf("%s speaks of all servers and takes no name", o.verb)
 	case o.nodes < 1 || o.nodes > 9:
 		return errors.New("--nodes is 1 to 9")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -46,8 +47,11 @@ func TestTheNodesOfARingHaveOneClientPortAndEachItsAddress(t *testing.T) {
 	p := &ports{folder: t.TempDir()}
 	defer p.close()
 	nodes, err := cassandra{}.place(order{nodes: 3}, p)
+	if err != nil && runtime.GOOS != "linux" {
+		t.Skip("another system: it has no 127.0.0.2 by itself:", err)
+	}
 	if err != nil {
-		t.Skip("this machine has no 127.0.0.2:", err)
+		t.Fatal(err)
 	}
 	jmx := map[int]bool{}
 	for i, n := range nodes {

@@ -27,7 +27,7 @@ func TestRealServersComeUpAnswerDieComeBackAndGo(t *testing.T) {
 
 	var env strings.Builder
 	servers(&env, "up", "--nodes", "3", "--cluster")
-	for _, name := range []string{"CASSANDRA", "KAFKA", "REDIS", "REDIS_CLUSTER", "S3", "S3_REGION", "S3_KEY", "S3_SECRET"} {
+	for _, name := range []string{"CASSANDRA", "KAFKA", "REDIS", "REDIS_CLUSTER", "S3", "S3_REGION", "S3_BUCKET", "S3_KEY", "S3_SECRET"} {
 		if !regexp.MustCompile(`(?m)^export MAYFLY_TEST_` + name + `='[^']+'$`).MatchString(env.String()) {
 			t.Errorf("no %s in\n%s", name, env.String())
 		}

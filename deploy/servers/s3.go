@@ -7,10 +7,14 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
-const s3Region = "us-east-1"
+const (
+	s3Region = "us-east-1"
+	s3Bucket = "mayfly"
+)
 
 type s3 struct{}
 
@@ -56,7 +60,16 @@ func (s3) endpoint(s server) string {
 // reach lists the buckets with our keys: it shows that the server runs and that
 // it knows them.
 func (k s3) reach(ctx context.Context, s server, _ node) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.endpoint(s)+"/", nil)
+	return k.ask(ctx, s, http.MethodGet, "/", http.StatusOK)
+}
+
+// settle makes a bucket, so that a node can start at once.
+func (k s3) settle(ctx context.Context, s server) error {
+	return k.ask(ctx, s, http.MethodPut, "/"+s3Bucket, http.StatusOK, http.StatusConflict)
+}
+
+func (k s3) ask(ctx context.Context, s server, method, path string, want ...int) error {
+	request, err := http.NewRequestWithContext(ctx, method, k.endpoint(s)+path, nil)
 	if err != nil {
 		return err
 	}
@@ -74,19 +87,18 @@ func (k s3) reach(ctx context.Context, s server, _ node) error {
 		return err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
+	if !slices.Contains(want, answer.StatusCode) {
 		body, _ := io.ReadAll(io.LimitReader(answer.Body, 300))
-		return fmt.Errorf("listing the buckets is answered by %s %s", answer.Status, body)
+		return fmt.Errorf("%s %s is answered by %s %s", method, path, answer.Status, body)
 	}
 	return nil
 }
-
-func (s3) settle(context.Context, server) error { return nil }
 
 func (k s3) env(s server) []variable {
 	list := []variable{
 		{"S3", k.endpoint(s)},
 		{"S3_REGION", s3Region},
+		{"S3_BUCKET", s3Bucket},
 		{"S3_KEY", s.Secrets.User},
 		{"S3_SECRET", s.Secrets.Password},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,16 @@ func TestDownStopsWhatItsFolderStartedAndNothingElse(t *testing.T) {
 	}
 	if _, err := os.Stat(mine.Folder); !os.IsNotExist(err) {
 		t.Errorf("the data is left: %v", err)
+	}
+}
+
+func TestDownEndsWhatItBeganAlsoWhenItIsInterrupted(t *testing.T) {
+	h, _ := testHouse(t, "down")
+	mine := startPing(t, h)
+	interrupted, stop := context.WithCancel(t.Context())
+	stop()
+	if err := h.down(interrupted); err != nil || mine.running() {
+		t.Errorf("running: %t, %v", mine.running(), err)
 	}
 }
 
@@ -151,7 +162,7 @@ func TestTheEnvironmentOfASecureServerHasWhatAClientNeeds(t *testing.T) {
 		"kafka":         {"KAFKA", "KAFKA_USER", "KAFKA_PASSWORD", "KAFKA_CA"},
 		"redis":         {"REDIS", "REDIS_USER", "REDIS_PASSWORD", "REDIS_CA"},
 		"redis-cluster": {"REDIS_CLUSTER", "REDIS_CLUSTER_USER", "REDIS_CLUSTER_PASSWORD", "REDIS_CLUSTER_CA"},
-		"s3":            {"S3", "S3_REGION", "S3_KEY", "S3_SECRET", "S3_CA"},
+		"s3":            {"S3", "S3_REGION", "S3_BUCKET", "S3_KEY", "S3_SECRET", "S3_CA"},
 	} {
 		s.Name = name
 		r, _ := recipeOf(name)

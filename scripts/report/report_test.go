@@ -160,6 +160,16 @@ func TestNotRunAndSkippedFailOnlyWhereNobodyLooks(t *testing.T) {
 	}
 }
 
+func TestASkipWithAnExcuseIsListedAndIsNoFailure(t *testing.T) {
+	for _, reason := range []string{"another system: it has no 127.0.0.2", "a ring takes a minute: MAYFLY_LONG=1"} {
+		skipped := suite{Name: "test", Result: passed, Passed: 1, Skipped: 1, Skips: []string{"p TestA: a_test.go:3: " + reason}}
+		ok, page := closed(t, true, "", skipped)
+		if !ok || !strings.Contains(page, "skipped: test: p TestA: a_test.go:3: "+reason) {
+			t.Errorf("ok = %v:\n%s", ok, page)
+		}
+	}
+}
+
 func TestConformanceIsAMatrixPerContract(t *testing.T) {
 	rows := strings.Join([]string{
 		"conformance\tpebblestore\tledger/insert twice\tpass",

@@ -1,3 +1,5 @@
+//go:build servers
+
 package cassandrastore
 
 import (
@@ -7,7 +9,7 @@ import (
 )
 
 func TestCassandraKeepsTheContracts(t *testing.T) {
-	needServer(t)
+	t.Parallel()
 	const driver = "cassandrastore"
 	t.Run("writer", func(t *testing.T) { storetest.Writer(t, driver, openSet) })
 	t.Run("ledger", func(t *testing.T) { storetest.Ledger(t, driver, openSet) })
@@ -16,6 +18,6 @@ func TestCassandraKeepsTheContracts(t *testing.T) {
 }
 
 func TestCassandraAnswersAsTheModelDoes(t *testing.T) {
-	needServer(t)
+	t.Parallel()
 	storetest.Random(t, "cassandrastore", openSet, storetest.Options{})
 }

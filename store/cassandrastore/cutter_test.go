@@ -1,3 +1,5 @@
+//go:build servers
+
 package cassandrastore
 
 import (
@@ -41,7 +43,7 @@ func newCutter(t testing.TB) *cutter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := serverOptions(house)
+	o := serverOptions(t, house)
 	c := &cutter{t: t, listener: l, upstream: net.JoinHostPort(o.Hosts[0], strconv.Itoa(o.Port))}
 	c.wg.Go(c.accept)
 	t.Cleanup(func() {
@@ -124,10 +126,9 @@ func awaitOpen(t testing.TB, s *Store) {
 // others would be found past the cutter.
 func openCut(t testing.TB) (*Store, *cutter) {
 	t.Helper()
-	needServer(t)
 	openHouse(t) // the schema is made without it
 	c := newCutter(t)
-	o, err := serverOptions(house).complete()
+	o, err := serverOptions(t, house).complete()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+//go:build servers
+
 package cassandrastore
 
 import (
@@ -15,7 +17,7 @@ func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
 	for name, way := range map[string]int32{"the server did it": losesAnswer, "the server never saw it": losesRequest} {
 		t.Run(name, func(t *testing.T) {
 			s, cut := openCut(t)
-			for round := range 3 {
+			for round, strays := 0, 0; round < 3; {
 				fresh := births(t, 20, "24h")
 				insert(t, openHouse(t), fresh...)
 				h, writes := placeOf(fresh[0].Item.ID).hole, []write{}
@@ -31,6 +33,10 @@ func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
 				before := cut.lost.Load()
 				cut.lose(way, 0)
 				_, _, err := s.condition(t.Context(), h, writes)
+				if err == nil && strays < 20 { // it was another connection's that got lost
+					strays++
+					continue
+				}
 				if err == nil || unsent(err) || cut.lost.Load() != before+1 {
 					t.Fatalf("round %d: the lost answer is told as %v (%d lost)", round, err, cut.lost.Load()-before)
 				}
@@ -45,6 +51,7 @@ func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
 				if told := settle(writes, now); told != want {
 					t.Fatalf("round %d: settled as %d, want %d", round, told, want)
 				}
+				round++
 			}
 		})
 	}

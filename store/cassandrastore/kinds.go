@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
@@ -47,6 +48,18 @@ func hintOf(err error) string {
 		return "grant the user what it needs on the keyspace"
 	case errors.Is(err, gocql.ErrNoConnections):
 		return "no node is reachable: check the hosts, the port and the network"
+	default:
+		return hintOfText(err.Error())
+	}
+}
+
+// hintOfText is for a session that was not created: the driver makes text of why.
+func hintOfText(text string) string {
+	switch {
+	case strings.Contains(text, "password are incorrect"), strings.Contains(text, "authentication required"):
+		return "check user and password"
+	case strings.Contains(text, "failed to verify certificate"):
+		return "name the authority that signed the nodes' certificates"
 	default:
 		return ""
 	}

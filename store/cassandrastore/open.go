@@ -48,6 +48,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 func newStore(o Options, session *gocql.Session) *Store {
+	o.Credentials = Credentials{} // the session has them
 	s := &Store{
 		opts: o, session: session, forms: newForms(), tables: map[store.Table]*tableText{},
 		stamps: &stamps{now: o.Now}, lanes: newLanes(),
@@ -99,7 +100,7 @@ func clusterConfig(o Options, keyspace string) *gocql.ClusterConfig {
 	c.ReconnectInterval = reconnectEvery
 	c.Logger = driverLog{o.Logger}
 	if o.Credentials.User != "" {
-		c.Authenticator = gocql.PasswordAuthenticator{Username: o.Credentials.User, Password: o.Credentials.Password}
+		c.Authenticator = gocql.PasswordAuthenticator{Username: o.Credentials.User, Password: o.Credentials.Password.Reveal()}
 	}
 	if o.TLS != nil {
 		c.SslOpts = &gocql.SslOptions{Config: o.TLS.Clone(), EnableHostVerification: !o.TLS.InsecureSkipVerify}

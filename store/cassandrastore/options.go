@@ -1,6 +1,7 @@
 package cassandrastore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"log/slog"
 	"maps"
@@ -37,25 +38,11 @@ type Options struct {
 	Logger *slog.Logger          // for what the operator should know; none if nil
 }
 
-// Credentials are who we are to the cluster. They print as "…".
+// Credentials are who we are to the cluster.
 type Credentials struct {
 	User     string
-	Password string
+	Password mayfly.Secret
 }
-
-const hidden = "…"
-
-// String hides them.
-func (Credentials) String() string { return hidden }
-
-// GoString hides them.
-func (Credentials) GoString() string { return hidden }
-
-// LogValue hides them.
-func (Credentials) LogValue() slog.Value { return slog.StringValue(hidden) }
-
-// MarshalText hides them.
-func (Credentials) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 const (
 	defaultPort        = 9042
@@ -71,13 +58,13 @@ const (
 
 func (o Options) complete() (Options, error) {
 	o.Hosts, o.DataCentres = slices.Clone(o.Hosts), maps.Clone(o.DataCentres)
-	o.Port = orElse(o.Port, defaultPort)
-	o.Keyspace = orElse(o.Keyspace, defaultKeyspace)
-	o.Copies = orElse(o.Copies, defaultCopies)
-	o.Timeout = orElse(o.Timeout, defaultTimeout)
-	o.ConnectTimeout = orElse(o.ConnectTimeout, defaultTimeout)
-	o.Patience = orElse(o.Patience, defaultPatience)
-	o.Connections = orElse(o.Connections, defaultConnections)
+	o.Port = cmp.Or(o.Port, defaultPort)
+	o.Keyspace = cmp.Or(o.Keyspace, defaultKeyspace)
+	o.Copies = cmp.Or(o.Copies, defaultCopies)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, defaultTimeout)
+	o.Patience = cmp.Or(o.Patience, defaultPatience)
+	o.Connections = cmp.Or(o.Connections, defaultConnections)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -112,12 +99,4 @@ func (o Options) validate() error {
 		}
 	}
 	return nil
-}
-
-func orElse[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
 }

@@ -1,7 +1,6 @@
 package cassandrastore
 
 import (
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -9,81 +8,6 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
-
-func TestAPlainWriteThatLandsAgainLateChangesNothing(t *testing.T) {
-	s := openHouse(t)
-	key := store.OwnerKey(mayfly.UserOf("late", fmt.Sprint(wall())), births(t, 1, "24h")[0].Item.ID)
-	put := func(value string) store.Stage {
-		return store.Stage{Puts: []store.Put{{Table: store.Owners, Key: key, Value: []byte(value)}}}
-	}
-	remove := store.Stage{Deletes: []store.Delete{{Table: store.Owners, Key: key}}}
-	drop := store.Stage{Drops: []store.Drop{{Table: store.Owners, Partition: key.Partition}}}
-	var sent []task
-	for i, step := range []struct {
-		stage store.Stage
-		want  string
-	}{{put("a"), "a"}, {remove, ""}, {put("b"), "b"}, {drop, ""}, {put("c"), "c"}, {put("d"), "d"}, {remove, ""}, {put("e"), "e"}} {
-		tasks := s.plainTasks(step.stage)
-		for _, do := range append(tasks, sent...) {
-			if err := do(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		sent = append(sent, tasks...)
-		got, err := s.Rows().Get(t.Context(), store.Owners, key)
-		if err != nil || string(got[0]) != step.want || (got[0] == nil) != (step.want == "") {
-			t.Errorf("after step %d the row is %q, want %q: %v", i, got[0], step.want, err)
-		}
-	}
-}
-
-func TestOnlyTablesThatMayBeReclaimedHaveATTL(t *testing.T) {
-	s := openHouse(t)
-	ahead := wall().Add(time.Hour)
-	for _, table := range store.Tables() {
-		key := store.Key{Partition: fmt.Sprint("ttl", wall()), Sort: "s"}
-		if table.Declared().Mode == store.Plain {
-			var b store.Batch
-			b.Put(table, key, []byte("v"), ahead)
-			if err := s.Writer().Commit(t.Context(), &b); err != nil {
-				t.Fatal(err)
-			}
-		} else if swapped, _, err := s.Rows().Swap(t.Context(), table, key, nil, []byte("v"), ahead); err != nil || !swapped {
-			t.Fatalf("%s: swapped %t, %v", table, swapped, err)
-		}
-		var left *int
-		read := "SELECT TTL(value) FROM " + tableName(table) + " WHERE partition = ? AND sort = ?"
-		if err := s.query(readRows, read, []byte(key.Partition), []byte(key.Sort)).ScanContext(t.Context(), &left); err != nil {
-			t.Fatal(err)
-		}
-		never := table == store.Owners || table == store.Reminders
-		switch {
-		case never && left != nil:
-			t.Errorf("%s has a TTL of %d s", table, *left)
-		case !never && (left == nil || *left < 3600 || *left > 3600+660):
-			t.Errorf("%s: the TTL is %v, want an hour and a little", table, left)
-		}
-	}
-}
-
-func TestARowSwappedWithoutAReclaimTimeAfterOneStays(t *testing.T) {
-	s := openHouse(t)
-	key := store.Key{Partition: fmt.Sprint("kept", wall()), Sort: "s"}
-	steps := []struct {
-		old, new []byte
-		at       mayfly.Instant
-	}{{nil, []byte("a"), wall().Add(time.Hour)}, {[]byte("a"), []byte("b"), 0}}
-	for _, step := range steps {
-		if swapped, _, err := s.Rows().Swap(t.Context(), store.Families, key, step.old, step.new, step.at); err != nil || !swapped {
-			t.Fatalf("swapped %t, %v", swapped, err)
-		}
-	}
-	var left *int
-	read := "SELECT TTL(value) FROM t_families WHERE partition = ? AND sort = ?"
-	if err := s.query(readRows, read, []byte(key.Partition), []byte(key.Sort)).ScanContext(t.Context(), &left); err != nil || left != nil {
-		t.Errorf("the TTL is %v, want none: %v", left, err)
-	}
-}
 
 func TestStampsOfOneProcessAlwaysGrow(t *testing.T) {
 	times := []mayfly.Instant{5, 5, 4, 100, 100, 3, 101}

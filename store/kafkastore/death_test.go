@@ -43,7 +43,7 @@ func die(text string) {
 		panic(err)
 	}
 	ctx := context.Background()
-	o, err := optionsFor(os.Getenv)
+	o, err := optionsFor(broker, os.Getenv)
 	if err != nil {
 		panic(err)
 	}
@@ -89,6 +89,7 @@ func record(folder string, records []store.Record) (done, again int, err error) 
 }
 
 func TestAReaderKilledBetweenEffectAndCommitLeavesEveryEffectOnce(t *testing.T) {
+	t.Parallel()
 	o := brokerOptions(t)
 	s := open(t, o)
 	const items, each = 30, 10

@@ -72,7 +72,7 @@ func (s *Store) settle(group string, r *reader) bool {
 // join becomes a member of the group and waits for a share of the topic.
 func (r *reader) join(ctx context.Context) (err error) {
 	o := r.s.opts
-	r.client, err = kgo.NewClient(append(o.client(),
+	r.client, err = kgo.NewClient(append(r.s.common,
 		kgo.ConsumerGroup(r.group),
 		kgo.ConsumeTopics(r.topic),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()), // one at a time: members with different ones cannot meet

@@ -16,20 +16,26 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// The real broker is that of docs/servers.md: `go run ./deploy/servers up kafka`.
-// Without it a test of the files with this build tag fails.
-const broker = "MAYFLY_TEST_KAFKA"
+// The real brokers are those of docs/servers.md, one without TLS and one with it:
+// `go run ./deploy/servers up kafka`, and with --secure --prefix MAYFLY_SECURE. Without
+// them a test of the files with this build tag fails.
+const (
+	broker       = "MAYFLY_TEST_KAFKA"
+	secureBroker = "MAYFLY_SECURE_KAFKA"
+)
 
 func wall() mayfly.Instant { return mayfly.InstantOf(time.Now()) }
 
-// brokerOptions are the options for the broker that the environment names, with
-// topics that no other test has.
-func brokerOptions(t testing.TB) Options {
+func brokerOptions(t testing.TB) Options { return brokerAt(t, broker) }
+
+// brokerAt are the options for the broker that the environment names, with topics
+// that no other test has.
+func brokerAt(t testing.TB, name string) Options {
 	t.Helper()
-	if os.Getenv(broker) == "" {
-		t.Fatalf("%s is not set: start a broker by `go run ./deploy/servers up kafka` and use the environment that it prints", broker)
+	if os.Getenv(name) == "" {
+		t.Fatalf("%s is not set: docs/servers.md says how to start the broker", name)
 	}
-	o, err := optionsFor(os.Getenv)
+	o, err := optionsFor(name, os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,19 +45,19 @@ func brokerOptions(t testing.TB) Options {
 
 // optionsFor are the options for the broker of an environment. Their patience is
 // long: the machine may be busy, and few of the tests are about that.
-func optionsFor(env func(string) string) (Options, error) {
+func optionsFor(name string, env func(string) string) (Options, error) {
 	o := Options{
-		Brokers: strings.Split(env(broker), ","), Prefix: freshName("test") + ".", Partitions: 4, Copies: 1, Now: wall,
+		Brokers: strings.Split(env(name), ","), Prefix: freshName("test") + ".", Partitions: 4, Copies: 1, Now: wall,
 		Patience: 30 * time.Second, Session: 6 * time.Second,
 	}
-	if file := env(broker + "_CA"); file != "" {
+	if file := env(name + "_CA"); file != "" {
 		authority, err := os.ReadFile(file)
 		if err != nil {
 			return Options{}, err
 		}
 		o.TLS = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 		o.TLS.RootCAs.AppendCertsFromPEM(authority)
-		o.Credentials = Credentials{User: env(broker + "_USER"), Password: env(broker + "_PASSWORD")}
+		o.Credentials = Credentials{User: env(name + "_USER"), Password: mayfly.Secret(env(name + "_PASSWORD"))}
 	}
 	return o, nil
 }

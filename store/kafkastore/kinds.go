@@ -2,6 +2,7 @@ package kafkastore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 
@@ -22,7 +23,10 @@ func unavailable(what string, err error) error {
 }
 
 func hintOf(err error) string {
+	distrusted := (*tls.CertificateVerificationError)(nil)
 	switch {
+	case errors.As(err, &distrusted):
+		return "name the authority that signed the brokers' certificates"
 	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism):
 		return "check user, password and mechanism"
 	case errors.Is(err, kerr.TopicAuthorizationFailed):

@@ -3,6 +3,7 @@ package kafkastore
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 // Store is a connection to the brokers: a Log. Safe for concurrent use.
 type Store struct {
 	opts     Options
+	common   []kgo.Opt // of every client, the credentials among them
 	appender *kgo.Client
 	admin    *kadm.Client // asks and makes topics
 	underWay *semaphore.Weighted
@@ -36,7 +38,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	appender, err := kgo.NewClient(append(o.client(),
+	common := slices.Clip(o.client()) // what is appended is not shared
+	o.Credentials = Credentials{}
+	appender, err := kgo.NewClient(append(common,
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // by the key's murmur2, as every other client does
 		kgo.ProducerLinger(0),                                // what comes while a request is out goes together with the next
@@ -46,12 +50,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, mayfly.Wrap(mayfly.Invalid, wrapped("open", err), "")
 	}
-	admin, err := kgo.NewClient(append(o.client(), kgo.RetryTimeout(o.Patience))...)
+	admin, err := kgo.NewClient(append(common, kgo.RetryTimeout(o.Patience))...)
 	if err != nil {
 		return nil, mayfly.Wrap(mayfly.Invalid, wrapped("open", err), "")
 	}
 	s := &Store{
-		opts: o, appender: appender, admin: kadm.NewClient(admin),
+		opts: o, common: common, appender: appender, admin: kadm.NewClient(admin),
 		underWay: semaphore.NewWeighted(int64(o.UnderWay)), readers: map[string]*reader{},
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*o.Patience) // a cluster that starts elects its leaders first

@@ -1,6 +1,7 @@
 package kafkastore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"log/slog"
 	"regexp"
@@ -47,14 +48,14 @@ const (
 
 func (o Options) complete() (Options, error) {
 	o.Brokers = slices.Clone(o.Brokers)
-	o.Partitions = orElse(o.Partitions, defaultPartitions)
-	o.Copies = orElse(o.Copies, defaultCopies)
-	o.Keep = orElse(o.Keep, leastKept)
-	o.Patience = orElse(o.Patience, defaultPatience)
-	o.Session = orElse(o.Session, defaultSession)
-	o.Handover = orElse(o.Handover, defaultHandover)
-	o.UnderWay = orElse(o.UnderWay, defaultUnderWay)
-	o.Credentials.Mechanism = orElse(o.Credentials.Mechanism, ScramSHA512)
+	o.Partitions = cmp.Or(o.Partitions, defaultPartitions)
+	o.Copies = cmp.Or(o.Copies, defaultCopies)
+	o.Keep = cmp.Or(o.Keep, leastKept)
+	o.Patience = cmp.Or(o.Patience, defaultPatience)
+	o.Session = cmp.Or(o.Session, defaultSession)
+	o.Handover = cmp.Or(o.Handover, defaultHandover)
+	o.UnderWay = cmp.Or(o.UnderWay, defaultUnderWay)
+	o.Credentials.Mechanism = cmp.Or(o.Credentials.Mechanism, ScramSHA512)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -90,12 +91,4 @@ func (o Options) validate() error {
 		return bad("a clock is needed")
 	}
 	return nil
-}
-
-func orElse[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
 }

@@ -5,6 +5,7 @@ package kafkastore
 import (
 	"bytes"
 	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -21,12 +22,22 @@ type ownBroker struct {
 	env     map[string]string
 }
 
-func startBroker(t *testing.T, flags ...string) *ownBroker {
+func startBroker(t *testing.T) *ownBroker {
 	t.Helper()
-	b := &ownBroker{t: t, program: filepath.Join(t.TempDir(), "servers"), state: filepath.Join(t.TempDir(), "state"), env: map[string]string{}}
+	// Whoever runs the tests may stop what is left here, if this program is killed.
+	state, err := os.MkdirTemp(os.Getenv("MAYFLY_TEST_STATES"), "*.state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &ownBroker{t: t, program: filepath.Join(t.TempDir(), "servers"), state: state, env: map[string]string{}}
 	b.run("go", "build", "-o", b.program, "github.com/mayflyhq/mayfly/deploy/servers")
-	t.Cleanup(func() { b.servers(context.Background(), "down") })
-	out := b.servers(t.Context(), append([]string{"up", "kafka"}, flags...)...)
+	t.Cleanup(func() {
+		b.servers(context.Background(), "down")
+		if err := os.RemoveAll(state); err != nil {
+			t.Error(err)
+		}
+	})
+	out := b.servers(t.Context(), "up", "kafka")
 	for _, found := range regexp.MustCompile(`export (\w+)='([^']*)'`).FindAllStringSubmatch(out, -1) {
 		b.env[found[1]] = found[2]
 	}
@@ -35,7 +46,7 @@ func startBroker(t *testing.T, flags ...string) *ownBroker {
 
 func (b *ownBroker) options() Options {
 	b.t.Helper()
-	o, err := optionsFor(func(name string) string { return b.env[name] })
+	o, err := optionsFor(broker, func(name string) string { return b.env[name] })
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -66,6 +66,7 @@ func (f *effects) consume(ctx context.Context, t *testing.T, r *reader, limit in
 }
 
 func TestNoEffectIsLostOrOutOfOrderWhileReadersComeAndGo(t *testing.T) {
+	t.Parallel()
 	o := brokerOptions(t)
 	o.Partitions = 8
 	writer := open(t, o)
@@ -118,6 +119,7 @@ func TestNoEffectIsLostOrOutOfOrderWhileReadersComeAndGo(t *testing.T) {
 }
 
 func TestASeekIsRefusedWhileOthersReadForTheGroup(t *testing.T) {
+	t.Parallel()
 	o := brokerOptions(t)
 	a, b := open(t, o), open(t, o)
 	first := join(t, a, "together")
@@ -137,6 +139,7 @@ func TestASeekIsRefusedWhileOthersReadForTheGroup(t *testing.T) {
 }
 
 func TestAClosedReaderAndAClosedStoreSaySo(t *testing.T) {
+	t.Parallel()
 	s := open(t, brokerOptions(t))
 	r := join(t, s, "closing")
 	waiting := join(t, s, "waiting")

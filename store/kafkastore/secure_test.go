@@ -5,6 +5,7 @@ package kafkastore
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -33,8 +34,8 @@ func (n *noted) String() string {
 }
 
 func TestASecureBrokerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
-	b := startBroker(t, "--secure")
-	good := b.options()
+	t.Parallel()
+	good := brokerAt(t, secureBroker)
 	var log noted
 	good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s := open(t, good)
@@ -49,29 +50,34 @@ func TestASecureBrokerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 	if err := r.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for about, spoil := range map[string]func(*Options){
-		"a wrong password":     func(o *Options) { o.Credentials.Password += "x" },
-		"a stranger":           func(o *Options) { o.Credentials.User = "stranger" },
-		"another mechanism":    func(o *Options) { o.Credentials.Mechanism = ScramSHA256 },
-		"no credentials":       func(o *Options) { o.Credentials = Credentials{} },
-		"no TLS":               func(o *Options) { o.TLS = nil },
-		"an unknown authority": func(o *Options) { o.TLS = o.TLS.Clone(); o.TLS.RootCAs = nil },
+	type private struct{ opts Options } // which prints itself without asking
+	fmt.Fprintf(&log, "%+v", private{s.opts})
+	for about, c := range map[string]struct {
+		spoil func(*Options)
+		hint  string
+	}{
+		"a wrong password":     {func(o *Options) { o.Credentials.Password += "x" }, "check user, password"},
+		"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check user, password"},
+		"another mechanism":    {func(o *Options) { o.Credentials.Mechanism = ScramSHA256 }, "check user, password"},
+		"no credentials":       {func(o *Options) { o.Credentials = Credentials{} }, ""},
+		"no TLS":               {func(o *Options) { o.TLS = nil }, ""},
+		"an unknown authority": {func(o *Options) { o.TLS = o.TLS.Clone(); o.TLS.RootCAs = nil }, "name the authority"},
 	} {
 		o := good
-		o.Patience = 2 * time.Second
-		spoil(&o)
+		o.Patience = time.Second
+		c.spoil(&o)
 		bad, err := Open(t.Context(), o)
 		if err == nil {
 			t.Errorf("%s is let in: %v", about, bad.Close())
 			continue
 		}
 		t.Logf("%s: %v", about, err)
-		if !errors.Is(err, mayfly.Unavailable) {
-			t.Errorf("%s: %v", about, err)
+		if !errors.Is(err, mayfly.Unavailable) || !strings.Contains(err.Error(), c.hint) {
+			t.Errorf("%s: %v, want Unavailable with %q", about, err, c.hint)
 		}
 		log.Write([]byte(err.Error()))
 	}
-	if strings.Contains(log.String(), good.Credentials.Password) {
+	if strings.Contains(log.String(), good.Credentials.Password.Reveal()) {
 		t.Error("the password is in the log or in an error")
 	}
 }

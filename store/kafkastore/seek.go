@@ -105,7 +105,7 @@ func (s *Store) scan(ctx context.Context, topic string, at mayfly.Instant, from,
 	if len(open) == 0 {
 		return places, nil
 	}
-	client, err := kgo.NewClient(append(s.opts.client(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: maps.Clone(open)}))...)
+	client, err := kgo.NewClient(append(s.common, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: maps.Clone(open)}))...)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 // Events that are told late carry the stamp of their telling: the place that the
 // broker finds by the stamp lies before the one that is sought.
 func TestASeekPassesEventsThatWereToldLate(t *testing.T) {
+	t.Parallel()
 	o := brokerOptions(t)
 	o.Partitions = 1
 	s := open(t, o)

@@ -1,6 +1,7 @@
 package kafkastore
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -55,7 +56,7 @@ func judge(topic string, copies int, got settings, keep time.Duration, brokers [
 	}
 	wanted := wantedSettings(keep, copies)
 	if kept, err := strconv.ParseInt(got[retention], 10, 64); err != nil || kept >= 0 && kept < keep.Milliseconds() {
-		fault(retention, wanted[retention], "keeps events for %s ms, less than the %s of %s", orElse(got[retention], "unknown"), wanted[retention], keep)
+		fault(retention, wanted[retention], "keeps events for %s ms, less than the %s of %s", cmp.Or(got[retention], "unknown"), wanted[retention], keep)
 	}
 	if got[retentionBytes] != "-1" {
 		fault(retentionBytes, "-1", "forgets young events when it has %s bytes", got[retentionBytes])

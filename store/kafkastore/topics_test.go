@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -25,9 +26,34 @@ func (s *Store) alter(t *testing.T, topic, name, value string) {
 			t.Fatal(c.Err)
 		}
 	}
+	patience := time.After(time.Minute)
+	for s.setting(t, topic, name) != value { // the broker hears of it a moment later
+		select {
+		case <-time.After(lookAgain):
+		case <-patience:
+			t.Fatalf("%s of %s never became %s", name, topic, value)
+		}
+	}
+}
+
+func (s *Store) setting(t *testing.T, topic, name string) string {
+	t.Helper()
+	told, err := s.admin.DescribeTopicConfigs(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range told {
+		for _, one := range c.Configs {
+			if one.Key == name {
+				return one.MaybeValue()
+			}
+		}
+	}
+	return ""
 }
 
 func TestNodesThatStartAtOnceMakeTheTopicsOnce(t *testing.T) {
+	t.Parallel()
 	o := brokerOptions(t)
 	o.Partitions = 3
 	var wg sync.WaitGroup
@@ -57,6 +83,7 @@ func TestNodesThatStartAtOnceMakeTheTopicsOnce(t *testing.T) {
 }
 
 func TestAStoreDoesNotStartOnTopicsThatForgetTooSoon(t *testing.T) {
+	t.Parallel()
 	o := brokerOptions(t)
 	s := open(t, o)
 	for _, c := range []struct{ name, bad, good string }{
@@ -87,6 +114,7 @@ func TestAStoreDoesNotStartOnTopicsThatForgetTooSoon(t *testing.T) {
 }
 
 func TestMoreCopiesThanBrokersIsSaid(t *testing.T) {
+	t.Parallel()
 	o := brokerOptions(t)
 	o.Copies = 99
 	_, err := Open(t.Context(), o)
@@ -96,6 +124,7 @@ func TestMoreCopiesThanBrokersIsSaid(t *testing.T) {
 }
 
 func TestARecordThatCannotBeReadStopsTheReaderUntilASeek(t *testing.T) {
+	t.Parallel()
 	o := brokerOptions(t)
 	o.Partitions = 1
 	s := open(t, o)

@@ -23,6 +23,7 @@ type door struct {
 	knock   *loop.Loop
 	mu      sync.Mutex
 	clients *clients // nil until a server has answered
+	failed  error    // why none has, the last time
 	closed  bool
 }
 
@@ -62,11 +63,11 @@ func (d *door) connect(context.Context) error {
 		return nil
 	}
 	made, err := d.dial()
-	if err != nil {
-		return err
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.failed = err; err != nil {
+		return err
+	}
 	if d.closed {
 		made.close()
 		return nil
@@ -97,6 +98,16 @@ func (d *door) opened() *clients {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.clients
+}
+
+// why says for what reason there is no server.
+func (d *door) why() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failed == nil {
+		return errNotConnected
+	}
+	return fmt.Errorf("%w: %w", errNotConnected, d.failed)
 }
 
 // run runs a script on the server that has key.

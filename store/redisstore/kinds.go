@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,15 +12,18 @@ import (
 )
 
 const (
-	hintAway    = "the answer is the same without Redis, only slower; check that it runs and can be reached"
-	hintRefused = "check user, password, TLS and ACL of Redis; options.go lists what its user needs"
+	hintAway       = "the answer is the same without Redis, only slower; check that it runs and can be reached"
+	hintRefused    = "check user, password, TLS and ACL of Redis; options.go lists what its user needs"
+	hintDistrusted = "name the authority that signed the certificates of Redis"
 )
 
 // unavailable says that Redis did not do what was being done: whoever asked has
 // a way without it.
 func unavailable(doing string, err error) error {
 	hint := hintAway
-	if refused(err) {
+	if distrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &distrusted) {
+		hint = hintDistrusted
+	} else if refused(err) {
 		hint = hintRefused
 	}
 	return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("redis: %s: %w", doing, err), hint)

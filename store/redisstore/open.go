@@ -30,6 +30,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Password = "" // the door has it
 	s := &Store{door: d, limits: newLimits(d, o), signals: newSignals(d, o)}
 	return s, nil
 }
@@ -58,7 +59,7 @@ const oldest = 7
 func (s *Store) Check(ctx context.Context) error {
 	c := s.door.opened()
 	if c == nil {
-		return unavailable("connect", errNotConnected)
+		return unavailable("connect", s.door.why())
 	}
 	for address, client := range c.commands.Nodes() {
 		info, err := client.Do(ctx, client.B().Info().Section("server").Build()).ToString()

@@ -63,12 +63,13 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 }
 
 func TestSecretsArePrintedByNobody(t *testing.T) {
-	o := Options{Addresses: []string{"h:1"}, User: "ana", Password: "open-sesame"}
-	text, err := json.Marshal(struct{ Password Secret }{o.Password})
+	o := Options{Addresses: []string{nobody(t)}, User: "ana", Password: "open-sesame"}
+	s := open(t, o)
+	text, err := json.Marshal(struct{ Password any }{o.Password})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, shown := range []string{fmt.Sprint(o), fmt.Sprintf("%+v %#v", o, o), fmt.Sprintf("%s %q %x", o.Password, o.Password, o.Password), string(text)} {
+	for _, shown := range []string{fmt.Sprint(o), fmt.Sprintf("%+v %#v", o, o), fmt.Sprintf("%s %q %x", o.Password, o.Password, o.Password), string(text), fmt.Sprintf("%+v", s.Limits())} {
 		if strings.Contains(shown, "sesame") || strings.Contains(shown, fmt.Sprintf("%x", "sesame")) {
 			t.Errorf("shown: %s", shown)
 		}

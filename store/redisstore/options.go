@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
@@ -24,7 +25,7 @@ import (
 type Options struct {
 	Addresses []string // host:port of one server, or of some nodes of a Redis Cluster
 	User      string   // of the ACL; the default user if empty
-	Password  Secret
+	Password  mayfly.Secret
 	TLS       bool
 	Authority []byte // PEM of who signed the servers' certificates, with TLS; the system's authorities if empty
 
@@ -44,12 +45,12 @@ type Options struct {
 }
 
 func (o Options) complete() (Options, error) {
-	setTo(&o.Prefix, "mayfly")
-	setTo(&o.Patience, 250*time.Millisecond)
-	setTo(&o.Rest, 500*time.Millisecond)
-	setTo(&o.Lease, time.Second)
-	setTo(&o.Forget, 10*o.Lease)
-	setTo(&o.Logger, slog.Default())
+	o.Prefix = cmp.Or(o.Prefix, "mayfly")
+	o.Patience = cmp.Or(o.Patience, 250*time.Millisecond)
+	o.Rest = cmp.Or(o.Rest, 500*time.Millisecond)
+	o.Lease = cmp.Or(o.Lease, time.Second)
+	o.Forget = cmp.Or(o.Forget, 10*o.Lease)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Elapsed == nil {
 		o.Elapsed = loop.Stopwatch()
 	}
@@ -80,18 +81,11 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-func setTo[T comparable](field *T, byDefault T) {
-	var zero T
-	if *field == zero {
-		*field = byDefault
-	}
-}
-
 // client are the library's options. It retries nothing: callers have a way
 // without Redis and want to know at once.
 func (o Options) client() (rueidis.ClientOption, error) {
 	c := rueidis.ClientOption{
-		InitAddress: o.Addresses, Username: o.User, Password: string(o.Password), ClientName: "mayfly",
+		InitAddress: o.Addresses, Username: o.User, Password: o.Password.Reveal(), ClientName: "mayfly",
 		ClientSetInfo: rueidis.DisableClientSetInfo,
 		Dialer:        net.Dialer{Timeout: o.Lease, KeepAlive: o.Lease / 2}, ConnWriteTimeout: o.Lease,
 		ReadBufferEachConn: 1 << 16, WriteBufferEachConn: 1 << 16,

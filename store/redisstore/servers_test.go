@@ -14,12 +14,14 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// The real servers are those of docs/servers.md: `go run ./deploy/servers up redis
-// redis-cluster`. Without them a test of this file fails.
-
+// The real servers are those of docs/servers.md, without TLS and with it: `go run
+// ./deploy/servers up redis redis-cluster`, and with --secure --prefix MAYFLY_SECURE.
+// Without them a test of this file fails.
 const (
-	oneServer    = "MAYFLY_TEST_REDIS"
-	redisCluster = "MAYFLY_TEST_REDIS_CLUSTER"
+	oneServer     = "MAYFLY_TEST_REDIS"
+	redisCluster  = "MAYFLY_TEST_REDIS_CLUSTER"
+	secureServer  = "MAYFLY_SECURE_REDIS"
+	secureCluster = "MAYFLY_SECURE_REDIS_CLUSTER"
 )
 
 // at are the options for the servers that the environment names. Their patience
@@ -28,10 +30,10 @@ func at(t testing.TB, name string) Options {
 	t.Helper()
 	addresses := os.Getenv(name)
 	if addresses == "" {
-		t.Fatalf("%s is not set: start the servers by `go run ./deploy/servers up redis redis-cluster` and use the environment that it prints", name)
+		t.Fatalf("%s is not set: docs/servers.md says how to start the servers", name)
 	}
 	o := Options{
-		Addresses: strings.Split(addresses, ","), User: os.Getenv(name + "_USER"), Password: Secret(os.Getenv(name + "_PASSWORD")),
+		Addresses: strings.Split(addresses, ","), User: os.Getenv(name + "_USER"), Password: mayfly.Secret(os.Getenv(name + "_PASSWORD")),
 		Prefix: freshPrefix(), Patience: 10 * time.Second, Logger: quiet(),
 	}
 	if ca := os.Getenv(name + "_CA"); ca != "" {

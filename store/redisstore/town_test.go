@@ -3,8 +3,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,10 +48,10 @@ type cached struct {
 	version, epoch uint64
 }
 
-// newTown has a node for each address of a server.
+// newTown has a node for each address of a server, or of servers by commas.
 func newTown(t testing.TB, o Options, addresses ...string) *town {
 	t.Helper()
-	setTo(&o.Prefix, freshPrefix())
+	o.Prefix = cmp.Or(o.Prefix, freshPrefix())
 	w := &town{TB: t, options: o}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	for _, address := range addresses {
@@ -63,7 +65,7 @@ func newTown(t testing.TB, o Options, addresses ...string) *town {
 func (w *town) add(address string) {
 	w.Helper()
 	o := w.options
-	o.Addresses = []string{address}
+	o.Addresses = strings.Split(address, ",")
 	n := &townNode{Store: open(w, o), town: w, cache: map[byte]cached{}}
 	sub, err := n.Signals().Subscribe(w.ctx, n.handle)
 	if err != nil {

@@ -2,39 +2,19 @@ package s3store
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/mayflyhq/mayfly"
 )
 
-// Secret is text that is shown to nobody: every way of printing it says hidden.
-type Secret string
-
-const hidden = "hidden"
-
-// Format implements fmt.Formatter for every verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
-
-// String says whether there is one.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return hidden
-}
-
-// MarshalText keeps it out of JSON, YAML and structured logs.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
 // Credentials are what requests are signed with. The zero Credentials are taken
 // from the environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, where
 // there is one, AWS_SESSION_TOKEN.
 type Credentials struct {
-	Key     Secret // not secret by itself, but of no use in a log either
-	Secret  Secret
-	Session Secret
+	Key     mayfly.Secret // not secret by itself, but of no use in a log either
+	Secret  mayfly.Secret
+	Session mayfly.Secret
 }
 
 // signer is the library's view of the credentials.
@@ -50,5 +30,5 @@ func (c Credentials) signer() (*credentials.Credentials, error) {
 	if c.Key == "" || c.Secret == "" {
 		return nil, mayfly.Errorf(mayfly.Invalid, "half of the credentials for S3 is missing").WithHint("give both the access key and its secret")
 	}
-	return credentials.NewStaticV4(string(c.Key), string(c.Secret), string(c.Session)), nil
+	return credentials.NewStaticV4(c.Key.Reveal(), c.Secret.Reveal(), c.Session.Reveal()), nil
 }

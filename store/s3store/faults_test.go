@@ -1,3 +1,5 @@
+//go:build servers
+
 package s3store
 
 import (
@@ -11,18 +13,26 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// quick makes retries cheap: faults are many here and nobody is overrun.
-func quick(o Options) Options {
-	o.Pause, o.Tries, o.Patience = time.Millisecond, 3, 20*time.Second
-	o.PartBytes, o.CopyBytes = minPart, minPart
-	return o
+// concerns says whether the fault can hurt a request.
+func (f fault) concerns(r *http.Request) bool {
+	switch f {
+	case shortRequest, hurtRequest:
+		return r.ContentLength > 0
+	case cutReply, shortReply:
+		return r.Method != http.MethodHead
+	case hurtReply:
+		return r.Method == http.MethodGet && r.URL.RawQuery == ""
+	case errorAsSuccess: // where S3 may answer so
+		return r.Header.Get("X-Amz-Copy-Source") != "" || r.Method == http.MethodPost
+	default:
+		return true
+	}
 }
 
 // ordeal is a tier behind a proxy, the same tier without it, and what must be in it.

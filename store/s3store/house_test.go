@@ -22,28 +22,6 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// realServer is the server of the environment that `go run ./deploy/servers up s3`
-// prints. Without one what needs it is not run.
-func realServer(t testing.TB) Options {
-	t.Helper()
-	endpoint := os.Getenv("MAYFLY_TEST_S3")
-	if endpoint == "" {
-		t.Skip("not run: no S3 server; start one with `go run ./deploy/servers up s3` and set MAYFLY_TEST_S3")
-	}
-	o := Options{
-		Endpoint: endpoint, Region: os.Getenv("MAYFLY_TEST_S3_REGION"),
-		Credentials: Credentials{Key: Secret(os.Getenv("MAYFLY_TEST_S3_KEY")), Secret: Secret(os.Getenv("MAYFLY_TEST_S3_SECRET"))},
-	}
-	if ca := os.Getenv("MAYFLY_TEST_S3_CA"); ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Authority = pem
-	}
-	return o
-}
-
 func connect(t testing.TB, o Options) *Server {
 	t.Helper()
 	s, err := Connect(o)
@@ -74,6 +52,13 @@ func fakeServer(t testing.TB) Options {
 	server := httptest.NewServer(gofakes3.New(s3mem.New()).Server())
 	t.Cleanup(server.Close)
 	return Options{Endpoint: server.URL, Credentials: Credentials{Key: "ana", Secret: "anas-own-secret"}}
+}
+
+// quick makes retries cheap: faults are many here and nobody is overrun.
+func quick(o Options) Options {
+	o.Pause, o.Tries, o.Patience = time.Millisecond, 3, 20*time.Second
+	o.PartBytes, o.CopyBytes = minPart, minPart
+	return o
 }
 
 // freshBucket makes a bucket that goes with the test.

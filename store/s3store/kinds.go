@@ -2,6 +2,7 @@ package s3store
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 
@@ -68,7 +69,7 @@ func kindOf(ctx context.Context, err error) error {
 	}
 	e, ok := answer(err)
 	if !ok {
-		return mayfly.Wrap(mayfly.Unavailable, err, "")
+		return mayfly.Wrap(mayfly.Unavailable, err, hintOf(err))
 	}
 	switch e.Code {
 	case "NoSuchKey":
@@ -107,4 +108,12 @@ func kindOf(ctx context.Context, err error) error {
 		return mayfly.Wrap(mayfly.Unsupported, err, "")
 	}
 	return mayfly.Wrap(mayfly.Unavailable, err, "")
+}
+
+// hintOf is for a server that did not answer.
+func hintOf(err error) string {
+	if distrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &distrusted) {
+		return "name the authority that signed the server's certificate"
+	}
+	return ""
 }

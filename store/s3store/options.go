@@ -1,6 +1,7 @@
 package s3store
 
 import (
+	"cmp"
 	"net/url"
 	"time"
 
@@ -39,16 +40,16 @@ const (
 )
 
 func (o Options) complete() (Options, error) {
-	setTo(&o.Public, o.Endpoint)
-	setTo(&o.Region, "us-east-1")
-	setTo(&o.Writes, 3500)
-	setTo(&o.Reads, 5500)
-	setTo(&o.Tries, 6)
-	setTo(&o.Pause, 50*time.Millisecond)
-	setTo(&o.Patience, 30*time.Second)
-	setTo(&o.PartBytes, 8*mebibyte)
-	setTo(&o.Parts, 16)
-	setTo(&o.CopyBytes, maxSingle)
+	o.Public = cmp.Or(o.Public, o.Endpoint)
+	o.Region = cmp.Or(o.Region, "us-east-1")
+	o.Writes = cmp.Or(o.Writes, 3500)
+	o.Reads = cmp.Or(o.Reads, 5500)
+	o.Tries = cmp.Or(o.Tries, 6)
+	o.Pause = cmp.Or(o.Pause, 50*time.Millisecond)
+	o.Patience = cmp.Or(o.Patience, 30*time.Second)
+	o.PartBytes = cmp.Or(o.PartBytes, 8*mebibyte)
+	o.Parts = cmp.Or(o.Parts, 16)
+	o.CopyBytes = cmp.Or(o.CopyBytes, maxSingle)
 	for _, address := range []string{o.Endpoint, o.Public} {
 		if err := checkAddress(address); err != nil {
 			return o, err
@@ -65,13 +66,6 @@ func (o Options) complete() (Options, error) {
 		return o, mayfly.Errorf(mayfly.Invalid, "%d bytes copied at once are not between 5 MiB and 5 GiB", o.CopyBytes)
 	}
 	return o, nil
-}
-
-func setTo[T comparable](field *T, byDefault T) {
-	var zero T
-	if *field == zero {
-		*field = byDefault
-	}
 }
 
 // checkAddress takes no address with a name or a secret in it: addresses are
@@ -96,7 +90,7 @@ type TierOptions struct {
 }
 
 func (o TierOptions) complete() (TierOptions, error) {
-	setTo(&o.Longest, maxLasts)
+	o.Longest = cmp.Or(o.Longest, maxLasts)
 	if o.Bucket == "" {
 		return o, mayfly.Errorf(mayfly.Invalid, "a tier on S3 needs a bucket")
 	}

@@ -14,7 +14,8 @@ import (
 const maxLasts = time.Hour
 
 // Presign implements store.Blobs. An address is good for whole seconds, rounded
-// down: it must not outlive what it leads to (ST3). What is put through one has
+// down: it must not outlive what it leads to (ST3), nor is what it leads to kept by
+// caches on the way (E2). What is put through one has
 // no hash: whoever publishes it reads it first (L11). Errors: Invalid (under a
 // second, or longer than the tier allows).
 func (s *Store) Presign(ctx context.Context, what store.Access, key mayfly.BlobKey, lasts time.Duration) (string, error) {
@@ -35,7 +36,7 @@ func (s *Store) Presign(ctx context.Context, what store.Access, key mayfly.BlobK
 	)
 	switch what {
 	case store.Read:
-		u, err = s.server.public.PresignedGetObject(ctx, s.opts.Bucket, s.name(key), lasts, nil)
+		u, err = s.server.public.PresignedGetObject(ctx, s.opts.Bucket, s.name(key), lasts, url.Values{"response-cache-control": {"private, no-store"}})
 	case store.Write:
 		u, err = s.server.public.PresignedPutObject(ctx, s.opts.Bucket, s.name(key), lasts)
 	default:

@@ -33,22 +33,6 @@ func (f fault) String() string {
 	return [...]string{"fine", "slow down", "cut request", "short request", "hurt request", "lost reply", "cut reply", "short reply", "hurt reply", "error as success"}[f]
 }
 
-// concerns says whether the fault can hurt a request.
-func (f fault) concerns(r *http.Request) bool {
-	switch f {
-	case shortRequest, hurtRequest:
-		return r.ContentLength > 0
-	case cutReply, shortReply:
-		return r.Method != http.MethodHead
-	case hurtReply:
-		return r.Method == http.MethodGet && r.URL.RawQuery == ""
-	case errorAsSuccess: // where S3 may answer so
-		return r.Header.Get("X-Amz-Copy-Source") != "" || r.Method == http.MethodPost
-	default:
-		return true
-	}
-}
-
 // proxy stands before a server and hurts what passes by plan.
 type proxy struct {
 	mu     sync.Mutex
@@ -67,7 +51,7 @@ func before(t testing.TB, endpoint string, plan func(r *http.Request) fault) (*p
 		t.Fatal(err)
 	}
 	if upstream.Scheme != "http" {
-		t.Skip("not run: the proxy of this test speaks plain HTTP with the server")
+		t.Fatal("the proxy of this test speaks plain HTTP with the server: start it without --secure")
 	}
 	p := &proxy{plan: plan}
 	p.real = &httputil.ReverseProxy{
@@ -94,13 +78,6 @@ func (p *proxy) handle(h http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.real = h
-}
-
-// alter changes every answer from now on.
-func (p *proxy) alter(change func(*http.Response) error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.change = change
 }
 
 func (p *proxy) server() http.Handler {

@@ -50,6 +50,7 @@ func Connect(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Credentials = Credentials{} // the signer has them
 	s := &Server{opts: o, signer: signer, slots: make(chan struct{}, o.Parts)}
 	s.heads.New = func() any { b := make([]byte, headBytes); return &b }
 	s.parts.New = func() any { b := make([]byte, o.PartBytes); return &b }

@@ -1,0 +1,78 @@
+//go:build servers
+
+package cassandrastore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// noted is a log that is read while it is written.
+type noted struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (n *noted) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.out.Write(p)
+}
+
+func (n *noted) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.out.String()
+}
+
+func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
+	t.Parallel()
+	good := optionsFor(t, secureServer, house+"_secure")
+	var log noted
+	good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s, err := Open(t.Context(), good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	fresh := births(t, 1, "24h")
+	insert(t, s, fresh...)
+	if found, err := s.Ledger().Get(t.Context(), fresh[0].Item.ID); err != nil || found[0].Item != fresh[0].Item {
+		t.Errorf("it reads back %+v, %v", found, err)
+	}
+	for about, c := range map[string]struct {
+		spoil func(*Options)
+		hint  string
+	}{
+		"a wrong password":     {func(o *Options) { o.Credentials.Password += "x" }, "check user and password"},
+		"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check user and password"},
+		"no credentials":       {func(o *Options) { o.Credentials = Credentials{} }, "check user and password"},
+		"no TLS":               {func(o *Options) { o.TLS = nil }, ""},
+		"an unknown authority": {func(o *Options) { o.TLS = o.TLS.Clone(); o.TLS.RootCAs = nil }, "name the authority"},
+	} {
+		o := good
+		o.Patience, o.ConnectTimeout = 5*time.Second, 2*time.Second
+		c.spoil(&o)
+		bad, err := Open(t.Context(), o)
+		if err == nil {
+			t.Errorf("%s is let in: %v", about, bad.Close())
+			continue
+		}
+		t.Logf("%s: %v", about, err)
+		if !errors.Is(err, mayfly.Unavailable) || !strings.Contains(err.Error(), c.hint) {
+			t.Errorf("%s: %v, want Unavailable with %q", about, err, c.hint)
+		}
+		fmt.Fprintf(&log, "%v %+v %#v", err, err, err)
+	}
+	if strings.Contains(log.String(), good.Credentials.Password.Reveal()) {
+		t.Error("the password is in the log or in an error")
+	}
+}

@@ -1,0 +1,88 @@
+package cassandrastore
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+var _ store.Time = (*Store)(nil)
+
+const (
+	// clocksAsked is how many nodes tell their time: two of five may be wrong.
+	clocksAsked = 5
+	// clocksWithin is how long all of them are waited for. After that most are
+	// enough: one that hangs must not make the question so slow that its answer
+	// says nothing.
+	clocksWithin = 100 * time.Millisecond
+)
+
+// Time implements store.Time: it asks nodes that are up, each for itself, for the
+// time by their own clock.
+func (s *Store) Time(ctx context.Context) ([]mayfly.Instant, error) {
+	hosts := s.upHosts()
+	if len(hosts) == 0 {
+		return nil, readError("time", gocql.ErrNoConnections)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // whoever has not answered by then
+	type answer struct {
+		at  mayfly.Instant
+		err error
+	}
+	answers := make(chan answer, len(hosts))
+	for _, host := range hosts {
+		go func() {
+			at, err := s.timeOf(ctx, host)
+			answers <- answer{at, err}
+		}()
+	}
+	patience := time.NewTimer(clocksWithin)
+	defer patience.Stop()
+	var (
+		told     []mayfly.Instant
+		last     error
+		hurrying bool
+	)
+	for came := 0; came < len(hosts) && (!hurrying || len(told) <= len(hosts)/2); {
+		select {
+		case a := <-answers:
+			if came++; a.err != nil {
+				last = a.err
+				continue
+			}
+			told = append(told, a.at)
+		case <-patience.C:
+			hurrying = true
+		}
+	}
+	if len(told) == 0 {
+		return nil, readError("time", last)
+	}
+	return told, nil
+}
+
+// upHosts are some of the nodes that are up, others each time.
+func (s *Store) upHosts() []*gocql.HostInfo {
+	var up []*gocql.HostInfo
+	for _, host := range s.session.GetHosts() {
+		if host.IsUp() {
+			up = append(up, host)
+		}
+	}
+	rand.Shuffle(len(up), func(i, j int) { up[i], up[j] = up[j], up[i] })
+	return up[:min(len(up), clocksAsked)]
+}
+
+// timeOf asks one node, which answers from what it has by itself.
+func (s *Store) timeOf(ctx context.Context, host *gocql.HostInfo) (mayfly.Instant, error) {
+	var at time.Time
+	err := s.session.Query("SELECT toTimestamp(now()) FROM system.local").SetHostID(host.HostID()).
+		Consistency(gocql.One).RetryPolicy(nil).Idempotent(true).ScanContext(ctx, &at)
+	return mayfly.InstantOf(at), err
+}

@@ -1,0 +1,80 @@
+//go:build servers
+
+package redisstore
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// noted is a log that is read while it is written.
+type noted struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (n *noted) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.out.Write(p)
+}
+
+func (n *noted) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.out.String()
+}
+
+func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
+	for _, name := range []string{secureServer, secureCluster} {
+		good := at(t, name)
+		var log noted
+		good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		s := open(t, good)
+		if err := s.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mustTake(t, s.Limits(), "ana", hourly(5), 1, noon)
+		if err := s.Signals().Publish(t.Context(), freshSignal()); err != nil {
+			t.Error(err)
+		}
+		for about, c := range map[string]struct {
+			spoil func(*Options)
+			hint  string
+			waits bool // opened all the same, for a server that is not there yet
+		}{
+			"a wrong password":     {func(o *Options) { o.Password += "x" }, "check user, password", false},
+			"a stranger":           {func(o *Options) { o.User = "stranger" }, "check user, password", false},
+			"no credentials":       {func(o *Options) { o.User, o.Password = "", "" }, "check user, password", false},
+			"no TLS":               {func(o *Options) { o.TLS, o.Authority = false, nil }, "check that it runs", true},
+			"an unknown authority": {func(o *Options) { o.Authority = nil }, "name the authority", true},
+		} {
+			o := good
+			o.Lease = 300 * time.Millisecond
+			c.spoil(&o)
+			bad, err := Open(o)
+			if err == nil {
+				if !c.waits {
+					t.Errorf("%s: %s is let in", name, about)
+				}
+				err = bad.Check(t.Context())
+				mustClose(t, bad)
+			}
+			wantKind(t, mayfly.Unavailable, err)
+			if err == nil || !strings.Contains(err.Error(), c.hint) {
+				t.Errorf("%s: the hint for %s is not %q: %v", name, about, c.hint, err)
+			}
+			fmt.Fprintf(&log, "%v %+v", err, err)
+		}
+		if strings.Contains(log.String(), good.Password.Reveal()) {
+			t.Errorf("%s: the password is in the log or in an error", name)
+		}
+	}
+}

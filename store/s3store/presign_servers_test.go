@@ -1,0 +1,87 @@
+//go:build servers
+
+package s3store
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly/store"
+)
+
+func TestAnAddressIsOfNoUseForAnythingElse(t *testing.T) {
+	s := connect(t, realServer(t))
+	hot := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})
+	key, other := freshKey(), freshKey()
+	mustPut(t, hot, key, []byte("one"))
+	mustPut(t, hot, other, []byte("other"))
+	read, err := hot.Presign(t.Context(), store.Read, key, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		method, address string
+		want            int
+	}{
+		"what it is for":      {http.MethodGet, read, http.StatusOK},
+		"another key":         {http.MethodGet, strings.Replace(read, string(key), string(other), 1), http.StatusForbidden},
+		"a longer life":       {http.MethodGet, strings.Replace(read, "X-Amz-Expires=60", "X-Amz-Expires=600", 1), http.StatusForbidden},
+		"writing":             {http.MethodPut, read, http.StatusForbidden},
+		"deleting":            {http.MethodDelete, read, http.StatusForbidden},
+		"without a signature": {http.MethodGet, strings.Split(read, "?")[0], http.StatusForbidden},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, c.address, strings.NewReader(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != c.want {
+			t.Errorf("%s: %s, want %d", name, res.Status, c.want)
+		}
+	}
+	wantContent(t, hot, key, []byte("one"))
+}
+
+// What somebody put through an address has no hash: it is read, in whole and in
+// part, and copied, and nothing is claimed of it (L11).
+func TestWhatWasPutThroughAnAddressHasNoHashAndIsOfUse(t *testing.T) {
+	s := connect(t, realServer(t))
+	bucket := freshBucket(t, s)
+	hot, cold := tier(t, s, TierOptions{Bucket: bucket, Prefix: "hot"}), tier(t, s, TierOptions{Bucket: bucket, Prefix: "cold"})
+	key, data := freshKey(), noise(seeded(t), 600_000)
+	address, err := hot.Presign(t.Context(), store.Write, key, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, address, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = res.Body.Close(); res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status)
+	}
+	wantContent(t, hot, key, data)
+	for _, o := range []func() (store.Object, error){
+		func() (store.Object, error) { return hot.Stat(t.Context(), key) },
+		func() (store.Object, error) { return hot.CopyTo(t.Context(), cold, key, key) },
+	} {
+		if found, err := o(); err != nil || found != (store.Object{Key: key, Size: int64(len(data))}) {
+			t.Errorf("%+v, %v", found, err)
+		}
+	}
+	got, _, err := readAll(t.Context(), cold, key, store.Span{Offset: 300_000, Length: 1000})
+	if err != nil || !bytes.Equal(got, data[300_000:301_000]) {
+		t.Errorf("a range: %d bytes, %v", len(got), err)
+	}
+}
