@@ -19,59 +19,95 @@ type Mark struct {
 	BootID  string         // which boot that was
 }
 
-// Mark is the mark to save now. While a step is unconfirmed there is none:
-// what is saved stays what was confirmed last.
+// Mark is the mark to save now. While a step is unconfirmed, or the clock is off,
+// there is none: what is saved stays what was confirmed last.
 func (c *Clock) Mark() (Mark, bool) {
 	l, at := c.sample()
-	if l.doubt != nil {
+	if l.doubt != nil || c.off(l, at) != nil {
 		return Mark{}, false
 	}
 	up := instant(l.at(at.Boot) + int64(time.Millisecond) - 1)
 	return Mark{At: up, Ceiling: up.Add(2 * c.options.SavePeriod), Boot: at.Boot, BootID: c.source.BootID}, true
 }
 
+// Last is the mark of a process that reads its clock no more: it has no ceiling
+// above it, and whoever starts next knows that nobody is left.
+func (m Mark) Last() Mark {
+	m.Ceiling = m.At
+	return m
+}
+
+// Left says that the process that saved m has ended in order.
+func (m Mark) Left() bool { return m.Ceiling == m.At }
+
 // Load reads the mark of a node; the zero Mark when it has none. A row that
 // cannot be read is Corrupt: starting without it could bring back what has expired.
 func Load(ctx context.Context, rows store.Rows, node string) (Mark, error) {
-	mark, _, err := load(ctx, rows, node)
-	return mark, err
+	return NewMarks(rows, node).Load(ctx)
 }
 
-func load(ctx context.Context, rows store.Rows, node string) (Mark, []byte, error) {
-	found, err := rows.Get(ctx, store.Marks, store.Key{Partition: node})
-	if err != nil {
-		return Mark{}, nil, fmt.Errorf("clock: read the mark of %s: %w", node, err)
-	}
-	if found[0] == nil {
-		return Mark{}, nil, nil
-	}
-	mark, err := readMark(found[0])
-	if err != nil {
-		return Mark{}, nil, fmt.Errorf("clock: mark of %s: %w", node, err)
-	}
-	return mark, found[0], nil
-}
-
-// Save saves the mark of a node, durable on return. A stored mark is never
-// replaced by an earlier one: that is a Conflict, and means that two processes
-// run under one name.
+// Save saves one mark of a node, as Marks does.
 func Save(ctx context.Context, rows store.Rows, node string, mark Mark) error {
-	stored, old, err := load(ctx, rows, node)
+	return NewMarks(rows, node).Save(ctx, mark)
+}
+
+// Marks is where one process saves the marks of its node. One goroutine uses it.
+type Marks struct {
+	rows   store.Rows
+	node   string
+	known  bool // stored and value are what the row holds, as far as we know
+	stored Mark
+	value  []byte
+}
+
+// NewMarks are the marks of node.
+func NewMarks(rows store.Rows, node string) *Marks { return &Marks{rows: rows, node: node} }
+
+// Load reads the mark.
+func (m *Marks) Load(ctx context.Context) (Mark, error) {
+	found, err := m.rows.Get(ctx, store.Marks, store.Key{Partition: m.node})
 	if err != nil {
-		return err
+		return Mark{}, fmt.Errorf("clock: read the mark of %s: %w", m.node, err)
 	}
-	swapped := false
-	if stored.At <= mark.At {
-		swapped, _, err = rows.Swap(ctx, store.Marks, store.Key{Partition: node}, old, mark.bytes(), 0)
+	var stored Mark
+	if found[0] != nil {
+		if stored, err = readMark(found[0]); err != nil {
+			return Mark{}, fmt.Errorf("clock: mark of %s: %w", m.node, err)
+		}
 	}
+	m.known, m.stored, m.value = true, stored, found[0]
+	return stored, nil
+}
+
+// Save saves a mark over the one that was read or saved last, durable on return.
+// A stored mark is never replaced by an earlier one. Conflict: somebody else has
+// saved one, and two processes run under one name.
+func (m *Marks) Save(ctx context.Context, mark Mark) error {
+	if !m.known {
+		if _, err := m.Load(ctx); err != nil {
+			return err
+		}
+	}
+	next, swapped := mark.bytes(), false
+	var err error
+	if m.stored.At <= mark.At {
+		swapped, _, err = m.rows.Swap(ctx, store.Marks, store.Key{Partition: m.node}, m.value, next, 0)
+	}
+	m.known = swapped && err == nil
 	if err != nil {
-		return fmt.Errorf("clock: save the mark of %s: %w", node, err)
+		return fmt.Errorf("clock: save the mark of %s: %w", m.node, err)
 	}
 	if !swapped {
-		return mayfly.Errorf(mayfly.Conflict, "clock: somebody else saves the mark of %s", node).
-			WithHint("every node needs a name of its own")
+		return Twin(m.node)
 	}
+	m.stored, m.value = mark, next
 	return nil
+}
+
+// Twin is the error of two processes that run under one name.
+func Twin(node string) error {
+	return mayfly.Errorf(mayfly.Conflict, "another process runs under the name %s", node).
+		WithHint("every node needs a name of its own: set node, and see that the old process has ended")
 }
 
 const (

@@ -38,7 +38,7 @@ func (a *API) adminRoutes() []route {
 	routes := []route{
 		{method: "GET", pattern: "/healthz", id: "isAlive", tag: "health", summary: "Is the process alive?", answers: health, do: isAlive},
 		{
-			method: "GET", pattern: "/readyz", id: "isReady", tag: "health", summary: "Is a role ready? api unless another is asked for",
+			method: "GET", pattern: "/readyz", id: "isReady", tag: "health", summary: "Is the node ready? For what it does, unless a role is asked for",
 			params:  []param{query("role", "Which role.", schema{"type": "string", "enum": []string{"api", "walk"}})},
 			answers: health, do: isReady,
 		},

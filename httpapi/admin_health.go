@@ -21,16 +21,15 @@ func isAlive(c *call) error {
 // isReady is GET /readyz. Lag makes the walking role not ready, and never the
 // api: soft expiry needs no walk (trap 17).
 func isReady(c *call) error {
-	role := c.r.URL.Query().Get("role")
-	if role == "" {
-		role = "api"
-	}
 	h := c.operator.Health(c.r.Context())
-	state, known := h.Roles[role]
-	if !known {
-		return mayfly.Errorf(mayfly.Invalid, "%.20q is no role", role).WithHint("ask for api or walk")
+	if role := c.r.URL.Query().Get("role"); role != "" {
+		state, known := h.Roles[role]
+		if !known {
+			return mayfly.Errorf(mayfly.Invalid, "%.20q is no role", role).WithHint("ask for api or walk")
+		}
+		h.Ready = state == "ready"
 	}
-	if h.Ready = state == "ready"; !h.Ready {
+	if !h.Ready {
 		return c.json(http.StatusServiceUnavailable, h)
 	}
 	return c.json(http.StatusOK, h)

@@ -11,6 +11,11 @@ import (
 
 // admit finds out who asks, and whether they may ask this, now.
 func (c *call) admit() error {
+	if c.route.open != nil {
+		if err := c.route.open(); err != nil {
+			return err // by a wrong clock not even a token is judged (L7)
+		}
+	}
 	if err := plainPath(c.r); err != nil {
 		return err
 	}

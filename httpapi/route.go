@@ -39,6 +39,7 @@ type route struct {
 
 	example string // what a curl line has besides method, token and URL
 	do      func(c *call) error
+	open    func() error // says why nothing is answered now; nil: always
 }
 
 // param is something in the path, the query or a header.

@@ -23,6 +23,7 @@ func FromConfig(c config.Config) Options {
 	}
 	return Options{
 		Name:         c.Node,
+		Roles:        rolesOf(c.Roles),
 		Cadence:      c.Walk.Cadence,
 		LogKept:      c.Log.Retention,
 		TrimEvery:    c.Log.TrimEvery,
@@ -47,7 +48,7 @@ func FromConfig(c config.Config) Options {
 			Timeout: c.Births.RemindAfter / 2,
 		},
 		Remind:          remind.Options{Settle: c.Walk.Settle, Tries: uint32(c.Retry.Tries), After: c.Births.RemindAfter, Longest: c.Retry.Longest},
-		Products:        Products{Stories: c.Stories, Tokens: c.Tokens, Rates: c.Rates},
+		Products:        Products{Stories: c.Stories, Tokens: c.Tokens, Rates: c.Rates, Presign: c.S3.Presign},
 		ArchiveLateness: e.ArchiveLateness,
 		Upkeep:          Upkeep{OrphansEvery: e.OrphansEvery, OrphanAge: e.OrphanAge, ScrubBytes: int64(e.ScrubBytes), ScrubEvery: e.ScrubEvery},
 	}
@@ -65,6 +66,9 @@ func (o *Options) periods() {
 	def(&o.ReclaimEvery, time.Minute)
 	def(&o.Walk.Lease, 5*time.Second)
 	def(&o.Clock.SavePeriod, time.Second)
+	if o.Clock.Skew == 0 {
+		o.Clock.Skew = 250 * time.Millisecond
+	}
 	def(&o.ArchiveLateness, 10*time.Minute)
 	def(&o.ArchiveTimeout, 5*time.Minute)
 	def(&o.AccountsEvery, 10*time.Second)

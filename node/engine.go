@@ -72,6 +72,9 @@ func (n *Node) openEngine(ctx context.Context) (err error) {
 	if e.intake, err = intake.New(n.set, n.o.Intake); err != nil {
 		return err
 	}
+	if n.o.Gate.Elapsed == nil {
+		n.o.Gate.Elapsed = func() time.Duration { return n.o.Source.Read().Boot } // a node that was suspended has old caches
+	}
 	e.gate, err = gate.New(ctx, n.set, n.o.Gate) // last: it is what has to be closed
 	return err
 }
@@ -83,8 +86,13 @@ type step struct {
 	every time.Duration
 }
 
-// slowly is by how much less often a walk looks that nobody waits for.
-const slowly = 10
+// slowly is by how much less often a walk looks that nobody waits for, and
+// seldomSaved how often it saves a watermark that passed nothing: each is a
+// conditional write, for every walk and shard.
+const (
+	slowly      = 10
+	seldomSaved = time.Minute
+)
 
 // steps are the walks of every shard, in the order of a life.
 func (n *Node) steps() []step {
@@ -93,13 +101,15 @@ func (n *Node) steps() []step {
 	later.Slots = walk.NewSlots(1)
 	later.Budget, later.Timeout = n.o.ArchiveLateness, n.o.ArchiveTimeout
 	slow := n.o.Cadence * slowly
+	seldom := later // nobody waits for them, and what they repeat after a crash is little
+	seldom.IdleSave = seldomSaved
 	all := []step{{e.sweep.Walk(), o, n.o.Cadence}}
 	for _, w := range e.reconcile.Walks() {
-		all = append(all, step{w, later, slow})
+		all = append(all, step{w, seldom, slow})
 	}
-	all = append(all, step{e.archive.Walk(), later, n.o.Cadence}, step{e.erase.Tidy(), later, slow})
+	all = append(all, step{e.archive.Walk(), later, n.o.Cadence}, step{e.erase.Tidy(), seldom, slow})
 	if w, ok := e.retire.Walk(); ok {
-		all = append(all, step{w, later, slow}, step{e.erase.TidyAfter(w.Offset), later, slow})
+		all = append(all, step{w, seldom, slow}, step{e.erase.TidyAfter(w.Offset), seldom, slow})
 	}
 	for i := range all {
 		all[i].walk.Act = n.earning(all[i].walk.Act)
@@ -141,39 +151,4 @@ func both(first, then walk.Act) walk.Act {
 		more, err := then(ctx, b)
 		return append(failed, more...), err
 	}
-}
-
-// openWalks opens the walks and the reminders of every shard.
-func (n *Node) openWalks(origin mayfly.Instant) error {
-	n.o.Remind.Budget = n.engine.budget
-	steps := n.steps()
-	for number := range mayfly.Shard(mayfly.Shards) {
-		shard := walk.NewShard(n.set.Rows, number, n.o.Walk.Holder, n.o.Walk.Lease, origin)
-		n.shards = append(n.shards, shard)
-		for _, s := range steps {
-			w, err := walk.New(n.set, s.walk, shard, s.o)
-			if err != nil {
-				return fmt.Errorf("walk %s: %w", s.walk.Name, err)
-			}
-			n.walkers = append(n.walkers, w)
-			n.passes = append(n.passes, pass{s.walk.Name, s.every, w})
-		}
-		r, err := remind.New(n.set, shard, n.acts(), n.o.Remind)
-		if err != nil {
-			return err
-		}
-		n.passes = append(n.passes, pass{remind.Name, n.o.Cadence, r})
-	}
-	return nil
-}
-
-// pass is something that passes over a shard now and then.
-type pass struct {
-	name  string
-	every time.Duration
-	passer
-}
-
-type passer interface {
-	Pass(ctx context.Context, now mayfly.Instant) (more bool, err error)
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,26 +25,29 @@ const (
 
 // Health is how the node stands: the store, and each role. Lag makes only the
 // walking role not ready: soft expiry does not need it, and a readiness that
-// failed on lag would take every api node away at once (O3, trap 17).
+// failed on lag would take every api node away at once (O3, trap 17). A node that
+// only walks is ready when its walks are.
 func (o operator) Health(ctx context.Context) wire.Health {
-	h := wire.Health{Version: o.version, Roles: map[string]string{
-		"store": ready, "api": o.apiState(ctx), "walk": o.walkState(),
-	}}
+	api, walks := o.apiState(ctx), o.walkState()
+	h := wire.Health{Version: o.version, Roles: map[string]string{"store": ready, "api": api, "walk": walks}}
 	if err := o.Err(); err != nil {
 		h.Roles["store"] = "a write that must be durable failed: the process must end (I20)"
 	}
-	h.Ready = h.Roles["api"] == ready
-	h.Degraded = !h.Ready || h.Roles["walk"] != ready || h.Roles["store"] != ready || lateness(o.Progress("sweep")) > lagging
+	h.Ready = api == ready
+	if !o.o.does(API) {
+		h.Ready = walks == ready
+	}
+	h.Degraded = !h.Ready || h.Roles["store"] != ready || o.walks() && (walks != ready || lateness(o.Progress("sweep")) > lagging)
 	return h
 }
 
 // apiState says whether the ledger can be read and the clock is within bound.
 func (o operator) apiState(ctx context.Context) string {
-	if err := o.Err(); err != nil {
-		return "the store can promise nothing any more"
+	if !o.o.does(API) {
+		return "this node serves no users: it has another role"
 	}
-	if r := o.clock.Read(); !r.Confirmed {
-		return "the clock is in doubt: nothing is published until it is confirmed"
+	if why := o.stands(); why != "" {
+		return why
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
@@ -51,6 +55,32 @@ func (o operator) apiState(ctx context.Context) string {
 		return "the ledger cannot be read"
 	}
 	return ready
+}
+
+// stands says why the node does nothing at all; "" if it does.
+func (o operator) stands() string {
+	if o.Err() != nil {
+		return "the store can promise nothing any more"
+	}
+	switch r := o.clock.Read(); {
+	case r.Off:
+		return hinted(r.Err)
+	case !r.Confirmed:
+		return "the clock is in doubt: nothing is published, and walks stand still, until it is confirmed"
+	}
+	if err := o.prepared(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// hinted is an error with what to do about it.
+func hinted(err error) string {
+	var e *mayfly.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		return fmt.Sprintf("%s: %s", err, e.Hint)
+	}
+	return err.Error()
 }
 
 // probe is an id that a ledger can look for.
@@ -63,17 +93,20 @@ func probe() mayfly.ID {
 }
 
 func (o operator) walkState() string {
-	switch late, later := lateness(o.Progress("sweep")), lateness(o.Progress("")); {
-	case o.o.Idle:
+	if !o.walks() {
 		return "this node does not walk"
-	case o.Err() != nil:
-		return "the store can promise nothing any more"
-	case !o.clock.Read().Confirmed:
-		return "the clock is in doubt: walks stand still"
+	}
+	if why := o.stands(); why != "" {
+		return why
+	}
+	switch late, later := lateness(o.Progress("sweep")), lateness(o.Progress("")); {
 	case late > sweepLag:
 		return fmt.Sprintf("the sweep is %s late", late.Round(time.Second))
 	case later > laterLag:
 		return fmt.Sprintf("a walk is %s late", later.Round(time.Second))
+	}
+	if all := o.worked().roll.Forsaken(o.clock.Read().Steady); len(all) > 0 {
+		return fmt.Sprintf("degraded: nobody walks shards %v: see what the walking nodes log of their roll; start one more, or one of them again", all)
 	}
 	return ready
 }

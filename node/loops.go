@@ -6,12 +6,14 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/clock"
 	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/walk"
 )
 
-func (o Options) withDefaults() Options {
+func (o Options) withDefaults(set store.Set) Options {
 	if o.Name == "" {
 		o.Name = "node"
 	}
@@ -19,6 +21,9 @@ func (o Options) withDefaults() Options {
 		o.Source = clock.System()
 	}
 	o.periods()
+	if set.Time == nil {
+		o.Clock.Skew = 0 // alone with its store
+	}
 	if o.Walk.Holder == "" {
 		o.Walk.Holder = o.Name + "-" + rand.Text()
 	}
@@ -32,51 +37,85 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (n *Node) startLoops() {
-	ctx, stop := context.WithCancel(context.Background())
-	n.stopping = stop
-	start := func(name string, every time.Duration, do func(ctx context.Context) error) *loop.Loop {
-		// A mark outlives two of its periods, and a walk may be a minute late: both come back soon.
-		o := loop.Options{Name: name, Every: every, Jitter: 0.1, BackoffMax: min(every, 5*time.Second)}
-		o.Failed = func(err error, _ int) { n.o.Problem(name, err) }
-		l := loop.Start(ctx, o, do)
-		n.loops = append(n.loops, l)
-		return l
+// startLoop starts a loop that comes back soon after it failed: a mark outlives two
+// of its periods, and a walk may be a minute late.
+func (n *Node) startLoop(name string, every time.Duration, do func(ctx context.Context) error) *loop.Loop {
+	return n.startWith(loop.Options{Name: name, Every: every, Jitter: 0.1, BackoffMax: min(every, 5*time.Second)}, do)
+}
+
+func (n *Node) startWith(o loop.Options, do func(ctx context.Context) error) *loop.Loop {
+	o.Failed = func(err error, _ int) { n.o.Problem(o.Name, err) }
+	l := loop.Start(n.running, o, do)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.loops = append(n.loops, l)
+	return l
+}
+
+// rollEvery is how often a walker looks at the roll at most: it renews nothing
+// before a third of a lease is gone.
+const rollEvery = 5 * time.Second
+
+// startWork starts the walks and the upkeep of a node that walks.
+func (n *Node) startWork() {
+	w := n.worked()
+	if w.roll == nil {
+		return
 	}
-	n.marking.Store(start("mark", n.o.Clock.SavePeriod, n.saveMark))
-	for _, p := range n.passes {
-		start(p.name, p.every, func(ctx context.Context) error { return n.passOn(ctx, p) })
+	if err := n.renew(n.running); err != nil { // so that what starts now holds its shards
+		n.o.Problem("roll", err)
 	}
-	start("accounts", n.o.AccountsEvery, func(ctx context.Context) error {
-		if r := n.clock.Read(); r.Confirmed && n.set.Deletions != nil {
-			_, err := n.engine.erase.Accounts(ctx, r.Steady)
+	n.startLoop("roll", min(n.o.Walk.Lease/3, rollEvery), n.renew)
+	for _, p := range w.passes {
+		n.startLoop(p.name, p.every, func(ctx context.Context) error { return n.passOn(ctx, p) })
+	}
+	upkeep := func(name string, every time.Duration, do func(context.Context, mayfly.Instant) error) {
+		n.startLoop(name, every, n.whenMine(do))
+	}
+	if n.set.Deletions != nil {
+		upkeep("accounts", n.o.AccountsEvery, func(ctx context.Context, now mayfly.Instant) error {
+			_, err := n.engine.erase.Accounts(ctx, now)
 			return err
-		}
-		return nil
-	})
-	start("trim", n.o.TrimEvery, func(ctx context.Context) error {
-		if r := n.clock.Read(); r.Confirmed {
-			return n.set.Log.Trim(ctx, r.Steady, n.o.LogKept)
-		}
-		return nil
-	})
-	n.startUpkeep(ctx)
-	if n.o.Reclaim != nil {
-		start("reclaim", n.o.ReclaimEvery, func(ctx context.Context) error {
-			if r := n.clock.Read(); r.Confirmed {
-				return n.o.Reclaim(ctx, r.Steady)
-			}
-			return nil
 		})
 	}
+	upkeep("trim", n.o.TrimEvery, func(ctx context.Context, now mayfly.Instant) error {
+		return n.set.Log.Trim(ctx, now, n.o.LogKept)
+	})
+	if n.o.Reclaim != nil {
+		upkeep("reclaim", n.o.ReclaimEvery, n.o.Reclaim)
+	}
+	n.startUpkeep()
+}
+
+// whenMine does what is done once for all shards, if that is this node's.
+func (n *Node) whenMine(do func(context.Context, mayfly.Instant) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if now, may := n.mayUpkeep(); may {
+			return do(ctx, now)
+		}
+		return nil
+	}
+}
+
+// renew keeps the node's place on the roll and its shards. By a clock in doubt it
+// does neither: others take over.
+func (n *Node) renew(ctx context.Context) error {
+	r := n.clock.Read()
+	if !r.Confirmed || n.draining.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.o.Walk.Lease)
+	defer cancel()
+	return n.worked().roll.Renew(ctx, r.Steady)
 }
 
 // passOn passes until there is nothing more to do at once, each pass by a fresh
 // reading of the clock. While the clock is in doubt walks stand still (L7).
-func (n *Node) passOn(ctx context.Context, p passer) error {
+func (n *Node) passOn(ctx context.Context, p pass) error {
+	defer p.shard.Enter()()
 	for {
 		r := n.clock.Read()
-		if !r.Confirmed {
+		if !r.Confirmed || n.draining.Load() {
 			return nil
 		}
 		more, err := p.Pass(ctx, r.Steady)

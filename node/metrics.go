@@ -22,6 +22,7 @@ type collector struct {
 	archiveAge, reminderLag           *prometheus.Desc
 	deadLetters, found                *prometheus.Desc
 	confirmed, offWall, blown         *prometheus.Desc
+	clockOff, offset, shards          *prometheus.Desc
 	orphans, orphansOver, scrubBad    *prometheus.Desc
 }
 
@@ -42,6 +43,9 @@ func newCollector(n *Node) *collector {
 		found:       desc("reconcile_found_total", "What reconcile has found and put back on its way.", "what"),
 		confirmed:   desc("clock_confirmed", "1 while the clock is not in doubt."),
 		offWall:     desc("clock_off_wall_seconds", "How far the node's time is from the system's."),
+		clockOff:    desc("clock_off", "1 while the clock is not within bound of the store's servers, and nothing goes by it."),
+		offset:      desc("clock_offset_seconds", "How far the clock is ahead of the store's servers, by the last comparison."),
+		shards:      desc("shards_held", "How many shards this node walks."),
 		blown:       desc("store_blown", "1 when the store can promise nothing any more."),
 		orphans:     desc("orphans_erased_total", "Objects that nobody named, erased."),
 		orphansOver: desc("orphans_over_cap", "1 when there are more orphans than one run may erase: look at mayfly orphans."),
@@ -62,9 +66,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, p := range c.node.Progress("") {
 		shard := strconv.Itoa(int(p.Shard))
-		gauge(c.lag, p.Lag.Seconds(), p.Walk, shard)
-		gauge(c.watermark, float64(p.Watermark)/1000, p.Walk, shard)
-		gauge(c.eta, max(-1, p.ETA.Seconds()), p.Walk, shard)
+		if p.Held { // another node tells of the others
+			gauge(c.lag, p.Lag.Seconds(), p.Walk, shard)
+			gauge(c.watermark, float64(p.Watermark)/1000, p.Walk, shard)
+			gauge(c.eta, max(-1, p.ETA.Seconds()), p.Walk, shard)
+		}
 		counter(c.done, p.Done, p.Walk, shard)
 		counter(c.parked, p.Parked, p.Walk, shard)
 	}
@@ -77,6 +83,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	r := c.node.clock.Read()
 	gauge(c.confirmed, truth(r.Confirmed))
 	gauge(c.offWall, r.Now.Sub(r.Wall).Seconds())
+	gauge(c.clockOff, truth(r.Off))
+	if offset, ok := c.node.clock.Offset(); ok {
+		gauge(c.offset, offset.Middle().Seconds())
+	}
+	gauge(c.shards, float64(len(c.node.Shards())))
 	gauge(c.blown, truth(c.node.Err() != nil))
 	counter(c.orphans, c.node.Orphans().Deleted)
 	gauge(c.orphansOver, truth(c.node.Orphans().Over))
@@ -94,7 +105,7 @@ func (c *collector) collectRows(gauge func(*prometheus.Desc, float64, ...string)
 	if dead, err := c.node.deadLetters(ctx); err == nil {
 		gauge(c.deadLetters, float64(dead))
 	}
-	for _, shard := range c.node.shards {
+	for _, shard := range c.node.worked().held(now) {
 		mark, err := walk.LoadWatermark(ctx, c.node.set.Rows, remind.Name, shard)
 		if err == nil {
 			gauge(c.reminderLag, max(0, now.Sub(mark.At).Seconds()), strconv.Itoa(int(shard.Number())))

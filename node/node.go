@@ -1,15 +1,17 @@
 // Package node is in charge of a running process: it takes a store.Set, reads
-// its clock's mark, opens gate and intake, and keeps the loops going: the walks,
-// the mark of the clock, the trimming of the log.
+// its clock's mark, opens gate and intake, and keeps the loops going that its roles
+// ask for: the walks, the mark of the clock, the trimming of the log.
 //
-// It starts nothing before the clock has gone on from its mark (I9), and no walk
-// moves while the clock is in doubt (L7). It never opens a driver.
+// It starts nothing before the clock has gone on from its mark (I9); where nodes
+// share a store, before it was compared; and no walk moves while it is in doubt
+// (L7). It never opens a driver.
 package node
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +34,7 @@ import (
 // Options are a node's settings; what is zero takes its default.
 type Options struct {
 	Name    string        // of this node, for its mark; default "node"
+	Roles   []Role        // what it does (O6); empty is all
 	Source  clock.Source  // of time; default the system's
 	Cadence time.Duration // of the walks; default 1 s
 	LogKept time.Duration // how long events are kept; default 30 days
@@ -67,39 +70,68 @@ type Node struct {
 	set      store.Set
 	o        Options
 	clock    *clock.Clock
+	marks    *clock.Marks
 	engine   engine
 	products products
-	shards   []*walk.Shard
-	walkers  []*walk.Walker
-	passes   []pass
-	loops    []*loop.Loop
+
+	work     atomic.Pointer[work] // nil until the clock was right for the first time
+	draining atomic.Bool
 	marking  atomic.Pointer[loop.Loop] // saves the clock's mark
+
+	running  context.Context // of the loops
 	stopping context.CancelFunc
+	mu       sync.Mutex // of loops
+	loops    []*loop.Loop
 }
 
-// Start starts a node on set.
+// Start starts a node on set. A node whose clock is not right starts all the
+// same, so that it can say so: it begins its work when the clock is.
 func Start(ctx context.Context, set store.Set, o Options) (*Node, error) {
-	o = o.withDefaults()
-	n := &Node{set: set, o: o, stopping: func() {}}
-	mark, err := clock.Load(ctx, set.Rows, o.Name)
-	if err != nil {
-		return nil, fmt.Errorf("start: %w", err)
-	}
-	n.o.Clock.Jumped = n.markSoon
-	n.clock = clock.New(o.Source, n.o.Clock, mark)
-	if err := n.saveMark(ctx); err != nil {
-		return nil, fmt.Errorf("start: %w", err)
-	}
-	if err := n.open(ctx); err != nil {
+	o = o.withDefaults(set)
+	n := &Node{set: set, o: o, marks: clock.NewMarks(set.Rows, o.Name)}
+	n.running, n.stopping = context.WithCancel(context.Background())
+	if err := n.start(ctx); err != nil {
+		n.stopping()
 		return nil, errors.Join(fmt.Errorf("start: %w", err), n.closeProducts())
 	}
-	if err := n.prepare(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start: %w", err), n.closeProducts())
+	if o.Idle {
+		return n, nil
 	}
-	if !o.Idle {
-		n.startLoops()
+	n.marking.Store(n.startLoop("mark", n.o.Clock.SavePeriod, n.saveMark))
+	if n.work.Load() != nil {
+		n.startWork()
+	}
+	if set.Time != nil {
+		n.startLoop("clock", compareEvery, n.keepRight)
 	}
 	return n, nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	mark, err := n.marks.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if err := n.alone(ctx, mark); err != nil {
+		return err
+	}
+	n.o.Clock.Jumped = n.markSoon
+	n.clock = clock.New(n.o.Source, n.o.Clock, mark)
+	if err := n.compare(ctx); err != nil {
+		n.o.Problem("clock", err)
+	}
+	if err := n.saveMark(ctx); err != nil {
+		return err
+	}
+	if err := n.open(ctx); err != nil {
+		return err
+	}
+	if r := n.clock.Read(); !r.Off {
+		return n.prepare(ctx)
+	} else if n.o.Idle {
+		return r.Err
+	}
+	return nil
 }
 
 // prepare does what comes before the first read: an account that was erased does
@@ -111,10 +143,17 @@ func (n *Node) prepare(ctx context.Context) error {
 		}
 	}
 	origin, err := walk.Origin(ctx, n.set.Rows, n.clock.Read().Steady) // before any birth, also of a node that does not walk
-	if err != nil || n.o.Idle {
+	if err != nil {
 		return err
 	}
-	return n.openWalks(origin)
+	w := &work{}
+	if n.walks() {
+		if w, err = n.openWalks(origin); err != nil {
+			return err
+		}
+	}
+	n.work.Store(w)
+	return nil
 }
 
 // Clock is the node's one clock.
@@ -159,7 +198,7 @@ func DiskFailed(err error) bool {
 // Progress is how a walk stands in every shard; of all walks if none is named.
 func (n *Node) Progress(name string) []walk.Progress {
 	var all []walk.Progress
-	for _, w := range n.walkers {
+	for _, w := range n.worked().walkers {
 		if p := w.Progress(); name == "" || name == p.Walk {
 			all = append(all, p)
 		}
@@ -167,24 +206,58 @@ func (n *Node) Progress(name string) []walk.Progress {
 	return all
 }
 
-// Stop ends the loops, gives the shards up and leaves a last mark.
+// drainWithin is how long a stop lets batches that are under way finish.
+const drainWithin = 5 * time.Second
+
+// Stop leaves the roll, lets the batches that are under way finish, ends the
+// loops, gives the shards up and leaves a last mark.
 func (n *Node) Stop(ctx context.Context) error {
-	n.stopping()
+	n.draining.Store(true)
 	var errs []error
-	for _, l := range n.loops {
+	if n.set.Fuse.Err() == nil {
+		errs = append(errs, n.worked().leave(ctx))
+		n.drain(ctx)
+	}
+	n.stopping()
+	n.mu.Lock()
+	loops := n.loops
+	n.mu.Unlock()
+	for _, l := range loops {
 		errs = append(errs, l.Stop(ctx))
 	}
 	if n.set.Fuse.Err() == nil {
-		for _, s := range n.shards {
-			errs = append(errs, s.Release(ctx))
-		}
-		errs = append(errs, n.saveMark(ctx))
+		errs = append(errs, n.worked().leave(ctx), n.lastMark(ctx))
 	}
 	errs = append(errs, n.closeProducts())
 	return errors.Join(errs...)
 }
 
-func (n *Node) mayMint() error { return n.clock.Read().Err }
+// drain waits until nothing passes over a shard. What is cut off is done again by
+// whoever walks next.
+func (n *Node) drain(ctx context.Context) {
+	const look = 10 * time.Millisecond
+	for waited := time.Duration(0); n.worked().busy() && waited < drainWithin; waited += look {
+		if loop.Rest(ctx, look) != nil {
+			return
+		}
+	}
+}
+
+// mayMint says why nothing may be minted.
+func (n *Node) mayMint() error {
+	if err := n.clock.Read().Err; err != nil {
+		return err
+	}
+	return n.prepared()
+}
+
+// prepared says that the node has not begun its work yet.
+func (n *Node) prepared() error {
+	if n.work.Load() == nil {
+		return mayfly.Errorf(mayfly.Unavailable, "the node is starting").WithHint("it begins as soon as its clock is right: see /readyz on the admin listener")
+	}
+	return nil
+}
 
 // markSoon is what the clock calls when it has followed a correction.
 func (n *Node) markSoon() {
@@ -199,5 +272,14 @@ func (n *Node) saveMark(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	return clock.Save(ctx, n.set.Rows, n.o.Name, mark)
+	return n.marks.Save(ctx, mark)
+}
+
+// lastMark leaves the mark that says that nobody is left.
+func (n *Node) lastMark(ctx context.Context) error {
+	mark, ok := n.clock.Mark()
+	if !ok {
+		return nil
+	}
+	return n.marks.Save(ctx, mark.Last())
 }

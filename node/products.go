@@ -19,6 +19,11 @@ type Products struct {
 	// Key signs tokens and media URLs. Without it there are no accounts: nobody
 	// follows anybody, and only the audience everyone is served.
 	Key *account.Key
+	// NewKey says that Key was changed on purpose: the other nodes get it too.
+	NewKey bool
+	// Presign lets users load and upload media at the store's own address where it
+	// has one.
+	Presign bool
 }
 
 // LoadKey loads the key that a configuration names, and makes it at first start:
@@ -44,6 +49,11 @@ func (n *Node) Key() *account.Key { return n.o.Products.Key }
 
 // open opens the engine and what stands on it.
 func (n *Node) open(ctx context.Context) error {
+	if key := n.o.Products.Key; key != nil && n.set.Time != nil {
+		if err := sameKey(ctx, n.set.Rows, key.ID(), n.o.Products.NewKey); err != nil {
+			return err
+		}
+	}
 	if err := n.openAccounts(); err != nil {
 		return err
 	}

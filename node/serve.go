@@ -34,7 +34,7 @@ func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 	}
 	rules := n.o.Products
 	return httpapi.New(httpapi.Options{
-		Stories: n.Stories(), Accounts: n.Accounts(), Key: n.Key(), Clock: n.clock, Operator: operator{n, o.Version},
+		Stories: n.Stories(), Accounts: n.Accounts(), Key: n.Key(), Clock: n.clock, Operator: operator{n, o.Version}, Open: n.serves, Presign: rules.Presign,
 		Public: o.Listen.Public, Origins: o.Listen.Origins, Proxies: o.Listen.Proxies, BodyWithin: o.Listen.BodyWithin,
 		URLs: rules.Stories.URLs, ArchiveURLs: rules.Stories.ArchiveURLs, Access: rules.Tokens.Access, Limits: mediaLimits(rules.Stories), Thumbnail: rules.Stories.ThumbnailPixels,
 		Logger: o.Logger, Registry: registry, Tracer: o.Tracer, Version: o.Version,
@@ -45,4 +45,18 @@ func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 type operator struct {
 	*Node
 	version string
+}
+
+// serves says why users are answered nothing now. By a clock that is off nothing
+// is: one that is behind would serve what has expired (I4), and its 404 or 410 would
+// be believed. The same holds for a node without the role: 404 would say that
+// there is no such story, 503 sends the client to another node.
+func (n *Node) serves() error {
+	if !n.o.does(API) {
+		return mayfly.Errorf(mayfly.Unavailable, "this node serves no users").WithHint("send them to a node with the role api")
+	}
+	if r := n.clock.Read(); r.Off {
+		return r.Err
+	}
+	return n.prepared()
 }

@@ -72,16 +72,10 @@ const afterStart = 10
 
 // startUpkeep starts the loops that nobody waits for. What fails is tried again
 // at leisure: a look is long.
-func (n *Node) startUpkeep(ctx context.Context) {
+func (n *Node) startUpkeep() {
 	start := func(name string, every time.Duration, do func(context.Context, mayfly.Instant) error) {
 		o := loop.Options{Name: name, Every: every, First: every / afterStart, Jitter: 0.1, Backoff: time.Second, BackoffMax: min(every, time.Minute)}
-		o.Failed = func(err error, _ int) { n.o.Problem(name, err) }
-		n.loops = append(n.loops, loop.Start(ctx, o, func(ctx context.Context) error {
-			if r := n.clock.Read(); r.Confirmed { // in doubt nothing is erased (L7)
-				return do(ctx, r.Steady)
-			}
-			return nil
-		}))
+		n.startWith(o, n.whenMine(do))
 	}
 	start("orphans", n.o.OrphansEvery, n.collectOrphans)
 	if n.o.ScrubBytes > 0 {

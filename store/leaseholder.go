@@ -10,12 +10,9 @@ import (
 // LeaseHolder says who holds the lease of a shard and until when, for people who
 // ask; nobody: empty.
 func LeaseHolder(ctx context.Context, rows Rows, shard mayfly.Shard) (holder string, until mayfly.Instant, err error) {
-	found, err := rows.Get(ctx, Leases, NewLease(rows, shard, "", 0).key)
+	found, err := rows.Get(ctx, Leases, Key{Partition: shardLeases, Sort: shardSort(shard)})
 	if err != nil {
 		return "", 0, fmt.Errorf("lease of shard: %w", err)
 	}
-	if found[0] == nil {
-		return "", 0, nil
-	}
-	return readLease(found[0])
+	return HolderOf(found[0])
 }

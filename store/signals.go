@@ -8,12 +8,13 @@ import (
 
 // Signals carries invalidations between caches. They only hurry what would be
 // found out anyway: a subscriber whose lease is lost uses no cache, so that a
-// lost signal costs time and never an answer (I19, trap 18).
+// lost signal costs time and never an answer (I19, trap 18). What they cannot
+// tell ends by its age (CacheAge).
 type Signals interface {
 	// Publish tells every subscriber. It returns nil when each of them has
 	// handled the signal or has lost its lease: from then on none of them answers
-	// from what the signal invalidates. Errors: Unavailable (then the caller
-	// waits one lease before it answers), Unknown.
+	// from what the signal invalidates. Errors: Unavailable, Unknown (then the
+	// caller waits CacheWait before it answers: see Invalidate).
 	Publish(ctx context.Context, s Signal) error
 
 	// Subscribe hands every signal published from now on to handle, in order,

@@ -29,6 +29,10 @@ type Set struct {
 	// outside backups and outlives them, so that a backup that is put back brings
 	// nobody back (ST14).
 	Deletions Blobs
+
+	// Time is the clock of the store's servers; nil when the store is this process
+	// and has no clock of its own (embedded).
+	Time Time
 }
 
 // Writer writes batches.

@@ -54,6 +54,9 @@ func (w *Walker) act(ctx context.Context, page []mayfly.Item, full bool, l look)
 		if l.first {
 			w.report.did(n, len(failures))
 		}
+		if w.spent.lost = !w.shard.holds(w.tenure); w.spent.lost {
+			return true, nil // after the batch under way, not after the pass
+		}
 		if err := w.rest(ctx, took, page, l); err != nil {
 			return false, err
 		}

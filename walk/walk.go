@@ -146,10 +146,11 @@ func New(set store.Set, w Walk, shard *Shard, o Options) (*Walker, error) {
 type spent struct {
 	items, minutes int
 	time           time.Duration
+	lost           bool // the shard, meanwhile
 }
 
 func (s spent) enough() bool {
-	return s.items >= passItems || s.minutes >= passMinutes || s.time >= passTime
+	return s.lost || s.items >= passItems || s.minutes >= passMinutes || s.time >= passTime
 }
 
 // Pass walks up to now, or as far as one pass goes; more says that there is more
@@ -177,7 +178,7 @@ func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err e
 	if saved := w.save(ctx); err == nil { // also behind an error: what is done is done
 		err = saved
 	}
-	return err == nil && w.spent.enough(), err
+	return err == nil && w.spent.enough() && !w.spent.lost, err
 }
 
 // target is up to which deadline the walk may go at now.
@@ -185,6 +186,9 @@ func (w *Walker) target(ctx context.Context, now mayfly.Instant) (mayfly.Instant
 	target := now.Add(-w.walk.Offset)
 	if w.walk.Behind == "" {
 		return target, nil
+	}
+	if at, known := w.shard.lastSaved(w.tenure, w.walk.Behind); known {
+		return min(target, at), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
@@ -260,6 +264,7 @@ func (w *Walker) hold(ctx context.Context, now mayfly.Instant) (bool, error) {
 	}
 	w.tenure, w.mark, w.run = tenure, mark, 0
 	w.done, w.cursor, w.again, w.unsaved = mark.At, mark.At, 0, 0
+	w.shard.saved(tenure, w.walk.Name, mark.At)
 	w.report.forget()
 	return true, nil
 }

@@ -75,59 +75,12 @@ func (w *Walker) save(ctx context.Context) error {
 	defer cancel()
 	if err := w.mark.Move(ctx, w.set.Rows, w.done, w.run); err != nil {
 		w.tenure = 0 // somebody else walks this shard, an undo moved it back, or it is not known
+		w.shard.forget(w.walk.Name)
 		return w.failed("move the watermark", err)
 	}
 	w.unsaved = 0
+	w.shard.saved(w.tenure, w.walk.Name, w.mark.At)
 	return nil
-}
-
-// Shard is one shard as this process sees it: one lease, which covers all its
-// walks.
-type Shard struct {
-	number mayfly.Shard
-	origin mayfly.Instant
-	mu     chan struct{} // held while the lease is asked for; a channel, so that ctx can end the wait
-	lease  *store.Lease
-	held   bool
-	tenure uint64
-}
-
-// NewShard is shard number for holder. Before origin no item can be due.
-func NewShard(rows store.Rows, number mayfly.Shard, holder string, lasts time.Duration, origin mayfly.Instant) *Shard {
-	return &Shard{number: number, origin: origin, mu: make(chan struct{}, 1), lease: store.NewLease(rows, number, holder, lasts)}
-}
-
-// Number is the shard's number.
-func (s *Shard) Number() mayfly.Shard { return s.number }
-
-// Hold takes or keeps the lease. The tenure changes whenever it was lost in
-// between.
-func (s *Shard) Hold(ctx context.Context, now mayfly.Instant) (tenure uint64, held bool, err error) {
-	select {
-	case s.mu <- struct{}{}:
-		defer func() { <-s.mu }()
-	case <-ctx.Done():
-		return 0, false, ctx.Err()
-	}
-	held, err = s.lease.Hold(ctx, now)
-	if held && !s.held {
-		s.tenure++
-	}
-	s.held = held
-	return s.tenure, held, err
-}
-
-// Release gives the shard up at once, so that another process need not wait for
-// the lease to run out.
-func (s *Shard) Release(ctx context.Context) error {
-	select {
-	case s.mu <- struct{}{}:
-		defer func() { <-s.mu }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	s.held = false
-	return s.lease.Release(ctx)
 }
 
 // Origin is the instant before which no item of this store can be due: a minute

@@ -29,7 +29,7 @@ func breakages() []breakage {
 	var all []breakage
 	for _, some := range [][]breakage{
 		brokenWriters(), brokenBirths(), brokenTransitions(), brokenWalks(), brokenRanges(), brokenSwaps(),
-		brokenLogs(), brokenReaders(), brokenTiers(), brokenLimits(), brokenSignals(), brokenAtRandom(),
+		brokenLogs(), brokenReaders(), brokenTiers(), brokenLimits(), brokenSignals(), brokenTimes(), brokenAtRandom(),
 	} {
 		all = append(all, some...)
 	}

@@ -91,7 +91,9 @@ func Signals(t *testing.T, driver string, open Open) {
 }
 
 // Lease holds store.Lease on the driver's Rows to its promises.
-func Lease(t *testing.T, driver string, open Open) { hold(t, driver, "lease", open, leaseCases()) }
+func Lease(t *testing.T, driver string, open Open) {
+	hold(t, driver, "lease", open, append(leaseCases(), rollCases()...))
+}
 
 func hold(t *testing.T, driver, contract string, open Open, cases []testCase) {
 	t.Helper()

@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/remind"
+	"github.com/mayflyhq/mayfly/walk"
+)
+
+// work is what a node walks; of one that does not walk it is empty.
+type work struct {
+	roll    *walk.Roll
+	walkers []*walk.Walker
+	passes  []pass
+}
+
+// pass is something that passes over a shard now and then.
+type pass struct {
+	name  string
+	every time.Duration
+	shard *walk.Shard
+	passer
+}
+
+type passer interface {
+	Pass(ctx context.Context, now mayfly.Instant) (more bool, err error)
+}
+
+// worked is the node's work; empty before it has begun.
+func (n *Node) worked() *work {
+	if w := n.work.Load(); w != nil {
+		return w
+	}
+	return &work{}
+}
+
+// walks says whether the node walks at all.
+func (n *Node) walks() bool { return n.o.does(Walk) && !n.o.Idle }
+
+// openWalks opens the walks and the reminders of every shard.
+func (n *Node) openWalks(origin mayfly.Instant) (*work, error) {
+	n.o.Remind.Budget = n.engine.budget
+	steps, o := n.steps(), n.o.Walk
+	w := &work{roll: walk.NewRoll(n.set.Rows, walk.Turn{Name: n.o.Name, Holder: o.Holder, Lease: o.Lease, Origin: origin})}
+	for _, shard := range w.roll.Shards() {
+		for _, s := range steps {
+			walker, err := walk.New(n.set, s.walk, shard, s.o)
+			if err != nil {
+				return nil, fmt.Errorf("walk %s: %w", s.walk.Name, err)
+			}
+			w.walkers = append(w.walkers, walker)
+			w.passes = append(w.passes, pass{s.walk.Name, s.every, shard, walker})
+		}
+		r, err := remind.New(n.set, shard, n.acts(), n.o.Remind)
+		if err != nil {
+			return nil, err
+		}
+		w.passes = append(w.passes, pass{remind.Name, n.o.Cadence, shard, r})
+	}
+	return w, nil
+}
+
+func (w *work) leave(ctx context.Context) error {
+	if w.roll == nil {
+		return nil
+	}
+	return w.roll.Leave(ctx)
+}
+
+func (w *work) busy() bool { return w.roll != nil && w.roll.Busy() }
+
+// held are the shards that the node holds at now.
+func (w *work) held(now mayfly.Instant) (all []*walk.Shard) {
+	if w.roll == nil {
+		return nil
+	}
+	for _, s := range w.roll.Shards() {
+		if w.roll.Holds(s.Number(), now) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Shards are the shards that this node walks now.
+func (n *Node) Shards() (all []mayfly.Shard) {
+	for _, s := range n.worked().held(n.clock.Read().Steady) {
+		all = append(all, s.Number())
+	}
+	return all
+}
+
+// upkeepShard is whose walker does what is done once for all shards: so that of
+// several nodes one does it, and another when that one is gone.
+const upkeepShard mayfly.Shard = 0
+
+// mayUpkeep says whether this node does the upkeep, and by which time. In doubt
+// nothing is erased (L7).
+func (n *Node) mayUpkeep() (now mayfly.Instant, may bool) {
+	r, w := n.clock.Read(), n.worked()
+	return r.Steady, r.Confirmed && w.roll != nil && w.roll.Holds(upkeepShard, r.Steady)
+}
