@@ -32,8 +32,6 @@ type Options struct {
 	Verified int           // how many verified tokens are remembered; default 16,384, negative for none
 
 	Writes, Reads, Address store.Rate // the limits at the door; a Count of 0 is none (C3)
-
-	Lease time.Duration // how long a cache that no signal reaches may go on; default 1 s
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -52,15 +50,14 @@ func (o Options) withDefaults() (Options, error) {
 	text(&o.Home, o.Issuer)
 	last(&o.Access, 15*time.Minute)
 	last(&o.Refresh, 30*24*time.Hour)
-	last(&o.Lease, time.Second)
 	if o.Verified == 0 {
 		o.Verified = 1 << 14
 	}
 	if o.Rows == nil || o.Signals == nil || o.Key == nil {
 		return o, mayfly.Errorf(mayfly.Invalid, "account: rows, signals and the key are required")
 	}
-	if o.Access < time.Second || o.Refresh < o.Access || o.Lease < 0 {
-		return o, mayfly.Errorf(mayfly.Invalid, "account: access tokens of %s, refresh tokens of %s, a lease of %s", o.Access, o.Refresh, o.Lease).
+	if o.Access < time.Second || o.Refresh < o.Access {
+		return o, mayfly.Errorf(mayfly.Invalid, "account: access tokens of %s, refresh tokens of %s", o.Access, o.Refresh).
 			WithHint("an access token lasts a second at least, and no longer than a refresh token")
 	}
 	for _, rate := range []store.Rate{o.Writes, o.Reads, o.Address} {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/erase"
-	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -182,15 +181,11 @@ func (a *Accounts) keepNoted(ctx context.Context, back store.Key) error {
 	return mayfly.Errorf(mayfly.Unavailable, "the relation keeps changing").WithHint("try again")
 }
 
-// tell returns when no cache answers from the old relations: each was told, or a
-// lease has passed in which it was not (trap 18).
+// tell returns when no cache answers from the old relations: each was told, or
+// what it knows is too old (trap 18).
 func (a *Accounts) tell(ctx context.Context, owner mayfly.UserID) error {
-	if err := a.o.Signals.Publish(ctx, store.Signal{Topic: store.RelationsChanged, Owner: owner}); err == nil {
-		return nil
-	}
-	if err := loop.Rest(ctx, a.o.Lease); err != nil {
-		err = fmt.Errorf("the relation is changed, and a cache may not know it yet: %w", err)
-		return mayfly.Wrap(mayfly.Unavailable, err, "ask again: doing it twice is doing it once")
+	if err := store.Invalidate(ctx, a.o.Signals, store.Signal{Topic: store.RelationsChanged, Owner: owner}); err != nil {
+		return fmt.Errorf("relate two users: %w", err)
 	}
 	return nil
 }

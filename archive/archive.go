@@ -33,7 +33,7 @@ type Verify uint8
 // The ways to verify.
 const (
 	Bytes    Verify = iota // read every copy back and hash it
-	Checksum               // ask the tier for size and hash, and read a sample back
+	Checksum               // ask the tier for the hash it has computed itself, and read a sample back, or all where it cannot
 )
 
 // Options are the archive's settings.

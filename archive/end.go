@@ -51,11 +51,13 @@ func (e ending) end(ctx context.Context, b walk.Batch, rows, before []mayfly.Ite
 	if len(deleted) == 0 {
 		return failures, nil
 	}
-	for _, item := range deleted { // whoever cannot be told loses the lease of its cache by itself
-		_ = e.set.Signals.Publish(ctx, store.Signal{Topic: store.RowChanged, ID: item.ID})
+	signals := make([]store.Signal, len(deleted))
+	for i, item := range deleted {
+		signals[i] = store.Signal{Topic: store.RowChanged, ID: item.ID}
 	}
+	_ = store.PublishAll(ctx, e.set.Signals, signals...) // whoever cannot be told forgets them by itself
 	if err := e.set.Log.Append(ctx, eventsOf(deleted, mayfly.WasDeleted)...); err != nil {
-		return nil, fmt.Errorf("append %d events: %w", len(deleted), err)
+		return nil, fmt.Errorf("append %d events: %w", len(deleted), walk.Away(err))
 	}
 	left, err := e.erase(ctx, walk.Batch{Items: deleted, Now: b.Now, Run: b.Run, Repeat: true})
 	if err != nil {

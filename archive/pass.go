@@ -157,7 +157,9 @@ func (p *pass) eraseHot(ctx context.Context) error {
 		for _, n := range p.objects(item) {
 			hot = append(hot, item.MediaKey(mayfly.Born, n))
 			for g := firstCopy; g < item.Generation; g++ {
-				hot = append(hot, item.MediaKey(g, n))
+				if n < int(item.Media) || item.ServesUntil != 0 { // a rendition in hot stands beside what a row has named, which is born or restored
+					hot = append(hot, item.MediaKey(g, n))
+				}
 				if g != item.Keys.Cold {
 					cold = append(cold, item.MediaKey(g, n))
 				}
@@ -194,7 +196,7 @@ func (p *pass) tell(ctx context.Context) error {
 	if len(p.done) == 0 {
 		return nil
 	}
-	return p.set.Log.Append(ctx, eventsOf(p.done, mayfly.WasArchived)...)
+	return walk.Away(p.set.Log.Append(ctx, eventsOf(p.done, mayfly.WasArchived)...))
 }
 
 func eventsOf(items []mayfly.Item, verb mayfly.Verb) []mayfly.Event {

@@ -1,11 +1,14 @@
 package archive_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
@@ -18,7 +21,6 @@ import (
 // counting counts the calls of a tier.
 type counting struct {
 	store.Blobs
-	hash                               func([32]byte) [32]byte // what Stat says instead of the hash; nil leaves it
 	mu                                 sync.Mutex
 	calls, puts, opens, stats, deletes int
 }
@@ -42,11 +44,7 @@ func (c *counting) Open(ctx context.Context, key mayfly.BlobKey, span store.Span
 
 func (c *counting) Stat(ctx context.Context, key mayfly.BlobKey) (store.Object, error) {
 	c.count(&c.stats)
-	o, err := c.Blobs.Stat(ctx, key)
-	if c.hash != nil {
-		o.SHA256 = c.hash(o.SHA256)
-	}
-	return o, err
+	return c.Blobs.Stat(ctx, key)
 }
 
 func (c *counting) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
@@ -77,6 +75,61 @@ func TestItemsWithoutMediaCallNoTier(t *testing.T) {
 	}
 }
 
+// attesting is a tier that computes hashes over what it holds, by itself.
+type attesting struct {
+	*counting
+	asked  atomic.Int64
+	refuse func(mayfly.BlobKey) error // instead of an answer; nil answers
+}
+
+func (a *attesting) Checksum(ctx context.Context, key mayfly.BlobKey) ([32]byte, error) {
+	a.asked.Add(1)
+	if a.refuse != nil {
+		return [32]byte{}, a.refuse(key)
+	}
+	r, _, err := a.counting.Blobs.Open(ctx, key, store.Span{})
+	if err != nil {
+		return [32]byte{}, err
+	}
+	defer r.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return [32]byte{}, err
+	}
+	return [32]byte(h.Sum(nil)), nil
+}
+
+// forging is a tier whose copies are wrong by a bit, and whose Stat repeats what
+// the writer has said of them.
+type forging struct {
+	store.Blobs
+	mu  sync.Mutex
+	say map[mayfly.BlobKey]store.Object
+}
+
+func (f *forging) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return store.Object{}, err
+	}
+	said := store.Object{Key: key, Size: int64(len(data)), SHA256: sha256.Sum256(data)}
+	f.mu.Lock()
+	f.say[key] = said
+	f.mu.Unlock()
+	data[len(data)/2] ^= 1
+	_, err = f.Blobs.Put(ctx, key, bytes.NewReader(data))
+	return said, err
+}
+
+func (f *forging) Stat(ctx context.Context, key mayfly.BlobKey) (store.Object, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if said, ok := f.say[key]; ok {
+		return said, nil
+	}
+	return f.Blobs.Stat(ctx, key)
+}
+
 func TestAChecksumIsAskedForAndASampleIsRead(t *testing.T) {
 	const stories = 400
 	for _, tc := range []struct{ sample, least, most int }{{1, stories, stories}, {4, stories / 8, stories / 2}, {1 << 40, 0, 0}} {
@@ -86,41 +139,75 @@ func TestAChecksumIsAskedForAndASampleIsRead(t *testing.T) {
 			items = append(items, h.story(1))
 		}
 		items = h.expire(items...)
-		cold := &counting{Blobs: h.real.Cold}
+		cold := &attesting{counting: &counting{Blobs: h.real.Cold}}
 		h.set.Cold, h.o.Verify, h.o.Sample = cold, archive.Checksum, tc.sample
 		if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
 			t.Fatal(failures, err)
 		}
-		if cold.stats != stories || cold.opens < tc.least || cold.opens > tc.most {
-			t.Errorf("sample 1 in %d: %d asked for, %d read", tc.sample, cold.stats, cold.opens)
+		if asked := int(cold.asked.Load()); asked+cold.opens != stories || cold.opens < tc.least || cold.opens > tc.most {
+			t.Errorf("sample 1 in %d: %d asked for, %d read", tc.sample, asked, cold.opens)
 		}
 		h.exact(items...)
 	}
 }
 
-func TestAChecksumThatDoesNotMatchKeepsHot(t *testing.T) {
+// L9: what a tier says of a copy is the writer's word, unless the tier has
+// computed it. Whatever Stat says, wrong bytes keep hot.
+func TestTheWordOfATierIsNoVerification(t *testing.T) {
+	unsupported := func(mayfly.BlobKey) error { return mayfly.Errorf(mayfly.Unsupported, "not for this object") }
+	for name, tier := range map[string]func(store.Blobs) store.Blobs{
+		"a tier that computes nothing": func(b store.Blobs) store.Blobs { return b },
+		"one that computes":            func(b store.Blobs) store.Blobs { return &attesting{counting: &counting{Blobs: b}} },
+		"one that could, and refuses":  func(b store.Blobs) store.Blobs { return &attesting{counting: &counting{Blobs: b}, refuse: unsupported} },
+		"one that says that it is not well": func(b store.Blobs) store.Blobs {
+			return &attesting{counting: &counting{Blobs: b}, refuse: func(mayfly.BlobKey) error { return mayfly.Corrupt }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t)
+			items := h.expire(h.story(1), h.story(2))
+			h.o.Verify, h.o.Sample = archive.Checksum, 1<<40
+			forged := &forging{Blobs: h.real.Cold, say: map[mayfly.BlobKey]store.Object{}}
+			h.set.Cold = tier(forged)
+			failures, err := h.archive(7, items...)
+			if err != nil || len(failures) != 2 || !errors.Is(failures[0].Err, mayfly.Corrupt) || len(forged.say) == 0 {
+				t.Fatal(failures, err)
+			}
+			for _, item := range items {
+				h.readable(item.ID, hydrate.Hot)
+			}
+		})
+	}
+}
+
+// A tier that does not compute the hash of what it holds is read.
+func TestWithoutAChecksumEveryCopyIsRead(t *testing.T) {
 	h := open(t)
-	items := h.expire(h.story(1), h.story(2))
 	h.o.Verify, h.o.Sample = archive.Checksum, 1<<40
-	h.set.Cold = &counting{Blobs: h.real.Cold, hash: func(sum [32]byte) [32]byte { sum[31] ^= 1; return sum }}
-	failures, err := h.archive(7, items...)
-	if err != nil || len(failures) != 2 || !errors.Is(failures[0].Err, mayfly.Corrupt) {
+	for run, refuses := range []bool{false, true} {
+		cold := &counting{Blobs: h.real.Cold}
+		h.set.Cold = cold
+		if refuses {
+			h.set.Cold = &attesting{counting: cold, refuse: func(mayfly.BlobKey) error { return mayfly.Unsupported }}
+		}
+		items := h.expire(h.story(3))
+		if failures, err := h.archive(mayfly.Run(7+run), items...); err != nil || len(failures) > 0 || cold.opens != 3 {
+			t.Fatal(refuses, failures, err, cold.opens)
+		}
+	}
+}
+
+// A tier that cannot be asked is away, and its copies are not wrong for it.
+func TestAChecksumThatCannotBeAskedForIsATierThatIsAway(t *testing.T) {
+	h := open(t)
+	items := h.expire(h.story(1), h.story(1))
+	h.o.Verify, h.o.Sample = archive.Checksum, 1<<40
+	h.set.Cold = &attesting{counting: &counting{Blobs: h.real.Cold}, refuse: func(mayfly.BlobKey) error { return mayfly.Unavailable }}
+	if failures, err := h.archive(7, items...); !errors.Is(err, mayfly.Unavailable) || len(failures) > 0 {
 		t.Fatal(failures, err)
 	}
 	for _, item := range items {
 		h.readable(item.ID, hydrate.Hot)
-	}
-}
-
-// A tier that does not know the hash of what it holds is read.
-func TestWithoutAChecksumEveryCopyIsRead(t *testing.T) {
-	h := open(t)
-	items := h.expire(h.story(3))
-	h.o.Verify, h.o.Sample = archive.Checksum, 1<<40
-	cold := &counting{Blobs: h.real.Cold, hash: func([32]byte) [32]byte { return [32]byte{} }}
-	h.set.Cold = cold
-	if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 || cold.opens != 3 {
-		t.Fatal(failures, err, cold.opens)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/audit"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/walk"
 )
 
 // Account erases everything that a user has (ST14). The tombstone comes first,
@@ -130,64 +129,6 @@ func (e *Erase) partition(ctx context.Context, t store.Table, partition string, 
 		}
 		r.From = page[len(page)-1].Sort + "\x00"
 	}
-}
-
-// eraseOwned deletes and erases the items that a page of the owner index names.
-func (e *Erase) eraseOwned(ctx context.Context, r *Receipt, page []store.Row, now mayfly.Instant) error {
-	var gone []mayfly.Item
-	var strays store.Batch
-	count := 0
-	for _, row := range page {
-		if len(row.Sort) != len(mayfly.ID{}) {
-			return mayfly.Errorf(mayfly.Corrupt, "owner index: a key of %d bytes", len(row.Sort))
-		}
-		id := mayfly.ID([]byte(row.Sort))
-		item, err := e.Delete(ctx, id, mayfly.ByAccount, now)
-		switch {
-		case errors.Is(err, mayfly.NotFound):
-			// Its birth was abandoned, or is in flight: then the entry is what the
-			// second pass will find it by.
-			if id.Birth().Add(e.o.Settle) <= now {
-				strays.Delete(store.Owners, store.OwnerKey(r.User, id))
-				count++
-			}
-		case errors.Is(err, mayfly.Conflict), err == nil && item.Held:
-			r.hold(id)
-		case err != nil:
-			return err
-		default:
-			gone = append(gone, item)
-		}
-	}
-	if err := e.finish(ctx, gone, now); err != nil {
-		return err
-	}
-	for _, item := range gone {
-		r.erased(item)
-	}
-	r.count(store.Owners, count)
-	if len(strays.Stages()) == 0 {
-		return nil
-	}
-	return e.set.Writer.Commit(ctx, &strays)
-}
-
-// finish erases deleted items at once. The reminders come first, also for those
-// that somebody else deleted: an index entry goes before the body does, and no
-// pass finds an item that a crash leaves in between.
-func (e *Erase) finish(ctx context.Context, items []mayfly.Item, now mayfly.Instant) error {
-	if len(items) == 0 {
-		return nil
-	}
-	var b store.Batch
-	for _, item := range items {
-		e.Remind(&b, item.ID, "erased with its account", now)
-	}
-	if err := e.set.Writer.Commit(ctx, &b); err != nil {
-		return fmt.Errorf("write %d reminders: %w", len(items), err)
-	}
-	_, err := e.Act(ctx, walk.Batch{Items: items, Now: now, Repeat: true})
-	return err
 }
 
 // erased counts what has gone with an item.

@@ -18,9 +18,7 @@ func (e *Erase) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	if err != nil {
 		return nil, fmt.Errorf("erase: %w", err)
 	}
-	for _, row := range rows { // before the bodies go: what has none is not looked at again
-		e.signal(ctx, row)
-	}
+	_ = store.PublishAll(ctx, e.set.Signals, signals(rows...)...) // before the bodies go: what has none is not looked at again
 	if err := e.tellLog(ctx, rows...); err != nil {
 		return nil, fmt.Errorf("erase: %w", err)
 	}
@@ -91,7 +89,7 @@ func (e *Erase) erase(ctx context.Context, rows []mayfly.Item, may pictures) err
 	if err != nil {
 		return err
 	}
-	if err := deleteAll(ctx, e.set.Hot, keys); err != nil {
+	if err := deleteAll(ctx, e.set.Hot, append(keys[:len(keys):len(keys)], rawKeys(rows)...)); err != nil {
 		return fmt.Errorf("hot: %w", err)
 	}
 	if err := deleteAll(ctx, e.set.Cold, keys); err != nil {
@@ -135,6 +133,17 @@ func keysOf(rows []mayfly.Item, may pictures) ([]mayfly.BlobKey, error) {
 		}
 	}
 	return keys, nil
+}
+
+// rawKeys are where media of rows may have been put by a presigned URL, before
+// they were published or since (L11).
+func rawKeys(rows []mayfly.Item) (keys []mayfly.BlobKey) {
+	for _, row := range rows {
+		for n := range int(row.Media) {
+			keys = append(keys, mayfly.RawKey(row.Upload, n))
+		}
+	}
+	return keys
 }
 
 // bulk is how many keys a tier is asked to delete at once.

@@ -141,7 +141,7 @@ func (c *collector) judge(ctx context.Context, t tier, objects []object) ([]obje
 	var dead []object
 	for i, o := range objects {
 		if o.dead(t, owners[i]) {
-			o.abandoned = owners[i].unpublished
+			o.abandoned = owners[i].unpublished || o.raw() // nobody's item ever had a raw one
 			dead = append(dead, o)
 		}
 	}

@@ -3,11 +3,10 @@ package erase
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/walk"
 )
 
 // Delete ends an item for good, whatever state it is in (ST5): when it returns
@@ -58,15 +57,15 @@ func (e *Erase) detached(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(context.WithoutCancel(ctx), e.o.Timeout)
 }
 
-// tell tells caches and log of a deleted row, in a time of its own: the
-// deletion may have used up its.
-func (e *Erase) tell(ctx context.Context, row mayfly.Item) error {
-	ctx, cancel := e.detached(ctx)
+// tell tells caches and log of deleted rows, in a time of its own: the deletion
+// may have used up its. When it returns nil no cache shows them any more.
+func (e *Erase) tell(ctx context.Context, rows ...mayfly.Item) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.o.Timeout+store.CacheWait)
 	defer cancel()
-	if err := e.tellCaches(ctx, row); err != nil {
+	if err := store.Invalidate(ctx, e.set.Signals, signals(rows...)...); err != nil {
 		return err
 	}
-	_ = e.tellLog(ctx, row) // the reminder tells it again
+	_ = e.tellLog(ctx, rows...) // the reminder tells it again
 	return nil
 }
 
@@ -99,10 +98,7 @@ func (e *Erase) end(ctx context.Context, row mayfly.Item, cause mayfly.Cause, no
 		if row.State == mayfly.Deleted {
 			return row, nil
 		}
-		outcomes, err := e.set.Ledger.Transition(ctx, []mayfly.Change{{
-			ID: row.ID, From: row.State, Generation: row.Generation, To: mayfly.Deleted,
-			Nonce: mayfly.Nonce(rand.Uint64() | 1), Cause: cause, At: now,
-		}})
+		outcomes, err := e.set.Ledger.Transition(ctx, []mayfly.Change{ending(row, cause, now)})
 		outcome := store.Outcome{Verdict: store.InDoubt}
 		if err == nil {
 			outcome = outcomes[0]
@@ -131,39 +127,24 @@ func (e *Erase) end(ctx context.Context, row mayfly.Item, cause mayfly.Cause, no
 
 const askAgain = "try again: deleting twice is deleting once"
 
-// tellCaches returns when no cache shows the item any more: each was told, or a
-// lease has passed in which it was not (trap 18).
-func (e *Erase) tellCaches(ctx context.Context, row mayfly.Item) error {
-	if e.signal(ctx, row) {
-		return nil
-	}
-	if err := loop.Rest(ctx, e.o.Lease); err != nil {
-		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("it is deleted, and a cache may still show it: %w", err), askAgain)
-	}
-	return nil
-}
-
-// signal tells every cache of the row, and says whether all were reached.
-func (e *Erase) signal(ctx context.Context, row mayfly.Item) bool {
-	topics := []store.Topic{store.RowChanged}
-	if row.ServesUntil != 0 {
-		topics = append(topics, store.RestoredSet)
-	}
-	told := true
-	for _, topic := range topics {
-		if err := e.set.Signals.Publish(ctx, store.Signal{Topic: topic, ID: row.ID}); err != nil {
-			told = false
+// signals tell every cache of rows.
+func signals(rows ...mayfly.Item) []store.Signal {
+	all := make([]store.Signal, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, store.Signal{Topic: store.RowChanged, ID: row.ID})
+		if row.ServesUntil != 0 {
+			all = append(all, store.Signal{Topic: store.RestoredSet, ID: row.ID})
 		}
 	}
-	return told
+	return all
 }
 
-// hint tells the caches of a row whose deletion is in doubt, and waits for
+// hint tells the caches of rows whose deletion is in doubt, and waits for
 // nobody: should it land later, the reminder tells them again.
-func (e *Erase) hint(ctx context.Context, row mayfly.Item) {
+func (e *Erase) hint(ctx context.Context, rows ...mayfly.Item) {
 	ctx, cancel := e.detached(ctx)
 	defer cancel()
-	e.signal(ctx, row)
+	_ = store.PublishAll(ctx, e.set.Signals, signals(rows...)...)
 }
 
 // tellLog appends the deletion of rows. What expiry ended the sweep has told.
@@ -178,7 +159,7 @@ func (e *Erase) tellLog(ctx context.Context, rows ...mayfly.Item) error {
 		return nil
 	}
 	if err := e.set.Log.Append(ctx, events...); err != nil {
-		return fmt.Errorf("append %d events: %w", len(events), err)
+		return fmt.Errorf("append %d events: %w", len(events), walk.Away(err))
 	}
 	return nil
 }

@@ -24,7 +24,6 @@ type Options struct {
 	Tombstone   time.Duration // how long a deleted row stays (L13); default 30 days
 	Slack       time.Duration // how late a deletion may come for the tidy walk to find it; default 1 day
 	Timeout     time.Duration // of one deletion, so that its reminder comes after it; default half of RemindAfter
-	Lease       time.Duration // how long a cache that no signal reaches may go on; default 1 s
 	Settle      time.Duration // after so long no birth is in flight any more (L4); default 1 min
 	HeldEvery   time.Duration // how often an erased account is looked at again for what was held; default 1 day
 
@@ -44,10 +43,9 @@ func (o Options) withDefaults() (Options, error) {
 	def(&o.Timeout, o.RemindAfter/2)
 	def(&o.Tombstone, 30*day)
 	def(&o.Slack, day)
-	def(&o.Lease, time.Second)
 	def(&o.Settle, time.Minute)
 	def(&o.HeldEvery, day)
-	if o.RemindAfter < 0 || o.Timeout < 0 || o.Tombstone < 0 || o.Slack < 0 || o.Lease < 0 || o.Settle < 0 || o.HeldEvery < 0 {
+	if o.RemindAfter < 0 || o.Timeout < 0 || o.Tombstone < 0 || o.Slack < 0 || o.Settle < 0 || o.HeldEvery < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "erase: a setting is out of range: %+v", o)
 	}
 	return o, nil

@@ -46,6 +46,9 @@ func readKey(key mayfly.BlobKey) (object, bool) {
 	}
 }
 
+// raw says whether it was put by a presigned URL, and is nobody's.
+func (o object) raw() bool { return o.n < 0 }
+
 // old says whether the object may be judged at all: its upload is past the floor
 // (I15), and can no longer be published by a birth that is in flight.
 func (o object) old(now mayfly.Instant, floor, settle time.Duration) bool {

@@ -187,18 +187,19 @@ func TestWhatAnItemHadIsNotTakenForAnAbandonedUpload(t *testing.T) {
 	for n := range 11 {
 		h.put(h.real.Hot, mayfly.Item{ID: h.newID(ana())}.MediaKey(2, n))
 	}
-	var b store.Batch // an upload that was published as what never came to be
+	h.put(h.real.Hot, mayfly.RawKey(item.Upload, 0)) // put again when it was published: no item ever had it
+	var b store.Batch                                // an upload that was published as what never came to be
 	lost, never := h.upload(1), h.newID(ana())
 	b.Put(store.Uploads, store.UploadKey(lost.ID), never[:], 0)
 	h.must(h.real.Writer.Commit(t.Context(), &b))
 	h.now = h.now.Add(3 * day)
 	run := erase.OrphanRun{Now: h.now, By: "ops", Reason: "test", Abandoned: true}
 	dry, err := h.accounted().Orphans(t.Context(), run)
-	if err != nil || dry.Orphans != 24 || dry.Abandoned != 12 || !dry.Over() {
+	if err != nil || dry.Orphans != 25 || dry.Abandoned != 13 || !dry.Over() {
 		t.Fatalf("%+v, %v", dry, err)
 	}
 	run.Erase = true
-	for i, want := range []int{10, 2, 0} {
+	for i, want := range []int{10, 3, 0} {
 		r, err := h.accounted().Orphans(t.Context(), run)
 		if err != nil || r.Deleted != want || r.Capped != (i == 0) {
 			t.Fatalf("run %d: %+v, %v", i, r, err)

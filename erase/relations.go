@@ -3,6 +3,8 @@ package erase
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -15,36 +17,50 @@ func mirror(t store.Table) store.Table {
 	return store.Relations
 }
 
+// wipes is how many relations of a page are removed at once.
+const wipes = 16
+
 // eraseRelations removes the user's rows of one direction, and of each what the
 // other side's partition says of the user: that first, because the row here is
 // what a pass after a crash finds it by.
 func (e *Erase) eraseRelations(ctx context.Context, r *Receipt, t store.Table) error {
 	return e.partition(ctx, t, string(r.User[:]), func(page []store.Row) error {
-		keys := make([]store.Key, len(page))
+		keys, changed := make([]store.Key, len(page)), make([]store.Signal, len(page))
 		for i, row := range page {
 			if len(row.Sort) != len(r.User) {
 				return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Sort))
 			}
 			keys[i] = store.Key{Partition: row.Sort, Sort: string(r.User[:])}
+			changed[i] = store.Signal{Topic: store.RelationsChanged, Owner: mayfly.UserID([]byte(row.Sort))}
 		}
 		mirrored, err := e.set.Rows.Get(ctx, mirror(t), keys...)
 		if err != nil {
 			return err
 		}
+		g, together := errgroup.WithContext(ctx)
+		g.SetLimit(wipes)
 		for i, row := range page {
-			if mirrored[i] != nil {
-				if err := e.wipe(ctx, mirror(t), keys[i], mirrored[i]); err != nil {
-					return err
+			g.Go(func() error {
+				if mirrored[i] != nil {
+					if err := e.wipe(together, mirror(t), keys[i], mirrored[i]); err != nil {
+						return err
+					}
 				}
-				r.count(mirror(t), 1)
-			}
-			if err := e.wipe(ctx, t, store.Key{Partition: string(r.User[:]), Sort: row.Sort}, row.Value); err != nil {
-				return err
-			}
+				return e.wipe(together, t, store.Key{Partition: string(r.User[:]), Sort: row.Sort}, row.Value)
+			})
+		}
+		err = g.Wait()
+		// What is cached about who is erased grants nothing: no token of theirs is good any more.
+		if t == store.Related {
+			_ = store.PublishAll(ctx, e.set.Signals, changed...)
+		}
+		if err != nil {
+			return err
+		}
+		for i := range page {
 			r.count(t, 1)
-			if t == store.Related {
-				// What is cached about who is erased grants nothing: no token of theirs is good any more.
-				_ = e.set.Signals.Publish(ctx, store.Signal{Topic: store.RelationsChanged, Owner: mayfly.UserID([]byte(row.Sort))})
+			if mirrored[i] != nil {
+				r.count(mirror(t), 1)
 			}
 		}
 		return nil

@@ -72,13 +72,16 @@ func (e *Erase) abandon(ctx context.Context, upload mayfly.ID) (int, error) {
 	if named[0] != nil {
 		return 0, nil
 	}
-	keys, there := make([]mayfly.BlobKey, mayfly.MaxMedia), 0
-	for n := range keys {
-		keys[n] = mayfly.UploadKey(upload, n)
-		switch _, err := e.set.Hot.Stat(ctx, keys[n]); {
+	var keys []mayfly.BlobKey
+	for n := range mayfly.MaxMedia {
+		keys = append(keys, mayfly.UploadKey(upload, n), mayfly.RawKey(upload, n))
+	}
+	there := 0
+	for _, key := range keys {
+		switch _, err := e.set.Hot.Stat(ctx, key); {
 		case errors.Is(err, mayfly.NotFound):
 		case err != nil:
-			return 0, fmt.Errorf("upload %s: look for medium %d: %w", upload, n, err)
+			return 0, fmt.Errorf("upload %s: look for %s: %w", upload, key, err)
 		default:
 			there++
 		}

@@ -3,6 +3,7 @@ package erase_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
@@ -27,9 +28,13 @@ func TestTheMediaOfReservedUploadsGoWithTheAccount(t *testing.T) {
 		h.reserve(ana(), upload)
 	}
 	h.reserve(ben(), others.ID)
+	for _, raw := range []mayfly.BlobKey{mayfly.RawKey(waiting.ID, 4), mayfly.RawKey(published.Upload, 1)} { // put by presigned URLs
+		_, err := h.real.Hot.Put(t.Context(), raw, strings.NewReader("as it was put"))
+		h.must(err)
+	}
 	r, err := h.accounted().Account(t.Context(), ana(), "support", "asked to", h.now)
 	h.must(err)
-	if r.Rows["reservations"] != 4 || r.Objects != 3+2 || len(r.Held) != 1 {
+	if r.Rows["reservations"] != 4 || r.Objects != 3+1+2 || len(r.Held) != 1 {
 		t.Fatalf("%+v", r)
 	}
 	want := []mayfly.BlobKey{mayfly.UploadKey(others.ID, 0), mayfly.UploadKey(held.Upload, 0)}

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"sync"
+	"time"
 
 	"github.com/maypok86/otter/v2"
 
@@ -12,12 +13,23 @@ import (
 type entry struct {
 	item  mayfly.Item
 	body  mayfly.Body
-	epoch uint64 // of the lease under which it was read
+	since since
 }
 
-// rowCache holds rows under the lease of Signals. A fill takes a ticket before
-// it reads and is dropped if an invalidation of its stripe came since: otherwise
-// a slow read could put back what a delete has just taken out.
+// since is from when on an entry is known to be right: taken before its read
+// begins.
+type since struct {
+	epoch uint64        // of the lease under which it is read
+	at    time.Duration // elapsed time
+}
+
+// rowCache holds rows under the lease of Signals, and no row for longer than an
+// age: of a change that its publisher could not tell, no lease tells (CacheAge).
+// A fill takes a ticket before it reads and is dropped if an invalidation of its
+// stripe came since: otherwise a slow read could put back what a delete has just
+// taken out. If none came, its age counts from before it read.
+//
+// Bodies are immutable: an entry that is out of date still knows its body.
 type rowCache struct {
 	entries *otter.Cache[mayfly.ID, *entry] // nil when nothing is cached
 	stripes [256]stripe
@@ -50,15 +62,21 @@ func weight(_ mayfly.ID, e *entry) uint32 {
 
 func (c *rowCache) stripe(id mayfly.ID) *stripe { return &c.stripes[id[15]] }
 
-func (c *rowCache) get(id mayfly.ID, epoch uint64) (*entry, bool) {
+// get is what is known of id, in date or not; nil if nothing is.
+func (c *rowCache) get(id mayfly.ID) *entry {
 	if c.entries == nil {
-		return nil, false
+		return nil
 	}
-	e, ok := c.entries.GetIfPresent(id)
-	if !ok || e.epoch != epoch {
-		return nil, false
+	e, _ := c.entries.GetIfPresent(id)
+	return e
+}
+
+// knownBody is the body that e knows, if it knows one.
+func (e *entry) knownBody() (mayfly.Body, bool) {
+	if e == nil || e.item.State == mayfly.Deleted {
+		return mayfly.Body{}, false
 	}
-	return e, true
+	return e.body, true
 }
 
 // ticket is taken before the row is read.

@@ -2,15 +2,17 @@
 // a viewer gets is decided by Judge, a pure function of values and now; for an
 // id past its deadline the answer is arithmetic and needs no lookup (L2).
 //
-// It caches rows only under the lease of Signals, and answers the same without
-// any cache (I19). It never writes, and never asks whether a sweep has run.
+// It caches rows only under the lease of Signals and for store.CacheAge at most,
+// and answers the same without any cache (I19). It never writes, and never asks whether a sweep has run.
 package gate
 
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -25,6 +27,10 @@ type Options struct {
 	// CacheRows is how many rows with their bodies are cached; default 65,536,
 	// negative for none. A body counts once more for every KiB that it has.
 	CacheRows int
+	// Elapsed is time that only runs forward, by which what is cached gets old. In
+	// a cluster it counts the time in which the machine is suspended: boot time.
+	// Nil: the process's, which does not.
+	Elapsed func() time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -33,6 +39,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CacheRows == 0 {
 		o.CacheRows = 1 << 16
+	}
+	if o.Elapsed == nil {
+		o.Elapsed = loop.Stopwatch()
 	}
 	return o
 }
@@ -44,6 +53,7 @@ type Gate struct {
 	rows      *rowCache
 	restored  *restoredSet
 	signals   store.Subscription
+	elapsed   func() time.Duration
 }
 
 // Opened is an item that a viewer may see.
@@ -56,7 +66,7 @@ type Opened struct {
 // New is a gate in front of set. Close it to end its subscription.
 func New(ctx context.Context, set store.Set, o Options) (*Gate, error) {
 	o = o.withDefaults()
-	g := &Gate{ledger: set.Ledger, relations: o.Relations, rows: newRowCache(o.CacheRows), restored: newRestoredSet(set.Rows)}
+	g := &Gate{ledger: set.Ledger, relations: o.Relations, rows: newRowCache(o.CacheRows), restored: newRestoredSet(set.Rows), elapsed: o.Elapsed}
 	sub, err := set.Signals.Subscribe(ctx, g.handle)
 	if err != nil {
 		return nil, fmt.Errorf("gate: subscribe to signals: %w", err)
@@ -144,24 +154,32 @@ func assertServable(item mayfly.Item, viewer mayfly.Viewer, verdict Verdict, now
 	}
 }
 
-// cached is the entry of id while it can be relied on. What has ended is moved on
-// by walks that tell nobody: no verdict depends on that, but its author is shown
-// state and tier (ST6), so that it is read again until it has come to rest.
-func (g *Gate) cached(id mayfly.ID, epoch uint64, now mayfly.Instant) (*entry, bool) {
-	e, ok := g.rows.get(id, epoch)
-	if !ok || e.item.EndedAt(now) && e.item.State != mayfly.Cold {
-		return nil, false
-	}
-	return e, true
+// lease is what may be cached from now on, and whether anything may be used that
+// was cached before.
+func (g *Gate) lease() (from since, held bool) {
+	epoch, held := g.signals.Lease()
+	return since{epoch: epoch, at: g.elapsed()}, held
+}
+
+// in says whether what is known since s may still be used at now: it is of the
+// same lease and not too old.
+func (s since) in(now since, age time.Duration) bool {
+	return s.epoch == now.epoch && now.at-s.at < age
+}
+
+// inDate says whether e can be relied on. What has ended is moved on by walks
+// that tell nobody: no verdict depends on that, but its author is shown state and
+// tier (ST6), so that it is read again until it has come to rest.
+func (e *entry) inDate(from since, now mayfly.Instant) bool {
+	return e != nil && e.since.in(from, store.CacheAge) && (!e.item.EndedAt(now) || e.item.State == mayfly.Cold)
 }
 
 // read is the row and body of id, from the cache while its lease is held.
 func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant) (*entry, bool, error) {
-	epoch, held := g.signals.Lease()
-	if held {
-		if e, ok := g.cached(id, epoch, now); ok {
-			return e, true, nil
-		}
+	from, held := g.lease()
+	known := g.rows.get(id)
+	if held && known.inDate(from, now) {
+		return known, true, nil
 	}
 	ticket := g.rows.ticket(id)
 	row, err := g.ledger.Get(ctx, id)
@@ -171,17 +189,10 @@ func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant) (*ent
 	if !row[0].Found {
 		return nil, false, nil
 	}
-	e := &entry{item: row[0].Item, epoch: epoch}
+	e := &entry{item: row[0].Item, since: from}
 	if e.item.State != mayfly.Deleted {
-		body, err := g.ledger.Body(ctx, id)
-		if err != nil {
+		if e, err = g.withBody(ctx, e, known); e == nil {
 			return nil, false, err
-		}
-		e.body = body[0].Body
-		if !body[0].Found {
-			if e, err = g.bodiless(ctx, id, epoch); e == nil {
-				return nil, false, err
-			}
 		}
 	}
 	if held {
@@ -190,16 +201,34 @@ func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant) (*ent
 	return e, true, nil
 }
 
+// withBody is e with its body, from what is known of it or from the ledger; nil
+// if the row has gone meanwhile.
+func (g *Gate) withBody(ctx context.Context, e, known *entry) (*entry, error) {
+	if body, ok := known.knownBody(); ok {
+		e.body = body
+		return e, nil
+	}
+	body, err := g.ledger.Body(ctx, e.item.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !body[0].Found {
+		return g.bodiless(ctx, e)
+	}
+	e.body = body[0].Body
+	return e, nil
+}
+
 // bodiless is the entry of a row that was read, and then had no body: whoever
 // erased that in between had deleted the row before, so that it is read once more.
 // It is nil if the row has gone as well. Errors: Corrupt (it is not deleted).
-func (g *Gate) bodiless(ctx context.Context, id mayfly.ID, epoch uint64) (*entry, error) {
-	row, err := g.ledger.Get(ctx, id)
+func (g *Gate) bodiless(ctx context.Context, e *entry) (*entry, error) {
+	row, err := g.ledger.Get(ctx, e.item.ID)
 	switch {
 	case err != nil || !row[0].Found:
 		return nil, err
 	case row[0].Item.State != mayfly.Deleted:
-		return nil, mayfly.Errorf(mayfly.Corrupt, "the row of %s has no body", id)
+		return nil, mayfly.Errorf(mayfly.Corrupt, "the row of %s has no body", e.item.ID)
 	}
-	return &entry{item: row[0].Item, epoch: epoch}, nil
+	return &entry{item: row[0].Item, since: e.since}, nil
 }

@@ -72,31 +72,32 @@ func (g *Gate) worthReading(ctx context.Context, ids []mayfly.ID, viewer mayfly.
 	return asked, nil
 }
 
-// miss is an id that the cache does not hold, and where its entry goes.
+// miss is an id that the cache does not answer for, what it knows of it, and
+// where its entry goes.
 type miss struct {
 	id     mayfly.ID
+	known  *entry
 	at     int
 	ticket uint64
 }
 
 // readAll is read for many ids: one entry per id, nil where there is none.
 func (g *Gate) readAll(ctx context.Context, ids []mayfly.ID, now mayfly.Instant) ([]*entry, error) {
-	epoch, held := g.signals.Lease()
+	from, held := g.lease()
 	entries := make([]*entry, len(ids))
 	var misses []miss
 	for i, id := range ids {
-		if held {
-			if e, ok := g.cached(id, epoch, now); ok {
-				entries[i] = e
-				continue
-			}
+		known := g.rows.get(id)
+		if held && known.inDate(from, now) {
+			entries[i] = known
+			continue
 		}
-		misses = append(misses, miss{id: id, at: i, ticket: g.rows.ticket(id)})
+		misses = append(misses, miss{id: id, known: known, at: i, ticket: g.rows.ticket(id)})
 	}
 	if len(misses) == 0 {
 		return entries, nil
 	}
-	found, err := g.readMisses(ctx, misses, epoch)
+	found, err := g.readMisses(ctx, misses, from)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +110,9 @@ func (g *Gate) readAll(ctx context.Context, ids []mayfly.ID, now mayfly.Instant)
 	return entries, nil
 }
 
-// readMisses reads the rows, and then the bodies of those that have one.
-func (g *Gate) readMisses(ctx context.Context, misses []miss, epoch uint64) ([]*entry, error) {
+// readMisses reads the rows, and then the bodies of those that have one that is
+// not known.
+func (g *Gate) readMisses(ctx context.Context, misses []miss, from since) ([]*entry, error) {
 	ids := make([]mayfly.ID, len(misses))
 	for i, m := range misses {
 		ids[i] = m.id
@@ -126,10 +128,15 @@ func (g *Gate) readMisses(ctx context.Context, misses []miss, epoch uint64) ([]*
 		if !row.Found {
 			continue
 		}
-		entries[i] = &entry{item: row.Item, epoch: epoch}
-		if row.Item.State != mayfly.Deleted {
-			whole, places = append(whole, row.Item.ID), append(places, i)
+		entries[i] = &entry{item: row.Item, since: from}
+		if row.Item.State == mayfly.Deleted {
+			continue
 		}
+		if body, ok := misses[i].known.knownBody(); ok {
+			entries[i].body = body
+			continue
+		}
+		whole, places = append(whole, row.Item.ID), append(places, i)
 	}
 	if len(whole) == 0 {
 		return entries, nil
@@ -141,7 +148,7 @@ func (g *Gate) readMisses(ctx context.Context, misses []miss, epoch uint64) ([]*
 	for i, body := range bodies {
 		entries[places[i]].body = body.Body
 		if !body.Found {
-			if entries[places[i]], err = g.bodiless(ctx, whole[i], epoch); err != nil {
+			if entries[places[i]], err = g.bodiless(ctx, entries[places[i]]); err != nil {
 				return nil, err
 			}
 		}

@@ -13,6 +13,11 @@ import (
 // restoredPage is how many restored ids are read at once.
 const restoredPage = 1_000
 
+// restoredAge is how long the set is used at most. An id that it should not hold
+// shows nobody anything, because its row decides: only a restore that its node
+// could not tell waits for this.
+const restoredAge = 10 * store.CacheAge
+
 // restoredSet is the set of restored ids, the only exceptions to L2's
 // arithmetic: small, read whole, and held in memory under the lease of Signals.
 // Without a lease it is looked up.
@@ -28,11 +33,11 @@ type restoredSet struct {
 type restoredIDs struct {
 	ids     map[mayfly.ID]struct{}
 	byTrace map[mayfly.Trace][]mayfly.ID
-	epoch   uint64
+	since   since
 }
 
-func newRestoredIDs(epoch uint64) *restoredIDs {
-	return &restoredIDs{ids: make(map[mayfly.ID]struct{}), byTrace: make(map[mayfly.Trace][]mayfly.ID), epoch: epoch}
+func newRestoredIDs(from since) *restoredIDs {
+	return &restoredIDs{ids: make(map[mayfly.ID]struct{}), byTrace: make(map[mayfly.Trace][]mayfly.ID), since: from}
 }
 
 func (r *restoredIDs) add(id mayfly.ID) {
@@ -68,11 +73,11 @@ func (r *restoredSet) keep(set *restoredIDs, before uint64) {
 }
 
 func (g *Gate) isRestored(ctx context.Context, id mayfly.ID) (bool, error) {
-	epoch, held := g.signals.Lease()
+	from, held := g.lease()
 	if !held {
 		return g.restored.lookUp(ctx, id)
 	}
-	set, err := g.restored.at(ctx, epoch)
+	set, err := g.restored.at(ctx, from)
 	if err != nil {
 		return false, err
 	}
@@ -83,19 +88,19 @@ func (g *Gate) isRestored(ctx context.Context, id mayfly.ID) (bool, error) {
 // restoredNow is the whole set: the one in memory while the lease is held, or
 // one that was just read.
 func (g *Gate) restoredNow(ctx context.Context) (*restoredIDs, error) {
-	epoch, held := g.signals.Lease()
+	from, held := g.lease()
 	if held {
-		return g.restored.at(ctx, epoch)
+		return g.restored.at(ctx, from)
 	}
-	return g.restored.read(ctx, epoch)
+	return g.restored.read(ctx, from)
 }
 
-// at is the set as it is held in epoch.
-func (r *restoredSet) at(ctx context.Context, epoch uint64) (*restoredIDs, error) {
-	if set := r.held.Load(); set != nil && set.epoch == epoch {
+// at is the set as it is held now.
+func (r *restoredSet) at(ctx context.Context, now since) (*restoredIDs, error) {
+	if set := r.held.Load(); set != nil && set.since.in(now, restoredAge) {
 		return set, nil
 	}
-	return r.load(ctx, epoch)
+	return r.load(ctx, now)
 }
 
 func (r *restoredSet) lookUp(ctx context.Context, id mayfly.ID) (bool, error) {
@@ -107,18 +112,18 @@ func (r *restoredSet) lookUp(ctx context.Context, id mayfly.ID) (bool, error) {
 }
 
 // load reads the whole set. It is kept only if no signal came while it was read.
-func (r *restoredSet) load(ctx context.Context, epoch uint64) (*restoredIDs, error) {
+func (r *restoredSet) load(ctx context.Context, now since) (*restoredIDs, error) {
 	select {
 	case r.loading <- struct{}{}:
 		defer func() { <-r.loading }()
 	case <-ctx.Done():
 		return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("wait for the restored set: %w", ctx.Err()), "")
 	}
-	if set := r.held.Load(); set != nil && set.epoch == epoch {
+	if set := r.held.Load(); set != nil && set.since.in(now, restoredAge) {
 		return set, nil
 	}
 	before := r.signals()
-	set, err := r.read(ctx, epoch)
+	set, err := r.read(ctx, now)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +131,8 @@ func (r *restoredSet) load(ctx context.Context, epoch uint64) (*restoredIDs, err
 	return set, nil
 }
 
-func (r *restoredSet) read(ctx context.Context, epoch uint64) (*restoredIDs, error) {
-	set := newRestoredIDs(epoch)
+func (r *restoredSet) read(ctx context.Context, from since) (*restoredIDs, error) {
+	set := newRestoredIDs(from)
 	for shard := range mayfly.Shards {
 		if err := r.readShard(ctx, set, string([]byte{byte(shard)})); err != nil {
 			return nil, fmt.Errorf("load the restored set: %w", err)

@@ -4,7 +4,8 @@
 // again ends in the dead letters (L10).
 //
 // A reminder is never deleted one by one: its walk passes, reads the item's row
-// again and usually finds nothing to do. It knows no step that it reminds of.
+// again and usually finds nothing to do. Far behind it, whole minutes are dropped.
+// It knows no step that it reminds of.
 package remind
 
 import (
@@ -62,7 +63,7 @@ func ParseStep(word string) (Step, error) {
 	return 0, mayfly.Errorf(mayfly.Invalid, "%.40q is no step; the steps are %v", word, Steps())
 }
 
-// Kept is how long after its instant a finished reminder may be taken away.
+// Kept is how far behind the watermark a finished reminder is taken away.
 const Kept = 30 * 24 * time.Hour
 
 // Reminder is one note.
@@ -87,9 +88,10 @@ const (
 	maxHistory = 8   // tries kept
 )
 
-// Write adds the reminder to a batch.
+// Write adds the reminder to a batch. No store reclaims it: none can tell whether
+// it is finished (L13).
 func Write(b *store.Batch, r Reminder) {
-	b.Put(store.Reminders, r.key(), appendNote([]byte{format}, r.Reason, r.Tries, r.History), r.Due.Add(Kept))
+	b.Put(store.Reminders, r.key(), appendNote([]byte{format}, r.Reason, r.Tries, r.History), 0)
 }
 
 // failed is the reminder after one more try that failed.

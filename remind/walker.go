@@ -26,6 +26,7 @@ type Options struct {
 	After   time.Duration // the first pause after a failure; it doubles with each, up to Longest; default 2 min
 	Longest time.Duration // the longest pause; default 6 h
 	Budget  *Budget       // of retries; default without limit
+	Kept    time.Duration // how far behind the watermark finished reminders stay, to be looked at; default 30 days
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -38,13 +39,14 @@ func (o Options) withDefaults() (Options, error) {
 	def(&o.Timeout, 30*time.Second)
 	def(&o.After, 2*time.Minute)
 	def(&o.Longest, 6*time.Hour)
+	def(&o.Kept, Kept)
 	if o.Page == 0 {
 		o.Page = 100
 	}
 	if o.Tries == 0 {
 		o.Tries = 10
 	}
-	if o.Settle < 0 || o.Page < 1 || o.Timeout <= 0 || o.After <= 0 || o.Longest < o.After {
+	if o.Settle < 0 || o.Page < 1 || o.Timeout <= 0 || o.After <= 0 || o.Longest < o.After || o.Kept < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "remind: a setting is out of range: %+v", o)
 	}
 	return o, nil
@@ -64,6 +66,8 @@ type Walker struct {
 	tenure uint64
 	mark   walk.Watermark
 	done   mayfly.Instant
+
+	dropped walk.Watermark // up to where finished reminders are gone
 }
 
 // New is the walker of a shard's reminders.
@@ -109,6 +113,9 @@ func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err e
 	if saved := w.save(ctx, touched); err == nil {
 		err = saved
 	}
+	if err == nil {
+		err = w.drop(ctx)
+	}
 	if err != nil {
 		return false, fmt.Errorf("remind: shard %d: %w", w.shard.Number(), err)
 	}
@@ -126,8 +133,8 @@ func (w *Walker) hold(ctx context.Context, now mayfly.Instant) (bool, error) {
 	if tenure == w.tenure {
 		return true, nil
 	}
-	if w.mark, err = walk.LoadWatermark(ctx, w.set.Rows, Name, w.shard); err != nil {
-		return false, fmt.Errorf("remind: load the watermark: %w", err)
+	if err := w.load(ctx); err != nil {
+		return false, err
 	}
 	w.tenure, w.done = tenure, w.mark.At
 	return true, nil

@@ -21,10 +21,12 @@ func (r *Restore) Clean(ctx context.Context, b walk.Batch) ([]walk.Failure, erro
 	if err := c.read(ctx, b.Items); err != nil {
 		return nil, fmt.Errorf("restore: clean: %w", err)
 	}
+	var changed []store.Signal
 	for i := range c.items {
 		c.sort(c.items[i], c.until[i])
-		c.tell(ctx, c.items[i].ID, store.RowChanged)
+		changed = append(changed, of(c.items[i].ID, store.RowChanged)...)
 	}
+	c.tell(ctx, changed...)
 	for _, step := range []func(context.Context) error{c.sendOn, c.erase, c.forget, c.news} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("restore: clean: %w", err)
@@ -151,18 +153,23 @@ func (c *cleaning) forget(ctx context.Context) error {
 	if err := c.set.Writer.Commit(ctx, &b); err != nil {
 		return err
 	}
-	for _, id := range c.over {
-		c.tell(ctx, id, store.RestoredSet)
-	}
+	c.tellSet(ctx, c.over)
 	return nil
 }
 
 func (c *cleaning) news(ctx context.Context) error {
-	for _, id := range c.back {
-		c.tell(ctx, id, store.RestoredSet)
-	}
+	c.tellSet(ctx, c.back)
 	if len(c.events) == 0 {
 		return nil
 	}
-	return c.set.Log.Append(ctx, c.events...)
+	return walk.Away(c.set.Log.Append(ctx, c.events...))
+}
+
+// tellSet tells the caches of ids that came into the restored set or left it.
+func (c *cleaning) tellSet(ctx context.Context, ids []mayfly.ID) {
+	var signals []store.Signal
+	for _, id := range ids {
+		signals = append(signals, of(id, store.RestoredSet)...)
+	}
+	c.tell(ctx, signals...)
 }

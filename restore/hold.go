@@ -56,7 +56,7 @@ func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding
 			Nonce: nonce, Cause: mayfly.BySupport, At: now, Hold: hold,
 		})
 		if err != nil {
-			r.tell(ctx, id, store.RowChanged) // it may have been changed all the same
+			r.tell(ctx, of(id, store.RowChanged)...) // it may have been changed all the same
 			return err
 		}
 		if mine {
@@ -64,7 +64,7 @@ func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding
 		}
 		doubt = doubt || current.Generation == item.Generation
 	}
-	r.tell(ctx, id, store.RowChanged)
+	r.tell(ctx, of(id, store.RowChanged)...)
 	return gaveUp(id, doubt)
 }
 
@@ -72,12 +72,12 @@ func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding
 // nobody any more when this returns.
 func (r *Restore) holdTold(ctx context.Context, item mayfly.Item) error {
 	if !item.Held {
-		r.tell(ctx, item.ID, store.RowChanged)
+		r.tell(ctx, of(item.ID, store.RowChanged)...)
 		return nil
 	}
-	ctx, cancel := r.detached(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Timeout+store.CacheWait)
 	defer cancel()
-	if err := r.tellOrWait(ctx, item.ID); err != nil {
+	if err := store.Invalidate(ctx, r.set.Signals, of(item.ID, store.RowChanged)...); err != nil { // ST5
 		return err
 	}
 	// An append that fails takes nothing back: the reminder tells it again.

@@ -18,7 +18,6 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/audit"
-	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/remind"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -31,7 +30,6 @@ type Options struct {
 	Retention   time.Duration // how long cold items live; 0 is for ever
 	Tombstone   time.Duration // how long a tombstone stays; default 31 days
 	Timeout     time.Duration // of one item; default 1 min
-	Lease       time.Duration // of the caches, waited for when they cannot be told; default 1 s
 	Workers     int           // items that an undo restores at once; default 8
 }
 
@@ -47,11 +45,10 @@ func (o Options) withDefaults() (Options, error) {
 	def(&o.Days, 30*day)
 	def(&o.Tombstone, 31*day)
 	def(&o.Timeout, time.Minute)
-	def(&o.Lease, time.Second)
 	if o.Workers == 0 {
 		o.Workers = 8
 	}
-	if o.RemindAfter < 0 || o.Window < 0 || o.Days < 0 || o.Retention < 0 || o.Tombstone < 0 || o.Timeout < 0 || o.Lease < 0 || o.Workers < 0 {
+	if o.RemindAfter < 0 || o.Window < 0 || o.Days < 0 || o.Retention < 0 || o.Tombstone < 0 || o.Timeout < 0 || o.Workers < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "restore: a setting is out of range: %+v", o)
 	}
 	return o, nil
@@ -158,7 +155,7 @@ func (r *Restore) bring(ctx context.Context, id mayfly.ID, until, now mayfly.Ins
 	t := try{Restore: r, until: until, now: now, nonce: newNonce()}
 	item, err := t.all(ctx, id)
 	if err != nil && t.moving { // it may be back all the same
-		r.tell(ctx, id, store.RestoredSet, store.RowChanged)
+		r.tell(ctx, of(id, store.RestoredSet, store.RowChanged)...)
 	}
 	return item, err
 }
@@ -262,22 +259,19 @@ func (r *Restore) restoredUntil(ctx context.Context, ids ...mayfly.ID) ([]mayfly
 	return all, nil
 }
 
-// tell tells the caches of an item that shows more than before: who cannot be
-// told loses the lease of its cache by itself. It has a time of its own: the deed
-// may have used up its.
-func (r *Restore) tell(ctx context.Context, id mayfly.ID, topics ...store.Topic) {
-	ctx, cancel := r.detached(ctx)
-	defer cancel()
-	for _, topic := range topics {
-		_ = r.set.Signals.Publish(ctx, store.Signal{Topic: topic, ID: id})
+// of are the signals that tell of an item.
+func of(id mayfly.ID, topics ...store.Topic) []store.Signal {
+	signals := make([]store.Signal, len(topics))
+	for i, topic := range topics {
+		signals[i] = store.Signal{Topic: topic, ID: id}
 	}
+	return signals
 }
 
-// tellOrWait tells the caches of an item that must not be seen any more when
-// the answer is given (ST5). Who cannot be told has lost its lease by then.
-func (r *Restore) tellOrWait(ctx context.Context, id mayfly.ID) error {
-	if err := r.set.Signals.Publish(ctx, store.Signal{Topic: store.RowChanged, ID: id}); err == nil {
-		return nil
-	}
-	return loop.Rest(ctx, r.o.Lease)
+// tell tells the caches of items that show more than before: who cannot be told
+// forgets them by itself. It has a time of its own: the deed may have used up its.
+func (r *Restore) tell(ctx context.Context, signals ...store.Signal) {
+	ctx, cancel := r.detached(ctx)
+	defer cancel()
+	_ = store.PublishAll(ctx, r.set.Signals, signals...)
 }

@@ -238,7 +238,7 @@ func (t *try) conclude(ctx context.Context, item mayfly.Item) error {
 			return fmt.Errorf("write the restored set: %w", err)
 		}
 	}
-	t.tell(ctx, item.ID, store.RestoredSet, store.RowChanged)
+	t.tell(ctx, of(item.ID, store.RestoredSet, store.RowChanged)...)
 	// An append that fails takes nothing back: the reminder tells it again.
 	_ = t.set.Log.Append(ctx, restoredEvent(item))
 	return nil

@@ -133,7 +133,7 @@ func (s *Sweep) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	}
 	s.invalidate(ctx, p.purged)
 	if err := s.set.Log.Append(ctx, p.events...); err != nil {
-		return nil, fmt.Errorf("sweep: append %d events: %w", len(p.events), err)
+		return nil, fmt.Errorf("sweep: append %d events: %w", len(p.events), walk.Away(err))
 	}
 	if err := p.erase(ctx); err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
@@ -235,12 +235,14 @@ func (p *pass) erase(ctx context.Context) error {
 
 // invalidate takes purged rows out of the caches: deleted is deleted for author
 // and moderators too (I7), whose reads the id alone does not end. A row that is
-// only expired may stay cached: Judge does not ask. Whoever cannot be told loses
-// the lease of its cache by itself, and nobody waits for an answer here.
+// only expired may stay cached: Judge does not ask. Whoever cannot be told
+// forgets them by itself, and nobody waits for an answer here.
 func (s *Sweep) invalidate(ctx context.Context, purged []mayfly.Item) {
-	for _, item := range purged {
-		_ = s.set.Signals.Publish(ctx, store.Signal{Topic: store.RowChanged, ID: item.ID})
+	signals := make([]store.Signal, len(purged))
+	for i, item := range purged {
+		signals[i] = store.Signal{Topic: store.RowChanged, ID: item.ID}
 	}
+	_ = store.PublishAll(ctx, s.set.Signals, signals...)
 }
 
 // settle reads back the rows whose change is in doubt. Whose change the row
