@@ -21,6 +21,13 @@ func UploadKey(upload ID, n int) BlobKey {
 	return BlobKey(fmt.Sprintf("%s/%s/0-%d", prefix(upload.Trace()), upload.Short(), n))
 }
 
+// RawKey is where medium n of an upload goes that is put by a presigned URL. What
+// lies there is somebody else's word: no row names it and no route serves it.
+// Publishing reads it, cleans it and writes it to UploadKey.
+func RawKey(upload ID, n int) BlobKey {
+	return BlobKey(fmt.Sprintf("%s/%s/raw-%d", prefix(upload.Trace()), upload.Short(), n))
+}
+
 // MaxMedia is how many media an item may have: objects from there on are
 // renditions.
 const MaxMedia = 10

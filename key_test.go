@@ -2,6 +2,7 @@ package mayfly_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
@@ -46,5 +47,24 @@ func TestOnlyImagesHaveRenditions(t *testing.T) {
 	}
 	if got := (mayfly.Body{Media: make([]mayfly.Medium, 11)}).Renditions(); got != nil {
 		t.Error(got)
+	}
+}
+
+func TestARawObjectLiesBesideItsUploadAndIsNoMedium(t *testing.T) {
+	upload, err := mayfly.ParseID("018bcfe5-6800-8818-ae9a-1c4f36b5e44d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	born, raw := string(mayfly.UploadKey(upload, 3)), string(mayfly.RawKey(upload, 3))
+	if folder := strings.TrimSuffix(born, "0-3"); raw != folder+"raw-3" {
+		t.Errorf("%s beside %s", raw, born)
+	}
+	item := mayfly.Item{ID: upload, Upload: upload, Media: mayfly.MaxMedia}
+	for n := range 256 {
+		for _, g := range []mayfly.Generation{mayfly.Born, 2, 300} {
+			if strings.Contains(string(item.MediaKey(g, n)), "raw") {
+				t.Errorf("a row could name %s", item.MediaKey(g, n))
+			}
+		}
 	}
 }

@@ -16,7 +16,8 @@ func newStoryPublish() *cobra.Command {
 	p := &storyPublish{}
 	c := &cobra.Command{
 		Use: "publish FILE…", Short: "Publish a story of 1 to 10 images and videos",
-		Long: "Streams the files to the server, which takes metadata such as places out of them, and prints the story that was born.\n" +
+		Long: "Streams the files to the server, or straight to its storage where it offers that; the server takes metadata such as\n" +
+			"places out of them, and the story that was born is printed.\n" +
 			"When the connection fails it is sent again, and still born once.",
 		Example: "  mayfly story publish photo.jpg --user ana\n  mayfly story publish a.jpg b.mp4 --user ana --audience close_friends --for 6h --caption 'by the sea'",
 		Args:    cobra.RangeArgs(1, mayfly.MaxMedia),
@@ -67,7 +68,7 @@ func (p *storyPublish) run(c *cobra.Command, files []string) error {
 	}
 	defer api.Close()
 	sending := newSending(c.ErrOrStderr(), media, p.remote.json)
-	story, err := api.Publish(c.Context(), client.Publication{Story: p.story, Media: media, Key: p.key, Progress: sending.tell})
+	story, err := api.PublishUpload(c.Context(), client.Publication{Story: p.story, Media: media, Key: p.key, Progress: sending.tell})
 	sending.end(err == nil)
 	if err != nil {
 		return p.remote.failed(err, "publish")

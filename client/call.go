@@ -144,7 +144,7 @@ func (c *Client) try(ctx context.Context, what call, token string) (*http.Respon
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreachable(ctx, err)
+		return nil, unreachable(ctx, target, err)
 	}
 	if res.StatusCode/100 == 2 || res.StatusCode == what.takes {
 		return res, nil
@@ -154,16 +154,16 @@ func (c *Client) try(ctx context.Context, what call, token string) (*http.Respon
 }
 
 // unreachable is a failure without an answer: of this side, or of the way.
-func (c *Client) unreachable(ctx context.Context, err error) error {
+func unreachable(ctx context.Context, target *url.URL, err error) error {
 	var source sourceError
 	var sent *url.Error
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &source):
-		return source.err
+		return source
 	case errors.As(err, &sent): // its text has the URL, and that of a medium is a key to it
-		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("%s: %w", c.base.Host, sent.Err), "is the server running at "+c.base.Redacted()+"?")
+		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("%s: %w", target.Host, sent.Err), "is the server running at "+target.Scheme+"://"+target.Host+"?")
 	default:
 		return err
 	}

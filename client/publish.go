@@ -26,7 +26,8 @@ type Publication struct {
 	Progress func(medium int, done, size int64)
 }
 
-// Publish publishes a story; its media are streamed one after the other.
+// Publish publishes a story; its media are streamed one after the other, in one
+// request.
 func (c *Client) Publish(ctx context.Context, p Publication) (wire.Story, error) {
 	var story wire.Story
 	what := call{method: http.MethodPost, path: "/v1/stories", key: p.Key}
@@ -99,8 +100,12 @@ func (p Publication) writeMedium(form *multipart.Writer, n int, source Source) e
 
 // Reserve reserves room for media that are put one by one before they are published.
 func (c *Client) Reserve(ctx context.Context, media int) (wire.Upload, error) {
+	return c.reserve(ctx, media, false)
+}
+
+func (c *Client) reserve(ctx context.Context, media int, again bool) (wire.Upload, error) {
 	var upload wire.Upload
-	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/uploads"}, wire.NewUpload{Media: media}, &upload)
+	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/uploads", again: again}, wire.NewUpload{Media: media}, &upload)
 	return upload, err
 }
 
@@ -114,14 +119,10 @@ func (c *Client) Upload(ctx context.Context, id mayfly.ID) (wire.Upload, error) 
 // Put puts medium n of a reservation; progress may be nil.
 func (c *Client) Put(ctx context.Context, upload mayfly.ID, n int, source Source, progress func(done, size int64)) (wire.Uploaded, error) {
 	var uploaded wire.Uploaded
-	var tell func(int64)
-	if progress != nil {
-		tell = func(done int64) { progress(done, source.Size) }
-	}
 	err := c.ask(ctx, call{
 		method: http.MethodPut, path: "/v1/uploads/" + upload.String() + "/" + strconv.Itoa(n), big: true,
 		body: func() (body, error) {
-			r, err := source.open(tell)
+			r, err := source.open(tellOf(source, progress))
 			if err != nil {
 				return body{}, err
 			}

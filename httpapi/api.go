@@ -25,12 +25,16 @@ type Options struct {
 	Clock    *clock.Clock
 	Operator Operator // what the admin listener operates
 
+	// Open says why users are answered nothing now; nil error: they are. Nil: always.
+	Open func() error
+
 	Public     string        // URL that users reach the API by; empty: URLs are relative
 	Origins    []string      // web origins that may call from a browser
 	Proxies    []string      // networks whose X-Forwarded-For is believed
 	BodyWithin time.Duration // how long a client may keep us waiting beyond the least speed; default 30 s
 
 	URLs, ArchiveURLs time.Duration // how long a media URL lasts; default 1 min and 1 h
+	Presign           bool          // hand out presigned URLs of the storage where it has any
 	Access            time.Duration // how long an access token lasts, for expires_in; default 15 min
 	Limits            media.Limits  // of one medium
 	Thumbnail         int64         // the largest image in pixels that smaller pictures are made of; 0: any
@@ -62,6 +66,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Limits.Video == 0 {
 		o.Limits.Video = 64 << 20
+	}
+	if o.Open == nil {
+		o.Open = func() error { return nil }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -22,9 +22,5 @@ func listArchive(c *call) error {
 	if err != nil {
 		return err
 	}
-	out := wire.Archive{Stories: make([]wire.Story, len(stories)), Next: next}
-	for i, s := range stories {
-		out.Stories[i] = c.show(s, mayfly.ViewerOf(c.who.User))
-	}
-	return c.json(http.StatusOK, out)
+	return c.json(http.StatusOK, wire.Archive{Stories: c.showAll(stories, mayfly.ViewerOf(c.who.User)), Next: next})
 }

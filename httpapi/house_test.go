@@ -54,6 +54,12 @@ type settings func(*config.Config)
 
 func newHouse(t testing.TB, set ...settings) *house {
 	t.Helper()
+	return newHouseOn(t, clock.NewManual(morning), func(*store.Set) {}, set...)
+}
+
+// newHouseOn is newHouse on a store that was changed before.
+func newHouseOn(t testing.TB, machine *clock.Manual, wrap func(*store.Set), set ...settings) *house {
+	t.Helper()
 	c := config.Default()
 	c.Data = t.TempDir()
 	c.Rates = config.Rates{}
@@ -62,11 +68,11 @@ func newHouse(t testing.TB, set ...settings) *house {
 		s(&c)
 	}
 	parts, closed := open(t)
+	wrap(&parts)
 	key, err := account.LoadKey(filepath.Join(c.Data, "key"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	machine := clock.NewManual(morning)
 	o := node.FromConfig(c)
 	o.Idle, o.Source, o.Products.Key = true, machine.Source(), key
 	n, err := node.Start(context.Background(), parts, o)

@@ -21,10 +21,9 @@ func getRing(c *call) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range stories {
-			shown := c.show(s, viewer)
+		for i, shown := range c.showAll(stories, viewer) {
 			if !viewer.User().IsZero() {
-				shown.Seen = &s.Seen
+				shown.Seen = &stories[i].Seen
 			}
 			ring.Stories = append(ring.Stories, shown)
 		}

@@ -36,7 +36,8 @@ func (a *API) publicRoutes() []route {
 		{
 			method: "POST", pattern: "/v1/uploads", id: "reserveUpload", tag: "uploads", scopes: user, limit: writeLimit, most: smallBody,
 			summary: "Reserve room for media that are put one by one", may: birth,
-			body: jsonOf[wire.NewUpload](), answers: answers[wire.Upload](http.StatusCreated, "The reservation."),
+			about: "Put each medium to its url. Where presigned stands beside it the storage takes it instead, without a token; it is read, and refused if it is none, when the upload is published.",
+			body:  jsonOf[wire.NewUpload](), answers: answers[wire.Upload](http.StatusCreated, "The reservation."),
 			example: `-H 'Content-Type: application/json' -d '{"media":1}'`, do: reserveUpload,
 		},
 		{
@@ -100,7 +101,11 @@ func (a *API) publicRoutes() []route {
 		routes = append(routes, l.routes(user)...)
 	}
 	routes = append(routes, followerRoutes(service)...)
-	return append(routes, a.pageRoutes(routes)...)
+	routes = append(routes, a.pageRoutes(routes)...)
+	for i := range routes {
+		routes[i].open = a.o.Open
+	}
+	return routes
 }
 
 func mediaRoute(method string) route {

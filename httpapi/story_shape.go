@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,13 +19,28 @@ func privileged(s story.Story, viewer mayfly.Viewer) bool {
 	return viewer.Moderator() || viewer.Wrote(s.Item)
 }
 
-// show is the story as viewer may see it; for anybody else the answer then
-// carries something that ends.
+// show is the story as viewer may see it.
 func (c *call) show(s story.Story, viewer mayfly.Viewer) wire.Story {
+	return c.showAll([]story.Story{s}, viewer)[0]
+}
+
+// showAll are the stories as viewer may see them.
+func (c *call) showAll(stories []story.Story, viewer mayfly.Viewer) []wire.Story {
+	presigned := c.presignReads(stories, viewer)
+	all := make([]wire.Story, len(stories))
+	for i, s := range stories {
+		all[i] = c.showOne(s, viewer, presigned[i])
+	}
+	return all
+}
+
+// showOne is a story as viewer may see it; for anybody else the answer then
+// carries something that ends.
+func (c *call) showOne(s story.Story, viewer mayfly.Viewer, presigned story.ReadURLs) wire.Story {
 	out := wire.Story{
 		ID: s.Item.ID, Short: s.Item.ID.Short(), Author: s.Item.Owner, Caption: s.Body.Text,
 		Audience: s.Item.Audience.String(), BornAt: s.Item.ID.Birth(), ExpiresAt: s.Item.ID.Deadline(), Lifetime: s.Item.ID.Lifetime(),
-		Overlays: s.Overlays, Media: c.showMedia(s, viewer),
+		Overlays: s.Overlays, Media: c.showMedia(s, viewer, presigned),
 	}
 	if s.Item.ServesUntil != 0 {
 		until := s.Item.ServesUntil
@@ -41,24 +55,31 @@ func (c *call) show(s story.Story, viewer mayfly.Viewer) wire.Story {
 	return out
 }
 
-func (c *call) showMedia(s story.Story, viewer mayfly.Viewer) []wire.Medium {
+func (c *call) showMedia(s story.Story, viewer mayfly.Viewer, presigned story.ReadURLs) []wire.Medium {
 	pass := c.passFor(s, viewer)
 	all := make([]wire.Medium, len(s.Body.Media))
 	for n, m := range s.Body.Media {
-		pass.Object = strconv.Itoa(n)
-		all[n] = wire.Medium{
-			Type: m.Type, Size: m.Size, Width: m.Width, Height: m.Height, SHA256: hex.EncodeToString(m.SHA256[:]),
-			URL: c.mediaURL(pass), URLUntil: pass.Until,
-		}
+		all[n] = wire.Medium{Type: m.Type, Size: m.Size, Width: m.Width, Height: m.Height, SHA256: hex.EncodeToString(m.SHA256[:])}
+		all[n].URL, all[n].URLUntil = c.objectURL(story.Object{Medium: n}, pass, presigned)
 		if !media.HasPicture(m.Type) || c.o.Thumbnail != 0 && int64(m.Width)*int64(m.Height) > c.o.Thumbnail {
 			continue
 		}
 		for _, longest := range story.Sizes() {
-			pass.Object = story.Object{Medium: n, Longest: longest}.String()
-			all[n].Renditions = append(all[n].Renditions, wire.Rendition{Longest: longest, URL: c.mediaURL(pass)})
+			url, until := c.objectURL(story.Object{Medium: n, Longest: longest}, pass, presigned)
+			all[n].Renditions = append(all[n].Renditions, wire.Rendition{Longest: longest, URL: url})
+			all[n].URLUntil = min(all[n].URLUntil, until)
 		}
 	}
 	return all
+}
+
+// objectURL is where an object is read, and until when: at the storage, or here.
+func (c *call) objectURL(o story.Object, pass account.Pass, presigned story.ReadURLs) (string, mayfly.Instant) {
+	if url := presigned.URLs[o]; url != "" {
+		return url, presigned.Until
+	}
+	pass.Object = o.String()
+	return c.mediaURL(pass), pass.Until
 }
 
 // passFor is what the story's media URLs say (ST3). Those of a story for

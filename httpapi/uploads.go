@@ -24,7 +24,7 @@ func reserveUpload(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusCreated, c.showUpload(r))
+	return c.json(http.StatusCreated, c.showUpload(r, now.Steady))
 }
 
 // getUpload is GET /v1/uploads/{upload}.
@@ -37,13 +37,17 @@ func getUpload(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, c.showUpload(r))
+	return c.json(http.StatusOK, c.showUpload(r, c.now))
 }
 
-func (c *call) showUpload(r story.Reservation) wire.Upload {
+func (c *call) showUpload(r story.Reservation, now mayfly.Instant) wire.Upload {
+	presigned := c.presignPuts(r, now)
 	out := wire.Upload{ID: r.Upload, ExpiresAt: r.Deadline, Put: make([]wire.PutTarget, len(r.Media))}
 	for n, m := range r.Media {
 		out.Put[n] = wire.PutTarget{Method: http.MethodPut, URL: c.o.Public + "/v1/uploads/" + r.Upload.String() + "/" + strconv.Itoa(n), Done: m.Done}
+		if p := presigned[n]; p.URL != "" {
+			out.Put[n].Presigned = &wire.PutURL{URL: p.URL, Until: p.Until, MaxBytes: p.Most}
+		}
 	}
 	return out
 }

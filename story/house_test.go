@@ -54,6 +54,12 @@ type house struct {
 
 func open(t testing.TB, change ...func(*story.Options)) *house {
 	t.Helper()
+	return openOn(t, func(*store.Set) {}, change...)
+}
+
+// openOn is open on a store that was changed before.
+func openOn(t testing.TB, wrap func(*store.Set), change ...func(*story.Options)) *house {
+	t.Helper()
 	h := &house{TB: t, relations: map[[2]mayfly.UserID]mayfly.Relation{}}
 	h.now.Store(int64(genesis))
 	fs, fuse := vfs.NewMem(), store.NewFuse()
@@ -64,6 +70,7 @@ func open(t testing.TB, change ...func(*story.Options)) *house {
 	cold, err := diskstore.Open(diskstore.Options{FS: fs, Dir: "cold", Fuse: fuse, MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	h.must(err)
 	h.set = store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Hot: hot, Cold: cold, Signals: memstore.NewSignals(), Fuse: fuse}
+	wrap(&h.set)
 	log, err := audit.Open(t.Context(), h.set.Rows, "test", genesis)
 	h.must(err)
 	h.intake, err = intake.New(h.set, intake.Options{MayMint: h.mayMint})

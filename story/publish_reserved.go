@@ -13,6 +13,9 @@ import (
 // story's (L11): the reservation is bound to one idempotency key first, and a key
 // stands for one birth. Published again it answers the same story.
 func (s *Stories) publishReserved(ctx context.Context, c checked, id mayfly.ID, now func() mayfly.Instant) (Story, error) {
+	if err := s.fetch(ctx, c, id, now); err != nil { // before the lock: media take a while
+		return Story{}, fmt.Errorf("publish: %w", err)
+	}
 	unlock, err := s.authors.lock(ctx, c.author)
 	if err != nil {
 		return Story{}, fmt.Errorf("publish: %w", err)

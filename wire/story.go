@@ -44,8 +44,8 @@ type Medium struct {
 	Width      uint32         `json:"width,omitempty"`
 	Height     uint32         `json:"height,omitempty"`
 	SHA256     string         `json:"sha256" doc:"Of the bytes, in hex."`
-	URL        string         `json:"url" format:"uri-reference" doc:"Signed; for at most 60 s and never past the deadline; for the archive an hour."`
-	URLUntil   mayfly.Instant `json:"url_until" format:"date-time"`
+	URL        string         `json:"url" format:"uri-reference" doc:"Signed, or presigned by the storage; for at most 60 s and never past the deadline; for the archive an hour at most."`
+	URLUntil   mayfly.Instant `json:"url_until" format:"date-time" doc:"Until when all of its URLs are good."`
 	Renditions []Rendition    `json:"renditions,omitempty" doc:"Smaller pictures of an image."`
 }
 
@@ -116,9 +116,19 @@ type Upload struct {
 
 // PutTarget is where one medium goes.
 type PutTarget struct {
-	Method string `json:"method" enum:"PUT"`
-	URL    string `json:"url" format:"uri-reference"`
-	Done   bool   `json:"done" doc:"Whether it has arrived."`
+	Method    string  `json:"method" enum:"PUT"`
+	URL       string  `json:"url" format:"uri-reference"`
+	Done      bool    `json:"done" doc:"Whether it has arrived; what was put by a presigned URL has when it is published."`
+	Presigned *PutURL `json:"presigned,omitempty" doc:"Where the storage takes it instead, without a token; absent where it does not."`
+}
+
+// PutURL is a presigned URL that a medium can be put to (L11). What is put there
+// is read, judged and cleaned when the upload is published, and can be put again
+// until then.
+type PutURL struct {
+	URL      string         `json:"url" format:"uri" doc:"PUT the bytes there, with Content-Length and without Authorization."`
+	Until    mayfly.Instant `json:"url_until" format:"date-time" doc:"Ask for the upload again to get another."`
+	MaxBytes int64          `json:"max_bytes" doc:"More is refused when the upload is published."`
 }
 
 // Uploaded is a medium that has arrived.

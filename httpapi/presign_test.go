@@ -1,0 +1,210 @@
+package httpapi_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/wire"
+)
+
+func (p *presigned) reserve(media int) wire.Upload {
+	p.t.Helper()
+	return read[wire.Upload](p.t, p.must(request{as: "ana", method: "POST", path: "/v1/uploads", body: fmt.Sprintf(`{"media":%d}`, media)}, http.StatusCreated))
+}
+
+func (p *presigned) publishUpload(upload mayfly.ID, status int) wire.Story {
+	p.t.Helper()
+	return read[wire.Story](p.t, p.must(request{
+		as: "ana", method: "POST", path: "/v1/stories", body: `{"audience":"everyone","upload":"` + upload.String() + `"}`,
+	}, status))
+}
+
+func (p *presigned) open(as string, id mayfly.ID) wire.Medium {
+	p.t.Helper()
+	return read[wire.Story](p.t, p.get(as, "/v1/stories/"+id.String(), http.StatusOK)).Media[0]
+}
+
+// loads wants a URL to hand out the medium.
+func (p *presigned) loads(url string, m wire.Medium) {
+	p.t.Helper()
+	status, body := p.send(http.MethodGet, url, "")
+	if sum := sha256.Sum256([]byte(body)); status != http.StatusOK || hex.EncodeToString(sum[:]) != m.SHA256 {
+		p.t.Errorf("%d, %d bytes, want %d", status, len(body), m.Size)
+	}
+}
+
+func TestAStoryIsPutToTheStorageAndReadFromItWithoutUs(t *testing.T) {
+	p := newPresigned(t, true)
+	upload := p.reserve(2)
+	for n, target := range upload.Put {
+		at := target.Presigned
+		if at == nil || at.MaxBytes != 64<<20 || at.Until != p.now().Add(15*time.Minute) || !strings.HasPrefix(at.URL, p.hot.server.URL) {
+			t.Fatalf("%+v", target)
+		}
+		if status, _ := p.send(http.MethodPut, at.URL, picture(t, n)); status != http.StatusOK {
+			t.Errorf("put: %d", status)
+		}
+	}
+	s := p.publishUpload(upload.ID, http.StatusCreated)
+	if again := p.publishUpload(upload.ID, http.StatusOK); again.ID != s.ID {
+		t.Errorf("again: %s, not %s", again.ID, s.ID)
+	}
+	for n, m := range read[wire.Story](t, p.get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media {
+		if !strings.HasPrefix(m.URL, p.hot.server.URL) || m.URLUntil != p.now().Add(time.Minute) {
+			t.Errorf("medium %d: %s until %s", n, m.URL, m.URLUntil)
+		}
+		p.loads(m.URL, m)
+		for _, r := range m.Renditions { // of a small picture they are the picture
+			p.loads(r.URL, m)
+		}
+	}
+	ring := read[wire.Ring](t, p.get("ben", "/v1/users/~ana/ring", 200))
+	if len(ring.Stories) != 1 || !strings.HasPrefix(ring.Stories[0].Media[0].URL, p.hot.server.URL) {
+		t.Errorf("%+v", ring)
+	}
+}
+
+func TestAPresignedURLIsGoodUntilItSaysAndNotPastTheDeadline(t *testing.T) {
+	p := newPresigned(t, true)
+	p.machine.Advance(345 * time.Millisecond)
+	s := p.publish("ana", `{"audience":"everyone"}`)
+	for _, left := range []time.Duration{10 * time.Minute, 61 * time.Second, 60 * time.Second, 30500 * time.Millisecond, 1500 * time.Millisecond} {
+		p.advanceTo(s.ExpiresAt.Add(-left))
+		m := p.open("ben", s.ID)
+		if !strings.HasPrefix(m.URL, p.hot.server.URL) || m.URLUntil > s.ExpiresAt || m.URLUntil.Sub(p.now()) > time.Minute {
+			t.Errorf("%s before the deadline: %s until %s", left, m.URL, m.URLUntil)
+		}
+		p.loads(m.URL, m)
+		p.advanceTo(max(p.now(), m.URLUntil))
+		p.loads(m.URL, m)
+		p.machine.Advance(time.Millisecond)
+		if status, _ := p.send(http.MethodGet, m.URL, ""); status != http.StatusForbidden {
+			t.Errorf("%s before the deadline: %d past its time", left, status)
+		}
+	}
+	s = p.publish("ana", `{"audience":"everyone","caption":"another"}`)
+	p.advanceTo(s.ExpiresAt.Add(-900 * time.Millisecond)) // too short for whole seconds
+	m := p.open("ben", s.ID)
+	if !strings.HasPrefix(m.URL, "/v1/media/") || m.URLUntil != s.ExpiresAt {
+		t.Errorf("%s until %s", m.URL, m.URLUntil)
+	}
+	p.loads(m.URL, m)
+	p.advanceTo(s.ExpiresAt)
+	p.get("ben", "/v1/stories/"+s.ID.String(), http.StatusGone)
+	if status, _ := p.send(http.MethodGet, m.URL, ""); status != http.StatusGone {
+		t.Errorf("%d at the deadline", status)
+	}
+}
+
+func TestStoriesForOtherAudiencesAreReadHere(t *testing.T) {
+	p := newPresigned(t, true)
+	p.follow("ana", "ben")
+	own := func(as string, s wire.Story) {
+		t.Helper()
+		for _, one := range []wire.Medium{p.open(as, s.ID), read[wire.Ring](t, p.get(as, "/v1/users/~ana/ring", 200)).Stories[0].Media[0]} {
+			if !strings.HasPrefix(one.URL, "/v1/media/") || !strings.HasPrefix(one.Renditions[0].URL, "/v1/media/") {
+				t.Errorf("%s: %+v", as, one)
+			}
+		}
+	}
+	s := p.publish("ana", `{"audience":"followers"}`)
+	own("ben", s)
+	own("ana", s)
+}
+
+func TestAURLFromBeforeADeleteDiesWithinAMinute(t *testing.T) {
+	p := newPresigned(t, true)
+	s := p.publish("ana", `{"audience":"everyone"}`)
+	m := p.open("ben", s.ID)
+	p.must(request{as: "ana", method: "DELETE", path: "/v1/stories/" + s.ID.String()}, http.StatusNoContent)
+	p.get("ben", "/v1/stories/"+s.ID.String(), http.StatusNotFound)
+	p.machine.Advance(time.Minute + time.Millisecond)
+	if status, _ := p.send(http.MethodGet, m.URL, ""); status == http.StatusOK {
+		t.Error("it is still read")
+	}
+}
+
+func TestAnAuthorReadsTheArchiveFromColdStorage(t *testing.T) {
+	p := newPresigned(t, true)
+	s := p.publish("ana", `{"audience":"close_friends"}`)
+	p.advanceTo(s.ExpiresAt)
+	hot := p.open("ana", s.ID)
+	if !strings.HasPrefix(hot.URL, "/v1/media/") {
+		t.Errorf("still hot: %s", hot.URL)
+	}
+	p.machine.Advance(2 * time.Hour)
+	p.toCold(s.ID)
+	listed := read[wire.Archive](t, p.get("ana", "/v1/me/archive", 200)).Stories[0].Media[0]
+	for _, m := range []wire.Medium{p.open("ana", s.ID), listed} {
+		if !strings.HasPrefix(m.URL, p.cold.server.URL) || m.URLUntil.Sub(p.now()) > time.Hour {
+			t.Errorf("%s until %s", m.URL, m.URLUntil)
+		}
+		p.loads(m.URL, m)
+	}
+	if m := p.open("moderator", s.ID); !strings.HasPrefix(m.URL, "/v1/media/") {
+		t.Errorf("for a moderator: %s", m.URL)
+	}
+	p.get("ben", "/v1/stories/"+s.ID.String(), http.StatusGone)
+}
+
+func TestWhatWasPutRawIsServedByNoRoute(t *testing.T) {
+	p := newPresigned(t, true)
+	upload := p.reserve(1)
+	put := upload.Put[0].Presigned.URL
+	p.send(http.MethodPut, put, picture(t, 1))
+	if status, _ := p.send(http.MethodGet, put, ""); status != http.StatusForbidden {
+		t.Errorf("by the URL that it was put to: %d", status)
+	}
+	for _, path := range []string{
+		"/v1/media/" + upload.ID.String() + "/raw-0", "/v1/media/" + upload.ID.String() + "/0", "/v1/uploads/" + upload.ID.String() + "/raw-0",
+	} {
+		for _, as := range []string{"ana", "anonymous", "moderator"} {
+			if w := p.ask(request{as: as, method: "GET", path: path}); w.Code < 400 {
+				t.Errorf("%s as %s: %d", path, as, w.Code)
+			}
+		}
+	}
+	if got := read[wire.Upload](t, p.get("ana", "/v1/uploads/"+upload.ID.String(), 200)); got.Put[0].Done || got.Put[0].Presigned == nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestABadMediumThatWasPutIsRefusedWhenItIsPublished(t *testing.T) {
+	p := newPresigned(t, true)
+	upload := p.reserve(1)
+	put := upload.Put[0].Presigned.URL
+	p.publishUpload(upload.ID, http.StatusConflict) // nothing was put
+	for _, bad := range []struct {
+		body   string
+		status int
+	}{{"a page", http.StatusUnsupportedMediaType}, {picture(t, 1)[:200], http.StatusBadRequest}} {
+		p.send(http.MethodPut, put, bad.body)
+		p.publishUpload(upload.ID, bad.status)
+	}
+	p.send(http.MethodPut, put, picture(t, 2))
+	p.machine.Advance(20 * time.Minute) // the URL has run out; what was put is there
+	if status, _ := p.send(http.MethodPut, put, picture(t, 3)); status != http.StatusForbidden {
+		t.Errorf("put past its time: %d", status)
+	}
+	p.publishUpload(upload.ID, http.StatusCreated)
+}
+
+func TestWithoutTheSettingNothingIsPresigned(t *testing.T) {
+	p := newPresigned(t, false)
+	if upload := p.reserve(1); upload.Put[0].Presigned != nil {
+		t.Errorf("%+v", upload)
+	}
+	s := p.publish("ana", `{"audience":"everyone"}`)
+	if m := p.open("ben", s.ID); !strings.HasPrefix(m.URL, "/v1/media/") {
+		t.Errorf("%+v", m)
+	}
+	if len(p.hot.grants) != 0 {
+		t.Errorf("%v", p.hot.grants)
+	}
+}
