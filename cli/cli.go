@@ -40,7 +40,7 @@ func newRoot() *cobra.Command {
 		Use:   "mayfly",
 		Short: "A backend for content with a lifetime",
 		Long: "Mayfly serves stories until the millisecond of their deadline, then keeps them for their author alone.\n" +
-			"It is one binary with an embedded store.",
+			"It is one binary with an embedded store, or one of several nodes on Cassandra, Redis, Kafka and S3.",
 		Example: "  mayfly serve                 a server with its data in ./mayfly-data; it prints what to try next\n" +
 			"  mayfly demo --once           the life of a few stories, in seconds, with a verdict\n" +
 			"  mayfly config describe       every setting, what it means, and its default\n" +
@@ -51,7 +51,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath()))
 	})
-	root.AddCommand(newServe(), newStory(), newToken(), newExplain(), newConfig(), newDemo(), newVerify(), newScrub(), newRestore(), newHold(), newRelease(), newDLQ(), newOrphans(), newAudit(), newBench(), newWorker(), newVersion())
+	root.AddCommand(newServe(), newStory(), newToken(), newExplain(), newConfig(), newDemo(), newVerify(), newScrub(), newRestore(), newHold(), newRelease(), newDLQ(), newOrphans(), newAudit(), newReplay(), newBench(), newWorker(), newVersion())
 	return root
 }
 

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/profile"
 )
 
 func newConfig() *cobra.Command {
@@ -38,12 +41,14 @@ func newConfigDescribe() *cobra.Command {
 }
 
 func newConfigCheck() *cobra.Command {
-	s := &settings{}
+	s, connect := &settings{}, false
 	c := &cobra.Command{
 		Use: "check [FILE]", Short: "Say whether a configuration works, and what it changes",
 		Long: "Reads the file, the environment and the flags as mayfly serve does, says what cannot work and what to do about it, or\n" +
-			"what differs from the defaults. It opens nothing.",
-		Example: "  mayfly config check\n  mayfly config check /etc/mayfly.yaml\n  MAYFLY_WALK_CADENCE=2s mayfly config check",
+			"what differs from the defaults. It opens nothing, unless --connect asks it to try every server of a cluster: it then says\n" +
+			"which of them can be relied on and what is wrong with the others, and leaves what mayfly serve would make, such as an\n" +
+			"empty keyspace and topics.",
+		Example: "  mayfly config check --profile cluster --connect /etc/mayfly.yaml\n  mayfly config check\n  mayfly config check /etc/mayfly.yaml\n  MAYFLY_WALK_CADENCE=2s mayfly config check",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -54,11 +59,32 @@ func newConfigCheck() *cobra.Command {
 				return err
 			}
 			tellChanged(c, cfg)
+			if connect {
+				return tryServers(c, cfg)
+			}
 			return nil
 		},
 	}
 	s.allFlags(c)
+	c.Flags().BoolVar(&connect, "connect", false, "try every server that it names")
 	return c
+}
+
+// tryServers says of every server whether it can be relied on.
+func tryServers(c *cobra.Command, cfg config.Config) error {
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the drivers tell a server's log
+	defer slog.SetDefault(before)
+	var wrong []error
+	for _, found := range profile.Check(c.Context(), cfg, newLateClock().time()) {
+		if found.Err == nil {
+			fmt.Fprintf(c.OutOrStdout(), "%-10s ok       %s\n", found.Server, found.At)
+			continue
+		}
+		fmt.Fprintf(c.OutOrStdout(), "%-10s wrong    %s\n", found.Server, found.At)
+		wrong = append(wrong, found.Err)
+	}
+	return errors.Join(wrong...)
 }
 
 func tellChanged(c *cobra.Command, cfg config.Config) {

@@ -31,6 +31,9 @@ func (d *deskChoice) onFolder(c *cobra.Command, do func(ctx context.Context, f *
 	if err := d.isThere(); err != nil {
 		return err
 	}
+	if err := onEmbedded(d.config); err != nil {
+		return err
+	}
 	f := &folderDesk{steps: newStages(c.ErrOrStderr(), false)}
 	if f.store, err = profile.Embedded(d.config); errors.Is(err, mayfly.Conflict) {
 		return inUseError{err}

@@ -101,6 +101,9 @@ func (e *explain) ask(ctx context.Context, id mayfly.ID, at mayfly.Instant) (wir
 
 // look looks into a folder that no process serves.
 func (e *explain) look(ctx context.Context, cfg config.Config, id mayfly.ID, at mayfly.Instant) (found wire.Explanation, err error) {
+	if err := onEmbedded(cfg); err != nil {
+		return found, err
+	}
 	s, err := profile.Embedded(cfg)
 	if err != nil {
 		return found, err

@@ -20,18 +20,23 @@ func newServe() *cobra.Command {
 	s := &serve{}
 	c := &cobra.Command{
 		Use: "serve", Short: "Run a server; nothing needs to be configured",
-		Long: "Runs a server with an embedded store: one process, one data folder, which it makes if it is not there. It prints what to\n" +
-			"try next. SIGINT or SIGTERM stops it in good order: requests that are under way finish first.\n\n" +
+		Long: "Runs a server with an embedded store: one process, one data folder, which it makes if it is not there. With --profile\n" +
+			"cluster it is one of several nodes on Cassandra, Redis, Kafka and S3 (docs/cluster.md); mayfly config check --connect\n" +
+			"tries them. It prints what to try next. SIGINT or SIGTERM stops it in good order: requests that are under way finish first.\n\n" +
 			"Settings come from ./" + config.DefaultFile + " or --config, from the environment (MAYFLY_WALK_CADENCE sets walk.cadence), and from\n" +
 			"flags, each over the one before. It exits with 7 if the disk can no longer be trusted: nothing was acknowledged that is not there.",
 		Example: "  mayfly serve\n  mayfly serve --data /var/lib/mayfly --listen :7420\n  mayfly serve --config /etc/mayfly.yaml --log-level debug\n" +
-			"  mayfly serve --set stories.live=10 --set listen.cert=cert.pem --set listen.key=key.pem",
+			"  mayfly serve --set stories.live=10 --set listen.cert=cert.pem --set listen.key=key.pem\n" +
+			"  mayfly serve --profile cluster --config /etc/mayfly.yaml --set node=a --roles api",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.run(c) },
 	}
 	s.settings.allFlags(c)
 	c.Flags().StringVar(&s.listen, "listen", "", "address of the API (default 127.0.0.1:7420)")
 	c.Flags().StringVar(&s.admin, "admin", "", "address of the admin listener (default 127.0.0.1:7421)")
+	c.Flags().StringVar(&s.roles, "roles", "", "what this node does among others: api, walk or all (default all)")
+	completeWords(c, "roles", "api", "walk", "all")
+	c.Flags().BoolVar(&s.newKey, "new-key", false, "on a cluster: the key in tokens.key_file was changed on purpose; everybody has to sign in again")
 	c.Flags().StringVar(&s.level, "log-level", "info", "debug, info, warn or error")
 	completeWords(c, "log-level", "debug", "info", "warn", "error")
 	return c
@@ -40,6 +45,8 @@ func newServe() *cobra.Command {
 type serve struct {
 	settings      settings
 	listen, admin string
+	roles         string
+	newKey        bool
 	level         string
 
 	config config.Config
@@ -48,7 +55,7 @@ type serve struct {
 }
 
 func (s *serve) run(c *cobra.Command) (err error) {
-	if s.config, err = s.settings.load(map[string]string{"listen.api": s.listen, "listen.admin": s.admin}); err != nil {
+	if s.config, err = s.settings.load(map[string]string{"listen.api": s.listen, "listen.admin": s.admin, "roles": s.roles}); err != nil {
 		return err
 	}
 	var level slog.Level
@@ -69,9 +76,10 @@ func (s *serve) run(c *cobra.Command) (err error) {
 	return s.onStore(c)
 }
 
-// onStore serves on the data folder, and closes it after everything else.
+// onStore serves on the profile's store, and closes it after everything else.
 func (s *serve) onStore(c *cobra.Command) (err error) {
-	st, err := profile.Embedded(s.config)
+	late := newLateClock()
+	st, err := profile.Open(c.Context(), s.config, late.time())
 	if err != nil {
 		return err
 	}
@@ -82,11 +90,13 @@ func (s *serve) onStore(c *cobra.Command) (err error) {
 	if o.Products.Key, err = node.LoadKey(s.config); err != nil {
 		return err
 	}
+	o.Products.NewKey = s.newKey
 	n, err := node.Start(c.Context(), st.Set, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Stop(context.WithoutCancel(c.Context()))) }()
+	late.follow(n.Clock())
 	return s.onNode(c, n)
 }
 

@@ -13,9 +13,10 @@ import (
 // settings are the flags by which a verb finds its configuration. They override
 // the environment, which overrides the file (O1).
 type settings struct {
-	file string
-	data string
-	set  []string
+	file    string
+	data    string
+	profile string
+	set     []string
 }
 
 func (s *settings) flags(c *cobra.Command) {
@@ -26,6 +27,8 @@ func (s *settings) flags(c *cobra.Command) {
 // allFlags adds the one by which every key can be set.
 func (s *settings) allFlags(c *cobra.Command) {
 	s.flags(c)
+	c.Flags().StringVar(&s.profile, "profile", "", "what to stand on: embedded or cluster (default embedded)")
+	completeWords(c, "profile", config.Embedded, config.Cluster)
 	c.Flags().StringArrayVar(&s.set, "set", nil, "set one key, such as --set walk.cadence=2s; mayfly config describe prints them all")
 }
 
@@ -44,8 +47,10 @@ func (s *settings) load(more map[string]string) (config.Config, error) {
 			flags[key] = value
 		}
 	}
-	if s.data != "" {
-		flags["data"] = s.data
+	for key, value := range map[string]string{"data": s.data, "profile": s.profile} {
+		if value != "" {
+			flags[key] = value
+		}
 	}
 	return config.Load(config.Sources{File: s.file, Environ: os.Environ(), Flags: flags})
 }

@@ -13,12 +13,26 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
+// The profiles.
+const (
+	Embedded = "embedded"
+	Cluster  = "cluster"
+)
+
 // Config is everything that can be set.
 type Config struct {
+	// Profile is what the process stands on. "embedded" is one process with
+	// everything in its data folder. "cluster" is one of several on Cassandra, Redis, Kafka and S3.
+	Profile string
+	// Roles are what this process does among several: "api" answers users, "walk" ends
+	// and archives items, "all" does both.
+	Roles []string
 	// Node names this process among others on the same store, and the mark of
-	// its clock. It must stay the same over restarts.
+	// its clock. It must stay the same over restarts. On a cluster each has its own,
+	// its host's name unless it is set.
 	Node string
-	// Data is the data folder. One process at a time uses it.
+	// Data is the data folder. One process at a time uses it. On a cluster it holds
+	// no items: only where the admin listener is, and the key unless it is elsewhere.
 	Data string
 	// Deletions is the folder of the deletion ledger; the data folder's name with
 	// "-erased" behind it unless it is set. Keep it out of backups of Data and never put an old one
@@ -39,6 +53,11 @@ type Config struct {
 	Disk    Disk
 	Memory  Memory
 	Media   Media
+
+	Cassandra Cassandra
+	Redis     Redis
+	Kafka     Kafka
+	S3        S3
 }
 
 // Stories are the rules of stories.
@@ -284,4 +303,92 @@ type Media struct {
 	MaxBody Bytes
 	// UploadLife is how long an upload may wait to be published.
 	UploadLife mayfly.Lifetime
+}
+
+// Cassandra is where the cluster profile keeps items and rows.
+type Cassandra struct {
+	// Hosts are some of the nodes, such as 10.0.0.1 or 10.0.0.1:9042; the others are
+	// found through them, at the same port.
+	Hosts []string
+	// Keyspace is made at first start.
+	Keyspace string
+	// Copies is how many copies a new keyspace has. Three survive the loss of one node.
+	Copies int
+	// DataCentres are where a new keyspace has how many copies, such as east:3, west:3;
+	// empty: Copies of them anywhere.
+	DataCentres []string
+	// User and Password are who we are; empty: nobody. A password may be written as
+	// file:PATH, the file that holds it.
+	User     string
+	Password mayfly.Secret
+	// TLS encrypts the connections. Authority is the file of who signed the servers'
+	// certificates; empty: the system's authorities.
+	TLS       bool
+	Authority string
+	// Timeout is how long one request may take.
+	Timeout time.Duration
+}
+
+// Redis is where nodes of a cluster share limits and tell each other what has
+// changed. Nothing in it is needed for a right answer; it needs no persistence.
+type Redis struct {
+	// Addresses are those of one server, or of some nodes of a Redis Cluster.
+	Addresses []string
+	// Prefix is how every key begins. Each cluster of nodes has its own.
+	Prefix string
+	// User and Password are who we are; empty: the default user. A password may be
+	// written as file:PATH.
+	User     string
+	Password mayfly.Secret
+	// TLS encrypts the connections. Authority is the file of who signed the servers'
+	// certificates; empty: the system's authorities.
+	TLS       bool
+	Authority string
+	// Lease is how long a node may answer from its cache without having heard from
+	// the server. The same on every node.
+	Lease time.Duration
+}
+
+// Kafka is where the cluster profile keeps events.
+type Kafka struct {
+	// Brokers are the addresses of some of them; the others are found through them.
+	Brokers []string
+	// Prefix is before the names of topics and groups.
+	Prefix string
+	// Partitions and Copies are what new topics have. Partitions cannot be changed later.
+	Partitions, Copies int
+	// User and Password are who we are; empty: nobody. A password may be written as
+	// file:PATH. Mechanism is SCRAM-SHA-512 or SCRAM-SHA-256.
+	User      string
+	Password  mayfly.Secret
+	Mechanism string
+	// TLS encrypts the connections. Authority is the file of who signed the servers'
+	// certificates; empty: the system's authorities.
+	TLS       bool
+	Authority string
+}
+
+// S3 is where the cluster profile keeps media.
+type S3 struct {
+	// Endpoint is the server, such as https://s3.eu-central-1.amazonaws.com.
+	Endpoint string
+	// Public is the same server as users reach it; empty: as Endpoint.
+	Public string
+	// Region is the server's.
+	Region string
+	// Key and Secret sign requests; empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
+	// AWS_SESSION_TOKEN of the environment. Each may be written as file:PATH.
+	Key, Secret mayfly.Secret
+	// Authority is the file of who signed the server's certificate; empty: the system's
+	// authorities.
+	Authority string
+	// Hot, Cold and Deletions are buckets, or prefixes of buckets, such as media/hot.
+	// Keep Deletions out of backups: see Deletions above.
+	Hot, Cold, Deletions string
+	// ColdClass is the storage class of archived media, one that answers at once, such as
+	// GLACIER_IR or STANDARD_IA; empty: the server's choice.
+	ColdClass string
+	// Presign lets users load public stories, and authors their archive, from the server
+	// itself, by addresses that end with the story; and upload to it.
+	Presign bool
 }

@@ -10,7 +10,9 @@ import (
 func Default() Config {
 	const day = 24 * time.Hour
 	return Config{
-		Node: "node",
+		Profile: Embedded,
+		Roles:   []string{"all"},
+		Node:    "node",
 		Listen: Listen{
 			API: "127.0.0.1:7420", Admin: "127.0.0.1:7421",
 			HeaderWithin: 10 * time.Second, BodyWithin: 30 * time.Second, IdleWithin: 2 * time.Minute, DrainWithin: 20 * time.Second,
@@ -65,6 +67,11 @@ func Default() Config {
 			MediaMemtable: 8 * MiB,
 		},
 		Media: Media{Inline: 64 * KiB, Max: 64 * MiB, MaxCount: 10, MaxBody: 256 * KiB, UploadLife: lifetimes(day)[0]},
+
+		Cassandra: Cassandra{Keyspace: "mayfly", Copies: 3, Timeout: 10 * time.Second},
+		Redis:     Redis{Prefix: "mayfly", Lease: time.Second},
+		Kafka:     Kafka{Partitions: 64, Copies: 3, Mechanism: "SCRAM-SHA-512"},
+		S3:        S3{Region: "us-east-1", Presign: true},
 	}
 }
 

@@ -10,13 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mayflyhq/mayfly"
 )
 
 //go:embed config.go
 var source string // its comments are the manual
 
-// Describe is c as a documented file, which loads back to c (O1). What a URL
-// has of names and passwords is left out (C7).
+// Describe is c as a documented file, which loads back to c (O1). Secrets, and
+// what a URL has of names and passwords, are left out (C7).
 func Describe(c Config) (string, error) {
 	manual, err := readManual()
 	if err != nil {
@@ -62,6 +64,8 @@ func (s setting) yaml() string {
 	switch value := s.into.Interface().(type) {
 	case string:
 		return plain(withoutSecret(value))
+	case mayfly.Secret:
+		return `""` // a file that is printed holds none (C7)
 	case []string:
 		words := make([]string, len(value))
 		for i, word := range value {

@@ -46,7 +46,7 @@ func Keys() []string {
 	return keys
 }
 
-// Text is what key is set to in c, without passwords in URLs (C7); "" if there is
+// Text is what key is set to in c, without passwords (C7); "" if there is
 // no such key.
 func (c Config) Text(key string) string {
 	for _, s := range settings(&c) {
@@ -120,6 +120,12 @@ func (s setting) takeOne(into any, text string) (err error) {
 	switch into := into.(type) {
 	case *string:
 		*into = text
+	case *mayfly.Secret:
+		*into = mayfly.Secret(text)
+	case *bool:
+		if *into, err = strconv.ParseBool(text); err != nil {
+			return mayfly.Errorf(mayfly.Invalid, "%q is neither true nor false", text).WithHint("write true or false")
+		}
 	case *int:
 		if *into, err = strconv.Atoi(text); err != nil {
 			return notANumber(text)

@@ -51,6 +51,11 @@ func Load(from Sources) (Config, error) {
 	if err := errors.Join(wrong...); err != nil {
 		return Config{}, err
 	}
+	if c.Profile == Cluster && c.Node == Default().Node {
+		if c.Node, err = os.Hostname(); err != nil {
+			return Config{}, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("config: node: %w", err), "name the node: --set node=a")
+		}
+	}
 	return c, c.Validate()
 }
 

@@ -32,6 +32,10 @@ func changed(t *testing.T) config.Config {
 		switch into := v.Addr().Interface().(type) {
 		case *string:
 			*into += "x1"
+		case *mayfly.Secret:
+			*into = "canary"
+		case *bool:
+			*into = !*into
 		case *[]string:
 			*into = []string{"a.example.org", "* b"}
 		case *[]mayfly.Lifetime:
@@ -74,7 +78,7 @@ func TestWhatIsDescribedLoadsBackToTheSame(t *testing.T) {
 		t.Errorf("described again it is another file")
 	}
 	normal := func(c config.Config) config.Config {
-		for _, list := range []*[]string{&c.Listen.ACME, &c.Listen.Origins, &c.Listen.Proxies} {
+		for _, list := range []*[]string{&c.Listen.ACME, &c.Listen.Origins, &c.Listen.Proxies, &c.Cassandra.Hosts, &c.Cassandra.DataCentres, &c.Redis.Addresses, &c.Kafka.Brokers} {
 			if len(*list) == 0 {
 				*list = nil
 			}
@@ -91,6 +95,9 @@ func TestEveryFieldIsAKeyThatLoadsBack(t *testing.T) {
 	text, err := config.Describe(want)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if strings.Contains(text, "canary") {
+		t.Error("a secret is printed")
 	}
 	got := config.Config{}
 	if _, err := config.Load(config.Sources{File: fileOf(t, text)}); err == nil || strings.Contains(err.Error(), "unknown key") {
@@ -194,6 +201,7 @@ func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
 	if _, err := config.Load(config.Sources{File: fileOf(t, "# nothing\nwalk:\n"), Environ: []string{
 		"MAYFLY_SERVER=x", "MAYFLY_TOKEN=x", "MAYFLY_USER=x", "MAYFLY_PORT=tcp://10.0.0.1:7420", "MAYFLY_SERVICE_HOST=10.0.0.1",
 		"MAYFLY_PORT_7420_TCP_ADDR=10.0.0.1", "MAYFLY_SEED=1", "MAYFLY_LONG=1", "MAYFLY_ADMIN=x",
+		"MAYFLY_REDIS_PORT=tcp://10.0.0.1:6379", "MAYFLY_REDIS_SERVICE_HOST=10.0.0.1", "MAYFLY_KAFKA_SERVICE_PORT_CLIENT=9092", "MAYFLY_S3_PORT_443_TCP_ADDR=10.0.0.2",
 	}}); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -56,6 +57,9 @@ func nearest(key string, known []string) string {
 // meantAsSetting says whether a variable can hardly be anything else: it begins
 // with the name of a section, or is a slip of the pen away from a setting.
 func meantAsSetting(name, near string) bool {
+	if ofAService().MatchString(name) {
+		return false
+	}
 	for _, key := range Keys() {
 		section, _, ok := strings.Cut(key, ".")
 		if ok && strings.HasPrefix(name, envName(section)+"_") {
@@ -63,6 +67,12 @@ func meantAsSetting(name, near string) bool {
 		}
 	}
 	return distance(name, near) <= 2
+}
+
+// ofAService is how Kubernetes names the variables of a service, such as one that
+// is called mayfly-redis.
+func ofAService() *regexp.Regexp {
+	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)$`)
 }
 
 // distance is how many letters must be added, taken out or changed to make b of a.

@@ -13,7 +13,7 @@ import (
 // Validate says all that cannot work, each with what to do. The errors are of
 // kind Invalid.
 func (c Config) Validate() error {
-	return errors.Join(slices.Concat(c.ranges(), c.relations(), c.Listen.check(), c.Tokens.check(), c.Rates.check(), c.Traces.check(), c.Stories.check(c.Media))...)
+	return errors.Join(slices.Concat(c.ranges(), c.relations(), c.Listen.check(), c.Tokens.check(), c.Rates.check(), c.Traces.check(), c.Stories.check(c.Media), c.cluster())...)
 }
 
 func invalid(hint, format string, args ...any) error {

@@ -1,0 +1,197 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/cassandrastore"
+	"github.com/mayflyhq/mayfly/store/diskfs"
+	"github.com/mayflyhq/mayfly/store/kafkastore"
+	"github.com/mayflyhq/mayfly/store/memstore"
+	"github.com/mayflyhq/mayfly/store/redisstore"
+	"github.com/mayflyhq/mayfly/store/s3store"
+)
+
+// Cluster connects to the servers of cfg: items and rows in Cassandra, events in
+// Kafka, media in S3, limits and signals in Redis. Each is looked at before it is
+// used; a Redis that is away is none of them (I19). Errors: Invalid (cfg, or a
+// topic that forgets too soon), Unsupported (a server that cannot be relied on),
+// Unavailable.
+func Cluster(ctx context.Context, cfg config.Config, t Time) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{Meter: new(diskfs.Meter), every: cfg.Disk.ReclaimMediaEvery}
+	s.Set.Fuse = store.NewFuse() // durability is the servers' to promise: it never blows
+	for _, open := range []func(context.Context, config.Config, Time) error{s.openKafka, s.openCassandra, s.openS3, s.openRedis} {
+		if err := open(ctx, cfg, t); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+func (s *Store) openKafka(ctx context.Context, cfg config.Config, t Time) error {
+	k := cfg.Kafka
+	wire, err := wireTLS("kafka", k.TLS, k.Authority)
+	if err != nil {
+		return err
+	}
+	password, err := secret("kafka.password", k.Password)
+	if err != nil {
+		return err
+	}
+	log, err := kafkastore.Open(ctx, kafkastore.Options{
+		Brokers: k.Brokers, Prefix: k.Prefix, Partitions: k.Partitions, Copies: k.Copies, Keep: cfg.Log.Retention,
+		Credentials: kafkastore.Credentials{User: k.User, Password: password, Mechanism: kafkastore.Mechanism(k.Mechanism)}, TLS: wire,
+		Now: t.Now, Logger: slog.Default(),
+	})
+	if err != nil {
+		return fmt.Errorf("kafka: %w", err)
+	}
+	s.open = append(s.open, log)
+	s.Set.Log = log
+	return nil
+}
+
+// openCassandra comes after the log, which takes the events of batches.
+func (s *Store) openCassandra(ctx context.Context, cfg config.Config, t Time) error {
+	c := cfg.Cassandra
+	port, err := c.Port()
+	if err != nil {
+		return err
+	}
+	centres, err := c.Centres()
+	if err != nil {
+		return err
+	}
+	wire, err := wireTLS("cassandra", c.TLS, c.Authority)
+	if err != nil {
+		return err
+	}
+	password, err := secret("cassandra.password", c.Password)
+	if err != nil {
+		return err
+	}
+	ledger, err := cassandrastore.Open(ctx, cassandrastore.Options{
+		Hosts: c.Names(), Port: port, Keyspace: c.Keyspace, Copies: c.Copies, DataCentres: centres,
+		Credentials: cassandrastore.Credentials{User: c.User, Password: password}, TLS: wire, Timeout: c.Timeout,
+		Log: s.Set.Log, Now: t.Now, Logger: slog.Default(),
+	})
+	if err != nil {
+		return fmt.Errorf("cassandra: %w", err)
+	}
+	s.open = append(s.open, ledger)
+	s.Set.Writer, s.Set.Ledger, s.Set.Rows, s.Set.Time = ledger.Writer(), ledger.Ledger(), ledger.Rows(), ledger
+	return nil
+}
+
+// The longest that an address to read media lasts: hot ones die with the story
+// (ST3), cold ones are the author's (ST6).
+const (
+	hotAddress  = time.Minute
+	coldAddress = time.Hour
+)
+
+func (s *Store) openS3(ctx context.Context, cfg config.Config, _ Time) error {
+	server, err := connectS3(cfg.S3)
+	if err != nil {
+		return err
+	}
+	s.open = append(s.open, server)
+	for _, tier := range []struct {
+		name, place, class string
+		longest            time.Duration
+		into               *store.Blobs
+	}{
+		{"hot", cfg.S3.Hot, "", hotAddress, &s.Set.Hot},
+		{"cold", cfg.S3.Cold, cfg.S3.ColdClass, coldAddress, &s.Set.Cold},
+		{"deletions", cfg.S3.Deletions, "", hotAddress, &s.Set.Deletions},
+	} {
+		bucket, prefix := config.BucketOf(tier.place)
+		opened, err := server.Tier(s3store.TierOptions{Bucket: bucket, Prefix: prefix, Class: tier.class, Longest: tier.longest})
+		if err == nil {
+			err = opened.Probe(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("s3.%s: %w", tier.name, err)
+		}
+		*tier.into = opened
+		s.media = append(s.media, func(ctx context.Context, now mayfly.Instant) error {
+			_, err := opened.Reclaim(ctx, now)
+			return err
+		})
+	}
+	return nil
+}
+
+func connectS3(c config.S3) (*s3store.Server, error) {
+	key, err := secret("s3.key", c.Key)
+	if err != nil {
+		return nil, err
+	}
+	word, err := secret("s3.secret", c.Secret)
+	if err != nil {
+		return nil, err
+	}
+	authority, err := authorityOf("s3", c.Authority)
+	if err != nil {
+		return nil, err
+	}
+	server, err := s3store.Connect(s3store.Options{
+		Endpoint: c.Endpoint, Public: c.Public, Region: c.Region, Authority: authority,
+		Credentials: s3store.Credentials{Key: key, Secret: word},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("s3: %w", err)
+	}
+	return server, nil
+}
+
+func (s *Store) openRedis(_ context.Context, cfg config.Config, t Time) error {
+	shared, err := connectRedis(cfg.Redis, t)
+	if err != nil {
+		return err
+	}
+	s.open = append(s.open, shared)
+	s.Set.Signals = shared.Signals()
+	s.Set.Limits = limits{shared.Limits(), memstore.NewLimits(cfg.Memory.Buckets)}
+	return nil
+}
+
+func connectRedis(c config.Redis, t Time) (*redisstore.Store, error) {
+	password, err := secret("redis.password", c.Password)
+	if err != nil {
+		return nil, err
+	}
+	authority, err := authorityOf("redis", c.Authority)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := redisstore.Open(redisstore.Options{
+		Addresses: c.Addresses, User: c.User, Password: password, TLS: c.TLS, Authority: authority,
+		Prefix: c.Prefix, Lease: c.Lease, Elapsed: t.Elapsed, Logger: slog.Default(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	return shared, nil
+}
+
+// limits are those that the nodes share, and while their server is away each
+// node's own (C3, I19).
+type limits struct{ shared, own store.Limits }
+
+func (l limits) Take(ctx context.Context, key string, rate store.Rate, cost int, now mayfly.Instant) (store.Taken, error) {
+	taken, err := l.shared.Take(ctx, key, rate, cost, now)
+	if err == nil || errors.Is(err, mayfly.Invalid) || ctx.Err() != nil {
+		return taken, err
+	}
+	return l.own.Take(ctx, key, rate, cost, now)
+}
