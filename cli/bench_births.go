@@ -68,8 +68,16 @@ func (t birthsTrial) measure(ctx context.Context, b *bench, folder string, sort 
 	if err := e.start(ctx, mayfly.InstantOf(time.Now()), nil); err != nil {
 		return result, err
 	}
+	result.latency, err = t.publish(ctx, b, e, sort)
+	result.io = e.io()
+	return result, err
+}
+
+// publish lets writers publish through a node that runs, and answers with the
+// latencies of what was acknowledged in the measured time.
+func (t birthsTrial) publish(ctx context.Context, b *bench, e *benchEngine, sort birthSort) (*hdrhistogram.Histogram, error) {
 	latencies := make([]*hdrhistogram.Histogram, t.writers)
-	err = b.stages.timed(ctx, sort.name+", "+grouped(int64(t.writers))+" writers", t.warm+t.lasts, func(ctx context.Context) error {
+	err := b.stages.timed(ctx, sort.name+", "+grouped(int64(t.writers))+" writers", t.warm+t.lasts, func(ctx context.Context) error {
 		start := time.Now().Add(t.warm)
 		g, ctx := errgroup.WithContext(ctx)
 		for n := range t.writers {
@@ -79,14 +87,13 @@ func (t birthsTrial) measure(ctx context.Context, b *bench, folder string, sort 
 		}
 		return g.Wait()
 	})
-	result.latency = newLatencies()
+	all := newLatencies()
 	for _, l := range latencies {
 		if l != nil {
-			result.latency.Merge(l)
+			all.Merge(l)
 		}
 	}
-	result.io = e.io()
-	return result, err
+	return all, err
 }
 
 func newLatencies() *hdrhistogram.Histogram {

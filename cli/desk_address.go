@@ -21,6 +21,9 @@ func leaveAdmin(data, url string) error {
 	if url == "" {
 		return forgetAdmin(data)
 	}
+	if err := os.MkdirAll(data, 0o700); err != nil { // on a cluster nothing else is in it
+		return notLeft(data, err)
+	}
 	file, err := os.CreateTemp(data, adminFile+".*") // 0600; the name becomes whole at once
 	if err != nil {
 		return notLeft(data, err)

@@ -99,6 +99,9 @@ func (n *Node) steps() []step {
 	e, o := &n.engine, n.o.Walk
 	later := o // its own slots: a sweep never waits for a copy
 	later.Slots = walk.NewSlots(1)
+	if n.set.Time != nil { // copies wait for servers, not for cores
+		later.Slots = walk.NewSlots(mayfly.Shards / 2)
+	}
 	later.Budget, later.Timeout = n.o.ArchiveLateness, n.o.ArchiveTimeout
 	slow := n.o.Cadence * slowly
 	seldom := later // nobody waits for them, and what they repeat after a crash is little

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/clock"
 	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"
@@ -30,6 +31,9 @@ func (o Options) withDefaults(set store.Set) Options {
 	if o.Walk.Slots == nil {
 		// Half of the cores are left to the reads, whatever the backlog (L5).
 		o.Walk.Slots = walk.NewSlots(min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) / 2)
+		if set.Time != nil { // acts wait for servers, not for cores: every shard may act
+			o.Walk.Slots = walk.NewSlots(mayfly.Shards)
+		}
 	}
 	if o.Problem == nil {
 		o.Problem = func(string, error) {}

@@ -154,7 +154,7 @@ func (t Table) Declared() Declaration {
 	case Reminders:
 		return Declaration{"reminders", "due minute, shard → steps to do for items", Plain, NamesItems}
 	case Leases:
-		return Declaration{"leases", "shard → holder, until", Swapped, NoUser}
+		return Declaration{"leases", "shard, or walker on the roll → holder, until", Swapped, NoUser}
 	case Watermarks:
 		return Declaration{"watermarks", "walk → shard → durable watermark and run", Swapped, NoUser}
 	case Marks:

@@ -43,10 +43,11 @@ import (
 // fails only once the debt is paid or the silence can be noticed, so that the
 // lease that its caller then waits is enough.
 //
-// What breaks the promise: two masters that both take writes (set
-// min-replicas-to-write where fail-overs happen), and a node that changes rows
-// while it cannot reach Redis for longer than Forget, or has not yet since its
-// start, and others can.
+// What the signals cannot carry: two masters that both take writes (set
+// min-replicas-to-write where fail-overs happen) each tell their own half; and a
+// node that cannot reach Redis for longer than Forget, or has not yet since its
+// start, tells nobody. For the second the caller waits as long as anybody's cache
+// may be old (store.CacheWait); with two masters a row may be shown that long.
 type Signals struct {
 	door    *door
 	o       Options

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// clusterTrial measures the cluster profile on real servers: the drivers, the
+// nodes and the settings of the product. Nodes and load are in this process, so
+// that they share its cores with each other, and with the servers where those are
+// on the same machine.
+type clusterTrial struct {
+	sweep   clusterSweep
+	births  birthsTrial
+	archive int // stories
+	life    clusterLife
+}
+
+func clusterTrialOf(f benchForm) clusterTrial {
+	if f == quickForm {
+		return clusterTrial{
+			sweep:   clusterSweep{pairs: 3, batched: 500, single: 20},
+			births:  birthsTrial{writers: clusterWriters, warm: 500 * time.Millisecond, lasts: 2 * time.Second},
+			archive: 500,
+			life:    clusterLife{stories: 500, lifetime: 4 * time.Second, settle: 3 * time.Second, window: 3 * time.Second},
+		}
+	}
+	return clusterTrial{
+		sweep:   clusterSweep{pairs: 5, batched: 2_500, single: 200},
+		births:  birthsTrial{writers: clusterWriters, warm: 5 * time.Second, lasts: 30 * time.Second},
+		archive: 10_000,
+		life:    clusterLife{stories: 100_000, lifetime: 20 * time.Second, settle: 15 * time.Second, window: 20 * time.Second},
+	}
+}
+
+// clusterWriters is how many clients publish at once.
+const clusterWriters = 32
+
+// run measures in a place that it has to itself: first what is compared, then
+// births, then the archive, and whole lives at last, each story of which is looked
+// for from both sides.
+func (t clusterTrial) run(ctx context.Context, b *bench, folder string) (err error) {
+	defer slog.SetLogLoggerLevel(slog.SetLogLoggerLevel(slog.LevelWarn)) // of the drivers
+	place, err := newClusterPlace(b.settings, folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, place.leave(context.WithoutCancel(ctx), b)) }()
+	if err := t.sweep.run(ctx, b, place); err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	if err := t.born(ctx, b, place); err != nil {
+		return fmt.Errorf("births: %w", err)
+	}
+	book := newClusterBook()
+	if err := t.archived(ctx, b, place, book); err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	if err := t.life.run(ctx, b, place, book); err != nil {
+		return fmt.Errorf("end to end: %w", err)
+	}
+	return nil
+}
+
+// born measures births through the intake of a node that walks beside it.
+func (t clusterTrial) born(ctx context.Context, b *bench, place *clusterPlace) (err error) {
+	e, err := place.start(ctx, "a", nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.close(ctx)) }()
+	for _, sort := range []birthSort{{name: "births"}, {name: "births_keyed", keyed: true}} {
+		latency, err := t.births.publish(ctx, b, e, sort)
+		if err != nil {
+			return fmt.Errorf("%s: %w", sort.name, err)
+		}
+		b.report.add("cluster."+sort.name+"_per_s", float64(latency.TotalCount())/t.births.lasts.Seconds())
+		b.report.add("cluster."+sort.name+"_p50_ms", float64(latency.ValueAtQuantile(50))/1e6)
+		b.report.add("cluster."+sort.name+"_p99_ms", float64(latency.ValueAtQuantile(99))/1e6)
+	}
+	return nil
+}
