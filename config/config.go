@@ -385,8 +385,8 @@ type S3 struct {
 	// Hot, Cold and Deletions are buckets, or prefixes of buckets, such as media/hot.
 	// Keep Deletions out of backups: see Deletions above.
 	Hot, Cold, Deletions string
-	// ColdClass is the storage class of archived media, one that answers at once, such as
-	// GLACIER_IR or STANDARD_IA; empty: the server's choice.
+	// ColdClass is the storage class of archived media, one that answers at once; empty:
+	// the server's choice, for servers that know no others.
 	ColdClass string
 	// Presign lets users load public stories, and authors their archive, from the server
 	// itself, by addresses that end with the story; and upload to it.

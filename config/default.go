@@ -71,7 +71,7 @@ func Default() Config {
 		Cassandra: Cassandra{Keyspace: "mayfly", Copies: 3, Timeout: 10 * time.Second},
 		Redis:     Redis{Prefix: "mayfly", Lease: time.Second},
 		Kafka:     Kafka{Partitions: 64, Copies: 3, Mechanism: "SCRAM-SHA-512"},
-		S3:        S3{Region: "us-east-1", Presign: true},
+		S3:        S3{Region: "us-east-1", ColdClass: "GLACIER_IR", Presign: true},
 	}
 }
 

@@ -62,11 +62,22 @@ type server struct {
 // file, and stops it when the test is over.
 func startServer(t *testing.T, settings string) *server {
 	t.Helper()
+	folder := t.TempDir()
+	s := serveIn(t, folder, settings)
+	var err error
+	if s.key, err = account.LoadKey(filepath.Join(folder, "data", "key")); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// serveIn starts `mayfly serve` with its data in a folder.
+func serveIn(t *testing.T, folder, settings string) *server {
+	t.Helper()
 	path, err := buildBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := t.TempDir()
 	file, data := filepath.Join(folder, "mayfly.yaml"), filepath.Join(folder, "data")
 	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,9 +94,6 @@ func startServer(t *testing.T, settings string) *server {
 	}
 	t.Cleanup(s.stop)
 	s.listens(out)
-	if s.key, err = account.LoadKey(filepath.Join(data, "key")); err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -50,18 +51,19 @@ type answer struct {
 
 // tally counts what was played.
 type tally struct {
-	lines, answers, twins, missed int
+	lines, answers, twins, elsewhere, missed int
 }
 
 func (t *tally) add(other tally) {
 	t.lines += other.lines
 	t.answers += other.answers
 	t.twins += other.twins
+	t.elsewhere += other.elsewhere
 	t.missed += other.missed
 }
 
 func (t tally) String() string {
-	return fmt.Sprintf("%d lines, %d answers compared, %d of them byte by byte with those for ids that never were, %d lines missed", t.lines, t.answers, t.twins, t.missed)
+	return fmt.Sprintf("%d lines, %d answers compared, %d of them byte by byte with those for ids that never were, %d more by another node, %d lines missed", t.lines, t.answers, t.twins, t.elsewhere, t.missed)
 }
 
 // told is a story that a script tells of.
@@ -96,10 +98,13 @@ func newPlayer(r reporter, s stage, script script) *player {
 	return &player{reporter: r, stage: s, script: script, stories: map[string]*told{}, keys: map[string]mayfly.ID{}}
 }
 
+// errTooLate ends a script in which something was not done because it came too late.
+var errTooLate = errors.New("too late")
+
 // play plays the script to its end, or to a line after which nothing else makes
 // sense.
 func (p *player) play() tally {
-	for _, l := range p.script.lines {
+	for n, l := range p.script.lines {
 		p.tally.lines++
 		planned, err := p.planned(l)
 		if err != nil {
@@ -107,7 +112,14 @@ func (p *player) play() tally {
 			return p.tally
 		}
 		on := p.wait(planned)
-		if err := p.line(l, planned, on); err != nil {
+		err = p.line(l, planned, on)
+		if errors.Is(err, errTooLate) {
+			rest := len(p.script.lines) - n - 1
+			p.tally.lines, p.tally.missed = p.tally.lines+rest, p.tally.missed+rest
+			p.Logf("%s: %d lines behind it cannot be told", l.where, rest)
+			return p.tally
+		}
+		if err != nil {
 			p.Errorf("%s: %v\n\t%s", l.where, err, l.text)
 			return p.tally
 		}
@@ -167,6 +179,9 @@ func (p *player) line(l line, planned, on mayfly.Instant) error {
 	if len(wrong) > 0 && p.excused(l, planned, a) {
 		p.tally.missed++
 		p.Logf("%s: missed: planned for %s, asked at %s, answered at %s: %v", l.where, planned, a.began, a.ended, wrong)
+		if r.method != http.MethodGet {
+			return errTooLate
+		}
 		return nil
 	}
 	for _, w := range wrong {
@@ -179,11 +194,36 @@ func (p *player) line(l line, planned, on mayfly.Instant) error {
 		}
 		return nil
 	}
+	if err := p.elsewhere(l, r, planned); err != nil {
+		return err
+	}
 	if err := p.learn(l, a); err != nil {
 		return err
 	}
 	if a.status == http.StatusNotFound || a.status == http.StatusGone {
 		return p.twin(l, r, a)
+	}
+	return nil
+}
+
+// elsewhere asks the same of the other nodes of the stage, if it has any: what one
+// has acknowledged holds at all.
+func (p *player) elsewhere(l line, r request, planned mayfly.Instant) error {
+	stage, ok := p.stage.(interface {
+		others(r request) ([]answer, error)
+	})
+	if !ok || r.method != http.MethodGet {
+		return nil
+	}
+	all, err := stage.others(r)
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		p.tally.elsewhere++
+		if wrong := p.compare(l, a); len(wrong) > 0 && !p.excused(l, planned, a) {
+			p.Errorf("%s: at %s, another node: %v\n\t%s\n\t%s", l.where, a.began, wrong, l.text, excerpt(a.body))
+		}
 	}
 	return nil
 }

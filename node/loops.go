@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/clock"
 	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"

@@ -50,7 +50,8 @@ func (s *Store) openKafka(ctx context.Context, cfg config.Config, t Time) error 
 	log, err := kafkastore.Open(ctx, kafkastore.Options{
 		Brokers: k.Brokers, Prefix: k.Prefix, Partitions: k.Partitions, Copies: k.Copies, Keep: cfg.Log.Retention,
 		Credentials: kafkastore.Credentials{User: k.User, Password: password, Mechanism: kafkastore.Mechanism(k.Mechanism)}, TLS: wire,
-		Now: t.Now, Logger: slog.Default(),
+		Patience: max(2*time.Second, cfg.Births.Timeout/2), // a birth still has time to write a reminder instead
+		Now:      t.Now, Logger: slog.Default(),
 	})
 	if err != nil {
 		return fmt.Errorf("kafka: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/media"
@@ -24,7 +25,13 @@ func newAuthorLocks() *authorLocks {
 	return l
 }
 
+// authorWait is how long a birth waits for others of its author: behind a store
+// that does not answer they would queue for ever (I17).
+const authorWait = 5 * time.Second
+
 func (l *authorLocks) lock(ctx context.Context, author mayfly.UserID) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, authorWait)
+	defer cancel()
 	stripe := l.stripes[author.Trace()]
 	select {
 	case stripe <- struct{}{}:

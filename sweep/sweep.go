@@ -87,12 +87,18 @@ func park(b *store.Batch, f walk.Failure, due mayfly.Instant) {
 	remind.Write(b, remind.Reminder{Due: due, ID: f.Item.ID, Step: step, Tries: 1, Reason: fmt.Sprint(f.Err)})
 }
 
-// Expire is what a reminder does: the walks have passed, so that a reminder to
-// archive is durable before the item is expired (L15).
+// Expire is what a reminder does. The walks have passed, so that another reminder
+// brings the item to the archive. It is written when the log has been told: an item
+// that was archived before could not be told expired any more. Until it is written
+// the reminder that we are here for stands (L15).
 func (s *Sweep) Expire(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	failures, err := s.Act(ctx, b)
+	if err != nil {
+		return nil, err
+	}
 	var notes store.Batch
 	for _, item := range b.Items {
-		if due(item, b.Now) && item.Fate == mayfly.Archive {
+		if item.Fate == mayfly.Archive && (due(item, b.Now) || expired(item)) {
 			at := max(item.End().Add(s.o.Window), b.Now.Add(s.o.RemindAfter))
 			remind.Write(&notes, remind.Reminder{Due: at, ID: item.ID, Step: remind.Archive, Reason: "expired by a reminder"})
 		}
@@ -102,7 +108,7 @@ func (s *Sweep) Expire(ctx context.Context, b walk.Batch) ([]walk.Failure, error
 			return nil, fmt.Errorf("expire: remind to archive: %w", err)
 		}
 	}
-	return s.Act(ctx, b)
+	return failures, nil
 }
 
 // rounds is how often a change that met a moving row is composed again.

@@ -7,15 +7,21 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Away is the error of an act that stands still because something which every
-// item needs does not answer, the log above all: the walk then waits for it, and
-// parks nobody for it (L10). Whatever the driver calls it, a time-out that was
+// Away is the error of an act that has done its deed and could not tell of it,
+// because the log does not answer. No step depends on the log (L8): the first look
+// goes on, and the second, which tells again, waits for it; nobody is parked for
+// it (L10). Whatever the driver calls it, a time-out that was
 // used up there is not the item's. What is Invalid is the item's own.
 func Away(err error) error {
 	if err == nil || errors.Is(err, mayfly.Invalid) {
 		return err
 	}
 	return mayfly.Wrap(mayfly.Unavailable, elsewhere{err}, "")
+}
+
+func isAway(err error) bool {
+	var e elsewhere
+	return errors.As(err, &e)
 }
 
 // elsewhere is an error of what an act waited for: its time-out is not the act's.

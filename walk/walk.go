@@ -121,6 +121,7 @@ type Walker struct {
 	done      mayfly.Instant // everything due up to here is done for good, though perhaps not yet saved
 	cursor    mayfly.Instant // everything due up to here was looked at in this tenure
 	again     mayfly.Instant // up to here a look may be repeating one that failed
+	untold    error          // in this pass: why the log was not told of what was done
 	unsaved   int            // items passed since the watermark was saved
 	batchSize int
 	spent     spent // by the pass under way
@@ -200,13 +201,17 @@ func (w *Walker) target(ctx context.Context, now mayfly.Instant) (mayfly.Instant
 }
 
 // walkTo looks at what is due up to target. Behind settled nothing can still be
-// born: what it passes there, having looked since, is done for good.
+// born: what it passes there, having looked since, is done for good. While the log
+// is away the first look goes on and the second waits (L8).
 func (w *Walker) walkTo(ctx context.Context, target, now mayfly.Instant) error {
 	settled := target.Add(-w.o.Settle)
+	w.untold = nil
 	if w.cursor < settled {
 		// A backlog. What was looked at once gets its second look first, so that
 		// the watermark moves on with the work; for the rest one look is enough.
-		if err := w.lookAgain(ctx, w.cursor, settled, now); err != nil {
+		if err := w.lookAgain(ctx, w.cursor, settled, now); isAway(err) {
+			w.untold = err
+		} else if err != nil {
 			return err
 		}
 		if err := w.lookFirst(ctx, settled, target, now, w.done == w.cursor); err != nil {
@@ -215,6 +220,9 @@ func (w *Walker) walkTo(ctx context.Context, target, now mayfly.Instant) error {
 	}
 	if err := w.lookFirst(ctx, target, target, now, false); err != nil {
 		return err
+	}
+	if w.untold != nil {
+		return w.failed("tell the log", w.untold)
 	}
 	return w.lookAgain(ctx, settled, settled, now)
 }
@@ -322,7 +330,7 @@ func (w *Walker) page(ctx context.Context, s store.Stretch, limit int) (page []m
 // pass moves the cursors to at, behind which the look has done its work.
 func (w *Walker) pass(at mayfly.Instant, l look) {
 	w.cursor = max(w.cursor, at)
-	if l.final {
+	if l.final && w.untold == nil {
 		w.done = max(w.done, at)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // has tried once more to find a broker.
 const (
 	lookAround = time.Second
-	grace      = 5 * time.Second
+	grace      = 1500 * time.Millisecond
 )
 
 // Append implements store.Log. Errors: Invalid (nothing was appended), Unavailable
@@ -33,6 +33,16 @@ func (s *Store) Append(ctx context.Context, events ...mayfly.Event) error {
 	if err := s.begin(ctx); err != nil || len(events) == 0 {
 		return err
 	}
+	if err := s.rest.ask(); err != nil {
+		return err
+	}
+	err := s.deliver(ctx, events)
+	s.rest.tell(err)
+	return err
+}
+
+// deliver sends the events and waits for their fate.
+func (s *Store) deliver(ctx context.Context, events []mayfly.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience+grace)
 	defer cancel()
 	d := s.newDelivery(len(events))

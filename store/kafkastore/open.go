@@ -22,6 +22,7 @@ type Store struct {
 	appender *kgo.Client
 	admin    *kadm.Client // asks and makes topics
 	underWay *semaphore.Weighted
+	rest     *rest
 
 	mu      sync.Mutex
 	closed  bool
@@ -56,7 +57,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		opts: o, common: common, appender: appender, admin: kadm.NewClient(admin),
-		underWay: semaphore.NewWeighted(int64(o.UnderWay)), readers: map[string]*reader{},
+		underWay: semaphore.NewWeighted(int64(o.UnderWay)), rest: newRest(), readers: map[string]*reader{},
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*o.Patience) // a cluster that starts elects its leaders first
 	defer cancel()

@@ -1,0 +1,82 @@
+//go:build servers
+
+package cluster
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The same random deeds through both profiles, and every answer compared: status,
+// headers and bytes, but for ids and signatures.
+func TestBothProfilesAnswerEveryQuestionAlike(t *testing.T) {
+	seeds, deeds, each := pick(1, 20), pick(600, 5000), pick(10, 100)
+	first, err := strconv.ParseUint(os.Getenv("MAYFLY_SEED"), 10, 64)
+	switch {
+	case err == nil:
+		seeds = 1
+	case os.Getenv("MAYFLY_SEED") != "":
+		t.Fatalf("MAYFLY_SEED: %v", err)
+	default:
+		first = rand.Uint64() >> 16
+	}
+	done, began, p := map[string]int{}, time.Now(), newPair(t, nil)
+	for seed := first; seed < first+uint64(seeds); seed++ {
+		d := newDrama(p, seed)
+		if different := d.play(deeds); different != "" {
+			t.Fatalf("after %d deeds of MAYFLY_SEED=%d the two differ: %s\n\tthe last deeds:\n\t%s", d.deeds, seed, different, strings.Join(d.last, "\n\t"))
+		}
+		t.Logf("MAYFLY_SEED=%d: %d deeds, %d stories, %d accounts erased, %s waited for loops; answers %v;%s",
+			seed, d.deeds, len(d.stories), d.guest, d.waited.Round(time.Second), d.status, d.count())
+		for kind, n := range d.done {
+			done[kind] += n
+		}
+	}
+	for _, k := range kinds() {
+		if done[k.name] < each {
+			t.Errorf("%q was done %d times, and must be %d times", k.name, done[k.name], each)
+		}
+	}
+	t.Logf("%d seeds of %d deeds in %s, every answer alike", seeds, deeds, time.Since(began).Round(time.Second))
+}
+
+func newDrama(p *pair, seed uint64) *drama {
+	return &drama{pair: p, seed: seed, rng: rand.New(rand.NewPCG(seed, 6)), done: map[string]int{}, status: map[int]int{}}
+}
+
+// play does so many deeds, and says what the first difference is; "" if there is none.
+func (d *drama) play(deeds int) string {
+	for d.deeds < deeds {
+		k := d.pick(kinds())
+		different, err := d.next(k)
+		if err != nil {
+			d.Fatalf("after %d deeds of MAYFLY_SEED=%d: %v\n\tthe last deeds:\n\t%s", d.deeds, d.seed, err, strings.Join(d.last, "\n\t"))
+		}
+		if different != "" {
+			return different
+		}
+	}
+	return ""
+}
+
+// pick is a kind: one that was seldom done now and then, so that each comes.
+func (d *drama) pick(all []kind) kind {
+	k := all[d.rng.IntN(len(all))]
+	switch {
+	case d.rng.IntN(6) == 0:
+		for _, other := range all {
+			if d.done[other.name] < d.done[k.name] {
+				k = other
+			}
+		}
+	case k.name == "erase account":
+		k = all[d.rng.IntN(len(all))] // it leaves less to look at
+	case d.rng.IntN(12) == 0:
+		k = kind{"publish", (*drama).publish}
+	}
+	return k
+}

@@ -1,0 +1,55 @@
+//go:build servers
+
+package cluster
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// freeze stops a node with SIGSTOP in the middle of its work, past its lease, and
+// continues it. The other has taken over meanwhile: what the stale one had begun it
+// cannot write any more, and what it deletes is dead (L1, L4, I10).
+func (c *change) freeze() {
+	c.Helper()
+	for round := range pick(1, 10) {
+		stale := []*process{c.a, c.b}[round%2]
+		time.Sleep(time.Duration(c.random.IntN(300)) * time.Millisecond)
+		c.away(stale, "frozen past its lease", 3*lease+busy)
+		stale.signal(syscall.SIGSTOP)
+		time.Sleep(2*lease + lease/2 + time.Duration(c.random.IntN(500))*time.Millisecond)
+		stale.signal(syscall.SIGCONT)
+		c.together()
+	}
+}
+
+// usualGenerations are the transitions of a story's life up to cold storage:
+// expired, claimed, named, cold.
+const usualGenerations = 4
+
+// judgeGenerations wants no story to have gone through more than its life: a write
+// of a stale node would have raised a generation. A claim of the archive may be
+// taken over, archiving to archiving (L1), once for each absence.
+func (c *change) judgeGenerations(proof string, end *audit) {
+	c.Helper()
+	more, stories := 0, 0
+	for _, n := range c.book.all() {
+		item := end.items[n.id]
+		over := int(item.Generation) - int(mayfly.Born) - usualGenerations
+		stories++
+		if over > 0 {
+			more++
+		}
+		if over > len(c.absence) {
+			c.Errorf("DOUBLE %s has generation %d", n.id, item.Generation)
+		}
+	}
+	storetest.Proof(c, proof, "stories, those whose archiving was taken over", fmt.Sprintf("%d, %d", stories, more))
+	if more > stories/5 {
+		c.Errorf("the archiving of %d of %d stories was taken over", more, stories)
+	}
+}

@@ -1,0 +1,253 @@
+//go:build servers
+
+// What the tests of this folder share:
+//
+//   - house_test.go: the real servers, started once for all tests by deploy/servers; killed, frozen and brought back.
+//     MAYFLY_TEST_STATE names the state folder of servers that run already; else the tests start their own.
+//   - town_test.go: newTown(t) is one cluster of its own on them (keyspace, topics, keys and prefixes that nobody else
+//     has), with short windows; town.start("a") is a real mayfly process of it, town.open the same store in this process.
+//   - people_test.go: town.person(node, "ana") is a client of one node that tries once.
+//   - book_test.go: the book holds every acknowledgement and judges every later answer.
+//   - load_test.go: people who publish and read all the while.
+//   - audit_test.go: the end: rows, media in both tiers and events against the book; seven counts.
+//   - proxy_test.go: a network that can be cut.
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// street are the servers that run.
+type street struct {
+	program, state string
+	own            bool // started by this process
+	env            map[string]string
+}
+
+// TestMain takes away what the tests have built and started, or is a consumer
+// that a test kills.
+func TestMain(m *testing.M) {
+	if errand := os.Getenv(mortalConsumer); errand != "" {
+		consume(errand)
+	}
+	code := m.Run()
+	if workshop.folder != "" {
+		for _, s := range workshop.streets {
+			if err := s.down(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = max(code, 1)
+			}
+		}
+		if err := os.RemoveAll(workshop.folder); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// workshop is what all tests share.
+var workshop struct {
+	sync.Mutex
+	folder  string
+	streets []*street
+}
+
+// bench is the folder of what is built, and of the servers' state.
+func bench() (string, error) {
+	workshop.Lock()
+	defer workshop.Unlock()
+	if workshop.folder != "" {
+		return workshop.folder, nil
+	}
+	var err error
+	workshop.folder, err = os.MkdirTemp("", "mayfly-cluster-")
+	return workshop.folder, err
+}
+
+// built builds a program of this module, once for all tests.
+func built(name string) (string, error) {
+	folder, err := bench()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, filepath.Base(name))
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, "github.com/mayflyhq/mayfly/"+name).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build %s: %w\n%s", name, err, out)
+	}
+	return path, nil
+}
+
+var (
+	binary      = sync.OnceValues(func() (string, error) { return built("cmd/mayfly") })
+	serversTool = sync.OnceValues(func() (string, error) { return built("deploy/servers") })
+	mainStreet  = sync.OnceValues(func() (*street, error) { return openStreet("s3", "redis", "kafka", "cassandra", "--heap", "512m") })
+)
+
+// servers are the ones that all tests share: one of each, and one node of Cassandra.
+func servers(t testing.TB) *street {
+	t.Helper()
+	s, err := mainStreet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func openStreet(what ...string) (*street, error) {
+	tool, err := serversTool()
+	if err != nil {
+		return nil, err
+	}
+	if state := os.Getenv("MAYFLY_TEST_STATE"); state != "" {
+		s := &street{program: tool, state: state}
+		return s, s.readEnv()
+	}
+	return startStreet(tool, what...)
+}
+
+// startStreet starts servers for this process alone.
+func startStreet(tool string, what ...string) (*street, error) {
+	folder, err := bench()
+	if err != nil {
+		return nil, err
+	}
+	s := &street{program: tool, own: true, state: filepath.Join(folder, fmt.Sprintf("state-%08x", rand.Uint32()))}
+	if _, err := s.run(append([]string{"up"}, what...)...); err != nil {
+		return nil, err
+	}
+	workshop.Lock()
+	workshop.streets = append(workshop.streets, s)
+	workshop.Unlock()
+	return s, s.readEnv()
+}
+
+func (s *street) readEnv() error {
+	out, err := s.run("env")
+	if err != nil {
+		return err
+	}
+	s.env = map[string]string{}
+	for _, found := range regexp.MustCompile(`export MAYFLY_TEST_(\w+)='([^']*)'`).FindAllStringSubmatch(out, -1) {
+		s.env[found[1]] = found[2]
+	}
+	return nil
+}
+
+func (s *street) down() error {
+	if !s.own {
+		return nil
+	}
+	_, err := s.run("down")
+	return err
+}
+
+// run runs a verb of deploy/servers.
+func (s *street) run(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, s.program, append(args, "--state", s.state)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("servers %s: %w\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	return out.String(), nil
+}
+
+// kill ends a server with SIGKILL; its data stays. It is back when the test ends.
+func (s *street) kill(t testing.TB, server string, node int) {
+	t.Helper()
+	if _, err := s.run("kill", server, strconv.Itoa(node)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.pid(server, node) == 0 {
+			s.start(t, server, node)
+		}
+	})
+}
+
+// start brings it back and waits until it answers.
+func (s *street) start(t testing.TB, server string, node int) {
+	t.Helper()
+	if _, err := s.run("start", server, strconv.Itoa(node)); err != nil {
+		t.Error(err)
+	}
+}
+
+// freeze stops a server in the middle of what it does: connections stand, nothing
+// answers. It goes on by thaw, at the latest when the test ends.
+func (s *street) freeze(t testing.TB, server string, node int) (thaw func()) {
+	t.Helper()
+	pid := s.pid(server, node)
+	if pid == 0 {
+		t.Fatalf("%s %d does not run", server, node)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	thaw = sync.OnceFunc(func() {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(thaw)
+	return thaw
+}
+
+// pid is the process of a server; 0 if it does not run.
+func (s *street) pid(server string, node int) int {
+	status, err := s.run("status")
+	if err != nil {
+		return 0
+	}
+	found := regexp.MustCompile(fmt.Sprintf(`(?m)^%s +%d +up +(\d+) `, regexp.QuoteMeta(server), node)).FindStringSubmatch(status)
+	if found == nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(found[1])
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// long says whether the long forms are asked for.
+func long() bool { return os.Getenv("MAYFLY_LONG") != "" }
+
+// pick is one number for the short form and another for the long one.
+func pick[T any](short, longer T) T {
+	if long() {
+		return longer
+	}
+	return short
+}
+
+// seeded is a source of randomness whose seed is printed; MAYFLY_SEED takes it back.
+func seeded(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv("MAYFLY_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("MAYFLY_SEED: %v", err)
+		}
+	}
+	t.Logf("MAYFLY_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 6))
+}

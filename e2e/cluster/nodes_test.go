@@ -1,0 +1,131 @@
+//go:build servers
+
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// Of two nodes under load one is frozen past its lease, each is stopped and
+// started again, and one is killed with -9. People read through a client that
+// tries the other node: no read fails. The other node takes over, nothing happens
+// twice, and nothing is lost.
+func TestNodesThatAreFrozenRestartedAndKilledLoseNothing(t *testing.T) {
+	const proof = "nodes frozen, restarted, killed"
+	r := seeded(t)
+	w := sharedTown(t, nil)
+	c := &change{town: w, a: w.start("a", nil), b: w.start("b", nil), random: r}
+	w.awaitShared(c.a, c.b)
+	c.load = w.begin(loadOptions{
+		seed: r.Uint64(), writers: 3, readers: 3, lifetimes: []string{"4s", "4s", "6s"}, pause: 10 * time.Millisecond, otherNode: true,
+	})
+	c.load.goOn(100, 100, 2*time.Minute)
+	began := time.Now()
+	c.freeze()
+	c.roll()
+	c.kill()
+	c.load.finish()
+	storetest.Proof(t, proof, "under load for", time.Since(began).Round(time.Second))
+	answers := clone(w.book.answers)
+	end := w.audit()
+	end.close(proof)
+	onlyAnswers(t, "reads", answers, "2xx", "404", "410")
+	c.judge(proof, end)
+	if acks, reads := w.book.figures(); acks < pick(300, 3000) || reads < pick(1000, 10_000) {
+		t.Errorf("only %d stories and %d reads", acks, reads)
+	}
+}
+
+// change is two nodes that come and go.
+type change struct {
+	*town
+	a, b    *process
+	random  interface{ IntN(int) int }
+	load    *load
+	absence []absence
+}
+
+// absence is a node that does not work, and the shards that it held.
+type absence struct {
+	what string
+	at   time.Time
+	held map[mayfly.Shard]bool
+	most time.Duration // how late an expiry of its shards may be
+}
+
+// away writes down that a node is about to stop working.
+func (c *change) away(p *process, what string, most time.Duration) {
+	c.Helper()
+	held := p.held()
+	c.absence = append(c.absence, absence{what, time.Now(), held, most})
+}
+
+// together waits until both nodes walk their share again.
+func (c *change) together() {
+	c.Helper()
+	c.awaitShared(c.a, c.b)
+	c.load.goOn(30, 50, time.Minute)
+}
+
+// busy is what two busy cores add to what a lease takes.
+const busy = 2 * time.Second
+
+// judge holds every absence against the log: how long after it the first item of
+// these shards expired, and how late the latest was.
+func (c *change) judge(proof string, end *audit) {
+	c.Helper()
+	for _, x := range c.absence {
+		first, longest, n := x.takenOver(end.events)
+		storetest.Proof(c, proof, x.what+"; the other took over after", fmt.Sprintf("%s (%d shards, %d expiries; the latest %s late)",
+			first.Round(time.Millisecond), len(x.held), n, longest))
+		if len(x.held) == 0 || n < 5 {
+			c.Errorf("%s: %d shards were held, and %d expiries in them tell nothing", x.what, len(x.held), n)
+		}
+		if longest > x.most {
+			c.Errorf("%s: an expiry was %s late, more than %s", x.what, longest, x.most)
+		}
+	}
+	c.judgeGenerations(proof, end)
+}
+
+// takenOver is how long after it the first item of these shards expired, how late
+// the latest of those due within eight seconds was, and how many there were.
+func (x absence) takenOver(e *events) (first, longest time.Duration, n int) {
+	first = time.Hour
+	for _, event := range e.all {
+		due, at := event.ID.Deadline().Time(), event.At.Time()
+		if event.Verb != mayfly.WasExpired || !x.held[event.ID.Shard()] || at.Before(x.at) || due.After(x.at.Add(8*time.Second)) {
+			continue
+		}
+		n++
+		first = min(first, at.Sub(x.at))
+		longest = max(longest, at.Sub(due))
+	}
+	return first, longest, n
+}
+
+// awaitShared waits until every shard is walked by one of these nodes, and each
+// of them walks some.
+func (w *town) awaitShared(nodes ...*process) {
+	w.Helper()
+	shares := ""
+	eventually(w, 30*time.Second, "each node walks its share", func() bool {
+		all, each := map[mayfly.Shard]bool{}, true
+		shares = ""
+		for _, p := range nodes {
+			held := p.held()
+			each = each && len(held) > 0
+			for s := range held {
+				all[s] = true
+			}
+			shares += fmt.Sprintf("%s %d  ", p.name, len(held))
+		}
+		return each && len(all) == mayfly.Shards
+	})
+	w.Logf("shards: %s", shares)
+}

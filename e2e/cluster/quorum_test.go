@@ -1,0 +1,117 @@
+//go:build servers
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// The quorum is lost: the one node of Cassandra stops answering, in the middle of
+// what it does. Reads and writes are answered 503 with Retry-After or rightly (an
+// id alone tells that it is gone; a cache may be young enough), and everything
+// goes on by itself when it is back.
+func TestALostQuorumIsAnswered503AndNothingWrong(t *testing.T) {
+	const proof = "quorum lost"
+	r := seeded(t)
+	w := sharedTown(t, nil)
+	a, b := w.start("a", nil), w.start("b", nil)
+	l := w.begin(loadOptions{
+		seed: r.Uint64(), writers: 3, readers: 3, lifetimes: []string{"4s", "30s"}, pause: 20 * time.Millisecond, patience: time.Minute, nodes: []*process{a, b},
+	})
+	l.goOn(100, 200, 2*time.Minute)
+
+	back := w.street.freeze(t, "cassandra", 1)
+	from := time.Now()
+	w.askAll(40, a, b)
+	time.Sleep(time.Until(from.Add(pick(8*time.Second, 30*time.Second))))
+	w.book.mu.Lock()
+	refusedReads, refusedBirths := w.book.answers["503"], w.book.refused["503"]
+	w.book.mu.Unlock()
+	back()
+	mended := time.Now()
+	outage := mended.Sub(from)
+	p := w.person(a, "ana")
+	recovered := eventually(t, 30*time.Second, "births are acknowledged again", func() bool {
+		s, err := p.Publish(context.Background(), publication(fmt.Sprintf("back-%d", time.Now().UnixNano()), "everyone", "30s"))
+		if err != nil {
+			w.book.failedTry(err)
+			return false
+		}
+		w.book.born(s, "ana")
+		return true
+	})
+	if long() { // and once more by its death
+		w.street.kill(t, "cassandra", 1)
+		time.Sleep(10 * time.Second)
+		w.street.start(t, "cassandra", 1)
+		l.goOn(20, 20, 2*time.Minute)
+	}
+	l.goOn(50, 100, time.Minute)
+	l.finish()
+	answers, refused := clone(w.book.answers), clone(w.book.refused)
+	w.audit().close(proof)
+	storetest.Proof(t, proof, "away for, births again after", fmt.Sprintf("%s, %s", outage.Round(time.Millisecond), recovered.Round(time.Millisecond)))
+	storetest.Proof(t, proof, "reads and births answered 503 meanwhile", fmt.Sprintf("%d, %d", refusedReads, refusedBirths))
+	onlyAnswers(t, "reads", answers, "2xx", "404", "410", "503")
+	onlyAnswers(t, "births", refused, "503", "410") // 410: with the same key, after its deadline
+	if refusedReads < 20 || refusedBirths < 20 {
+		t.Errorf("only %d reads and %d births met the outage", refusedReads, refusedBirths)
+	}
+	if recovered > 15*time.Second {
+		t.Errorf("it took %s to recover", recovered)
+	}
+}
+
+// askAll reads so many stories and publishes as many at once, each by somebody
+// else, and waits for the answers.
+func (w *town) askAll(n int, nodes ...*process) {
+	w.Helper()
+	var people sync.WaitGroup
+	notes := w.book.all()
+	for i := range n {
+		p := w.person(nodes[i%len(nodes)], fmt.Sprintf("ben-%d", i)) // one author's births wait for each other
+		story := notes[len(notes)-1-i%len(notes)]
+		people.Go(func() {
+			asked := time.Now()
+			s, err := p.Story(context.Background(), story.id)
+			w.book.read(story, false, asked, s, err)
+		})
+		people.Go(func() {
+			s, err := p.Publish(context.Background(), publication(newName(), "everyone", "30s"))
+			if err != nil {
+				w.book.failedTry(err)
+				return
+			}
+			w.book.born(s, p.name)
+		})
+	}
+	people.Wait()
+}
+
+func clone(m map[string]int) map[string]int {
+	c := map[string]int{}
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// onlyAnswers fails for every answer that is not among those that may be.
+func onlyAnswers(t testing.TB, what string, got map[string]int, may ...string) {
+	t.Helper()
+	for kind, n := range got {
+		fine := false
+		for _, m := range may {
+			fine = fine || m == kind
+		}
+		if !fine {
+			t.Errorf("%d %s were answered %s", n, what, kind)
+		}
+	}
+}

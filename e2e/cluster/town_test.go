@@ -1,0 +1,219 @@
+//go:build servers
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/clock"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/profile"
+)
+
+// The windows of a town. Lifetimes are seconds; a lease is two.
+const (
+	lease      = 2 * time.Second
+	archiveIn  = time.Second
+	settleTime = 4 * time.Second // walk.settle: the archive comes no sooner
+	birthLimit = 3 * time.Second
+)
+
+// town is one cluster that nobody else has: its own keyspace, topics, keys and
+// prefixes on the shared servers.
+type town struct {
+	*testing.T
+	street *street
+	name   string         // of its keyspace, its topics and its prefixes
+	began  mayfly.Instant // what is older is another test's
+	folder string
+	file   string            // its configuration
+	sets   map[string]string // over the file, for every process and for open
+	key    *account.Key
+	http   *http.Client
+	book   *book
+
+	mu    sync.Mutex
+	nodes []*process
+}
+
+// newTown is a town on the shared servers; sets are settings over those below. Its
+// keyspace goes with it: the heap of a small Cassandra holds six of them.
+func newTown(t *testing.T, sets map[string]string) *town {
+	t.Helper()
+	w := newTownOn(t, servers(t), newName(), sets)
+	t.Cleanup(func() {
+		if err := w.query("DROP KEYSPACE IF EXISTS "+w.name, func(*gocql.Iter) {}); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func newName() string { return fmt.Sprintf("t%08x", rand.Uint32()) }
+
+// sharedName is the town that tests have one after the other.
+var sharedName = newName()
+
+// sharedTown is newTown where tests before it have been, because a keyspace takes
+// seconds to make. A test that failed leaves it to nobody.
+func sharedTown(t *testing.T, sets map[string]string) *town {
+	t.Helper()
+	w := newTownOn(t, servers(t), sharedName, sets)
+	t.Cleanup(func() {
+		if t.Failed() {
+			sharedName = newName()
+		}
+	})
+	return w
+}
+
+func newTownOn(t *testing.T, s *street, name string, sets map[string]string) *town {
+	t.Helper()
+	w := &town{
+		T: t, street: s, name: name, folder: t.TempDir(), sets: sets, book: newBook(), began: mayfly.InstantOf(time.Now()),
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second},
+	}
+	t.Cleanup(w.http.CloseIdleConnections)
+	w.file = filepath.Join(w.folder, "mayfly.yaml")
+	if err := os.WriteFile(w.file, []byte(w.settings()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.key, err = account.LoadKey(filepath.Join(w.folder, "key")); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *town) settings() string {
+	e := w.street.env
+	quoted := func(list string) string { return `"` + strings.Join(strings.Split(list, ","), `", "`) + `"` }
+	copies := min(3, len(strings.Split(e["CASSANDRA"], ",")))
+	return fmt.Sprintf(`
+profile: cluster
+tokens: {key_file: %[1]s/key}
+cassandra: {hosts: [%[2]s], keyspace: %[3]s, copies: %[4]d, timeout: 5s}
+kafka: {brokers: [%[5]s], prefix: %[3]s, copies: 1, partitions: 4}
+redis: {addresses: [%[6]s], prefix: %[3]s}
+s3: {endpoint: "%[7]s", region: %[8]s, key: %[9]s, secret: "%[10]s", hot: %[11]s/%[3]s/hot, cold: %[11]s/%[3]s/cold, deletions: %[11]s/%[3]s/deletions}
+stories: {lifetimes: [60s, 4s, 6s, 10s, 15s, 30s, 600s], live: 100000}
+births: {timeout: %[12]s, remind_after: 2s}
+walk: {cadence: 250ms, settle: %[13]s, lateness: 200ms, lease: %[14]s, timeout: 5s}
+ends: {archive_after: %[15]s, archive_lateness: 200ms, reconcile: 10s}
+rates: {writes: 0/1h, reads: 0/1h, address: 0/1h}
+`, w.folder, quoted(e["CASSANDRA"]), w.name, copies, quoted(e["KAFKA"]), quoted(e["REDIS"]),
+		e["S3"], e["S3_REGION"], e["S3_KEY"], e["S3_SECRET"], e["S3_BUCKET"], birthLimit, settleTime, lease, archiveIn)
+}
+
+// query asks the first node of Cassandra, and only it.
+func (w *town) query(statement string, read func(*gocql.Iter)) error {
+	first, _, _ := strings.Cut(w.street.env["CASSANDRA"], ",")
+	host, text, err := net.SplitHostPort(first)
+	if err != nil {
+		return err
+	}
+	c := gocql.NewCluster(host)
+	if c.Port, err = strconv.Atoi(text); err != nil {
+		return err
+	}
+	c.Timeout, c.ConnectTimeout, c.DisableInitialHostLookup = 30*time.Second, 30*time.Second, true
+	session, err := c.CreateSession()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	rows := session.Query(statement).Iter()
+	read(rows)
+	return rows.Close()
+}
+
+// config is what a process of the town called node goes by.
+func (w *town) config(node string, sets map[string]string) config.Config {
+	w.Helper()
+	flags := map[string]string{"node": node, "data": filepath.Join(w.folder, "data-"+node)}
+	for _, from := range []map[string]string{w.sets, sets} {
+		for k, v := range from {
+			flags[k] = v
+		}
+	}
+	cfg, err := config.Load(config.Sources{File: w.file, Flags: flags})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return cfg
+}
+
+// open opens the town's store in this process, by the system's clock, and closes
+// it when the test ends.
+func (w *town) open(cfg config.Config) *profile.Store {
+	w.Helper()
+	source := clock.System()
+	c := clock.New(source, clock.Options{}, clock.Mark{})
+	return w.openBy(cfg, profile.Time{
+		Now:     func() mayfly.Instant { return c.Read().Steady },
+		Elapsed: func() time.Duration { return source.Read().Boot },
+	})
+}
+
+func (w *town) openBy(cfg config.Config, t profile.Time) *profile.Store {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	st, err := profile.Open(ctx, cfg, t)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			w.Error(err)
+		}
+	})
+	return st
+}
+
+// freeAddress is one that no client is given while its server is away: below the
+// ports that the system hands out.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(9_000))
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// eventually asks until it is so, or fails with what is missing.
+func eventually(t testing.TB, within time.Duration, what string, so func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for !so() {
+		if time.Since(began) > within {
+			t.Fatalf("after %s still not: %s", within, what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return time.Since(began)
+}
