@@ -93,11 +93,29 @@ func newTownOn(t *testing.T, s *street, name string, sets map[string]string) *to
 	if err := os.WriteFile(w.file, []byte(w.settings()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if w.key, err = account.LoadKey(filepath.Join(w.folder, "key")); err != nil {
-		t.Fatal(err)
-	}
+	w.loadKey(filepath.Join(w.folder, "key"))
 	return w
+}
+
+// townKeys are the keys of towns that were there: nodes of one town have one key.
+var townKeys sync.Map
+
+func (w *town) loadKey(file string) {
+	w.Helper()
+	if seed, known := townKeys.Load(w.name); known {
+		if err := os.WriteFile(file, seed.([]byte), 0o600); err != nil {
+			w.Fatal(err)
+		}
+	}
+	var err error
+	if w.key, err = account.LoadKey(file); err != nil {
+		w.Fatal(err)
+	}
+	seed, err := os.ReadFile(file)
+	if err != nil {
+		w.Fatal(err)
+	}
+	townKeys.Store(w.name, seed)
 }
 
 func (w *town) settings() string {
