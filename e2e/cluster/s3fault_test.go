@@ -67,7 +67,6 @@ func TestNothingReachesColdUnverifiedWhateverS3Does(t *testing.T) {
 	storetest.Proof(t, "S3 faults", "age of the backlog without S3 for "+time.Since(began).Round(time.Second).String(), fmt.Sprintf("%s, and %s before, %s in fair weather; cold meanwhile %d", worst, before, fair, eyes.seen()-gone))
 	c.turn(weather{})
 	people.finish()
-	t.Cleanup(func() { t.Logf("at the end %d of %d stories cold, backlog %s", eyes.seen(), len(w.book.all()), oldest(nodes)) })
 	drained := eventually(t, 90*time.Second, "the backlog is worked off", func() bool {
 		return eyes.seen() == len(w.book.all()) && oldest(nodes) < idleAge
 	})
