@@ -33,7 +33,13 @@ func (h *house) config() error {
 	if found["CASSANDRA"] == "" || found["KAFKA"] == "" || found["REDIS"] == "" || found["S3"] == "" {
 		return fmt.Errorf("a cluster needs all four servers, and not all are up in %s: go run ./deploy/servers up", h.folder)
 	}
-	_, err = fmt.Fprintf(h.out, `# A node of mayfly on the servers in %s.
+	_, err = fmt.Fprint(h.out, configOf(h.folder, found))
+	return err
+}
+
+// configOf is the configuration for servers whose environment was found.
+func configOf(folder string, found map[string]string) string {
+	return fmt.Sprintf(`# A node of mayfly on the servers in %s.
 profile: cluster
 tokens:
   key_file: %s
@@ -54,12 +60,11 @@ cassandra:
 %s  hot: %s/hot
   cold: %s/cold
   deletions: %s/deletions
-`, h.folder, quote(filepath.Join(h.folder, "mayfly.key")),
+`, folder, quote(filepath.Join(folder, "mayfly.key")),
 		list(found["CASSANDRA"]), found["COPIES"], wire(found, "CASSANDRA"),
 		list(found["KAFKA"]), wire(found, "KAFKA"), list(found["REDIS"]), wire(found, "REDIS"),
 		quote(found["S3"]), found["S3_REGION"], quote(found["S3_KEY"]), quote(found["S3_SECRET"]), authority(found["S3_CA"]),
 		found["S3_BUCKET"], found["S3_BUCKET"], found["S3_BUCKET"])
-	return err
 }
 
 func list(addresses string) string {
