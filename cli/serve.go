@@ -90,13 +90,12 @@ func (s *serve) onStore(c *cobra.Command) (err error) {
 	if o.Products.Key, err = node.LoadKey(s.config); err != nil {
 		return err
 	}
-	o.Products.NewKey = s.newKey
+	o.Products.NewKey, o.Follow = s.newKey, late.follow
 	n, err := node.Start(c.Context(), st.Set, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Stop(context.WithoutCancel(c.Context()))) }()
-	late.follow(n.Clock())
 	return s.onNode(c, n)
 }
 

@@ -108,5 +108,8 @@ func (e *Erase) replay(ctx context.Context, key mayfly.BlobKey, now mayfly.Insta
 	default:
 		_, err = e.Account(ctx, d.user, "mayfly", "the deletion ledger names the account", now)
 	}
+	if errors.Is(err, mayfly.Conflict) {
+		return false, nil // another node is at it, and the account is on its list
+	}
 	return err == nil, err
 }

@@ -2,6 +2,7 @@ package erase
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
@@ -20,7 +21,8 @@ func (e *Erase) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	}
 	_ = store.PublishAll(ctx, e.set.Signals, signals(rows...)...) // before the bodies go: what has none is not looked at again
 	if err := e.tellLog(ctx, rows...); err != nil {
-		return nil, fmt.Errorf("erase: %w", err)
+		// The bytes do not wait for the log (L8, ST5). The bodies stay: they say that it was not told.
+		return nil, fmt.Errorf("erase: %w", errors.Join(err, e.eraseObjects(ctx, erasable(rows), pictures)))
 	}
 	if err := e.erase(ctx, erasable(rows), pictures); err != nil {
 		return nil, fmt.Errorf("erase: %w", err)
@@ -85,15 +87,8 @@ func (e *Erase) erase(ctx context.Context, rows []mayfly.Item, may pictures) err
 	if len(rows) == 0 {
 		return nil
 	}
-	keys, err := keysOf(rows, may)
-	if err != nil {
+	if err := e.eraseObjects(ctx, rows, may); err != nil {
 		return err
-	}
-	if err := deleteAll(ctx, e.set.Hot, append(keys[:len(keys):len(keys)], rawKeys(rows)...)); err != nil {
-		return fmt.Errorf("hot: %w", err)
-	}
-	if err := deleteAll(ctx, e.set.Cold, keys); err != nil {
-		return fmt.Errorf("cold: %w", err)
 	}
 	var b store.Batch
 	for _, row := range rows {
@@ -110,6 +105,21 @@ func (e *Erase) erase(ctx context.Context, rows []mayfly.Item, may pictures) err
 	}
 	if err := e.set.Ledger.EraseBody(ctx, ids(rows)...); err != nil {
 		return fmt.Errorf("bodies: %w", err)
+	}
+	return nil
+}
+
+// eraseObjects erases the media of rows in both tiers.
+func (e *Erase) eraseObjects(ctx context.Context, rows []mayfly.Item, may pictures) error {
+	keys, err := keysOf(rows, may)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	if err := deleteAll(ctx, e.set.Hot, append(keys[:len(keys):len(keys)], rawKeys(rows)...)); err != nil {
+		return fmt.Errorf("hot: %w", err)
+	}
+	if err := deleteAll(ctx, e.set.Cold, keys); err != nil {
+		return fmt.Errorf("cold: %w", err)
 	}
 	return nil
 }

@@ -255,6 +255,9 @@ func TestAnAppendThatFailsIsTheRemindersBusiness(t *testing.T) {
 	if !h.hasBody(item.ID) {
 		t.Fatal("the body is gone, and nobody will tell the log again")
 	}
+	if keys := h.keys(h.real.Hot); len(keys) > 0 {
+		t.Fatalf("the bytes wait for the log: %v", keys)
+	}
 	h.set.Log = h.real.Log
 	h.now = h.now.Add(soon)
 	h.must(h.reminders(h.eraser(), h.now))

@@ -17,7 +17,7 @@ func (in *Intake) Announce(ctx context.Context, b walk.Batch) ([]walk.Failure, e
 		events[i] = birthEvent(item)
 	}
 	if err := in.set.Log.Append(ctx, events...); err != nil {
-		return nil, fmt.Errorf("announce %d births: %w", len(events), err)
+		return nil, fmt.Errorf("announce %d births: %w", len(events), walk.Away(err))
 	}
 	return nil, nil
 }

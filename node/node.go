@@ -33,11 +33,12 @@ import (
 
 // Options are a node's settings; what is zero takes its default.
 type Options struct {
-	Name    string        // of this node, for its mark; default "node"
-	Roles   []Role        // what it does (O6); empty is all
-	Source  clock.Source  // of time; default the system's
-	Cadence time.Duration // of the walks; default 1 s
-	LogKept time.Duration // how long events are kept; default 30 days
+	Name    string             // of this node, for its mark; default "node"
+	Roles   []Role             // what it does (O6); empty is all
+	Source  clock.Source       // of time; default the system's
+	Follow  func(*clock.Clock) // is told of the node's clock before anything is written by it; may be nil
+	Cadence time.Duration      // of the walks; default 1 s
+	LogKept time.Duration      // how long events are kept; default 30 days
 
 	TrimEvery    time.Duration                                       // how often older events are forgotten; default 1 h
 	ReclaimEvery time.Duration                                       // how often Reclaim is called; default 1 min
@@ -117,6 +118,9 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.o.Clock.Jumped = n.markSoon
 	n.clock = clock.New(n.o.Source, n.o.Clock, mark)
+	if n.o.Follow != nil {
+		n.o.Follow(n.clock)
+	}
 	if err := n.compare(ctx); err != nil {
 		n.o.Problem("clock", err)
 	}

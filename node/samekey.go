@@ -34,6 +34,9 @@ func sameKey(ctx context.Context, rows store.Rows, id string, changed bool) erro
 		if swapped {
 			return nil
 		}
+		if now == nil {
+			return mayfly.Errorf(mayfly.Unavailable, "say which key signs: the outcome is not known").WithHint("start again")
+		}
 		current = now // another node was first
 	}
 	if string(current) == id {

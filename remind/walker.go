@@ -206,6 +206,13 @@ func (w *Walker) handle(ctx context.Context, page []store.Row, now mayfly.Instan
 	}
 	for _, step := range order {
 		failures, err := w.do(ctx, step, bySteps[step], now)
+		if walk.IsAway(err) { // the log is: no try is counted, and nobody else waits for it (L8, L10)
+			for _, r := range bySteps[step] {
+				r.Due = now.Add(w.o.After)
+				Write(&later, r)
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -266,6 +273,9 @@ func (w *Walker) do(ctx context.Context, step Step, reminders []Reminder, now ma
 	failed, err := w.act(ctx, act, items, now)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	if walk.IsAway(err) {
+		return nil, err
 	}
 	if err != nil {
 		if failed, err = w.oneByOne(ctx, act, items, now); err != nil {

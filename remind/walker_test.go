@@ -363,6 +363,42 @@ func TestAnOutageCountsNoTries(t *testing.T) {
 	}
 }
 
+// L8, L10: while the log is away what it needs comes back untried, however often and
+// also alone, and the steps beside it are done.
+func TestALogThatIsAwayHoldsUpNoOtherStepAndCountsNoTries(t *testing.T) {
+	h := newHouse(t)
+	told, erased := h.item(), h.item()
+	h.remind(
+		remind.Reminder{Due: now, ID: told, Step: remind.Announce, Reason: "not told"},
+		remind.Reminder{Due: now, ID: erased, Step: remind.Erase, Reason: "deleted"},
+	)
+	away := true
+	h.fail = func(step remind.Step, _ walk.Batch) ([]walk.Failure, error) {
+		if step == remind.Announce && away {
+			return nil, walk.Away(mayfly.Errorf(mayfly.Unknown, "no answer yet"))
+		}
+		return nil, nil
+	}
+	w := h.walker(remind.Options{Tries: 3, After: 2 * time.Minute})
+	at := now
+	for range 20 { // forty minutes
+		at = at.Add(2*time.Minute + 30*time.Second)
+		if _, err := w.Pass(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(h.done[remind.Erase]) != 1 || len(h.done[remind.Announce]) != 0 {
+		t.Fatalf("done: %v", h.done)
+	}
+	away = false
+	if _, err := w.Pass(t.Context(), at.Add(5*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.done[remind.Announce]; len(got) != 1 || got[0] != told {
+		t.Fatalf("told afterwards: %v", got)
+	}
+}
+
 func TestAStepThatNobodyDoesIsBuried(t *testing.T) {
 	h := newHouse(t)
 	h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Retire})

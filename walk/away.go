@@ -19,7 +19,8 @@ func Away(err error) error {
 	return mayfly.Wrap(mayfly.Unavailable, elsewhere{err}, "")
 }
 
-func isAway(err error) bool {
+// IsAway says whether err is one of Away.
+func IsAway(err error) bool {
 	var e elsewhere
 	return errors.As(err, &e)
 }

@@ -209,7 +209,7 @@ func (w *Walker) walkTo(ctx context.Context, target, now mayfly.Instant) error {
 	if w.cursor < settled {
 		// A backlog. What was looked at once gets its second look first, so that
 		// the watermark moves on with the work; for the rest one look is enough.
-		if err := w.lookAgain(ctx, w.cursor, settled, now); isAway(err) {
+		if err := w.lookAgain(ctx, w.cursor, settled, now); IsAway(err) {
 			w.untold = err
 		} else if err != nil {
 			return err

@@ -36,8 +36,16 @@ func (s *Store) Append(ctx context.Context, events ...mayfly.Event) error {
 	if err := s.rest.ask(); err != nil {
 		return err
 	}
-	err := s.deliver(ctx, events)
-	s.rest.tell(err)
+	var err error
+	waited := s.rest.elapsed()
+	defer func() {
+		if waited = s.rest.elapsed() - waited; ctx.Err() != nil && waited < restFor {
+			s.rest.tell(context.Canceled) // its time was over before the brokers had any
+			return
+		}
+		s.rest.tell(err)
+	}()
+	err = s.deliver(ctx, events)
 	return err
 }
 
