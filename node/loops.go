@@ -68,7 +68,7 @@ func (n *Node) startWork() {
 	if err := n.renew(n.running); err != nil { // so that what starts now holds its shards
 		n.o.Problem("roll", err)
 	}
-	n.startLoop("roll", min(n.o.Walk.Lease/3, rollEvery), n.renew)
+	n.rolling.Store(n.startLoop("roll", min(n.o.Walk.Lease/3, rollEvery), n.renew))
 	for _, p := range w.passes {
 		n.startLoop(p.name, p.every, func(ctx context.Context) error { return n.passOn(ctx, p) })
 	}
@@ -120,6 +120,9 @@ func (n *Node) passOn(ctx context.Context, p pass) error {
 		r := n.clock.Read()
 		if !r.Confirmed || n.draining.Load() {
 			return nil
+		}
+		if l := n.rolling.Load(); l != nil && p.shard.Lapsed(r.Steady) {
+			l.Wake() // nobody else may have noticed
 		}
 		more, err := p.Pass(ctx, r.Steady)
 		if err != nil || !more {

@@ -78,6 +78,7 @@ type Node struct {
 	work     atomic.Pointer[work] // nil until the clock was right for the first time
 	draining atomic.Bool
 	marking  atomic.Pointer[loop.Loop] // saves the clock's mark
+	rolling  atomic.Pointer[loop.Loop] // looks at the roll
 
 	running  context.Context // of the loops
 	stopping context.CancelFunc

@@ -65,6 +65,14 @@ func (s *Shard) grant(held bool, until mayfly.Instant) (tenure uint64) {
 	return s.tenure
 }
 
+// Lapsed says whether a grant has run out that nobody took back: time went on
+// faster than the roll was looked at, as it does while a machine is suspended.
+func (s *Shard) Lapsed(now mayfly.Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.granted && s.held && now >= s.until
+}
+
 // holds says whether the tenure has not ended, as far as is known here.
 func (s *Shard) holds(tenure uint64) bool {
 	s.mu.Lock()
