@@ -62,11 +62,13 @@ func TestAVerdictIsTrueWhileMostServersAre(t *testing.T) {
 		truth := nano(noon) + rapid.Int64Range(0, 1_000_000).Draw(t, "within the millisecond")
 		took := duration(0, time.Second).Draw(t, "took")
 		off := duration(-skew*2, skew*2).Draw(t, "off")
-		switch far := duration(2*time.Second, 90*time.Minute).Draw(t, "far off"); rapid.SampledFrom([]string{"near", "ahead", "behind"}).Draw(t, "where") {
+		switch far := duration(2*time.Second, 90*time.Minute).Draw(t, "far off"); rapid.SampledFrom([]string{"near", "ahead", "behind", "slow"}).Draw(t, "where") {
 		case "ahead":
 			off = far
 		case "behind":
 			off = -far
+		case "slow":
+			took = duration(600*time.Millisecond, time.Second).Draw(t, "took long")
 		}
 		right := rapid.IntRange(1, 4).Draw(t, "right")
 		wrong := rapid.IntRange(0, right-1).Draw(t, "wrong")
