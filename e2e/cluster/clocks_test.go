@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -62,6 +63,9 @@ func TestNodesWhoseClocksAreWrongServeAndMintNothing(t *testing.T) {
 		back := s.comesBack(serving.ID, gone.ID, over.ID)
 		storetest.Proof(t, proof, "the one "+s.name+" is ready after its clock was set right", back.Round(time.Millisecond))
 		w.publish(s.ana, tag+s.name, "everyone", "4s")
+	}
+	for _, s := range wrong {
+		s.stop() // what expires while it is being looked at looks early
 	}
 	w.audit().close(proof)
 }
@@ -122,6 +126,7 @@ type shifted struct {
 	shift              atomic.Int64 // nanoseconds
 	ana, ben, operator *person
 	answers            map[string]int
+	stop               func()
 }
 
 // startShifted starts a node whose wall is off.
@@ -148,11 +153,12 @@ func (w *town) startShifted(name string, off time.Duration) *shifted {
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		if err := n.Stop(context.Background()); err != nil {
 			w.Error(err)
 		}
 	})
+	w.Cleanup(s.stop)
 	doors, err := n.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})
 	if err != nil {
 		w.Fatal(err)
