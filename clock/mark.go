@@ -1,9 +1,11 @@
 package clock
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -58,6 +60,8 @@ type Marks struct {
 	known  bool // stored and value are what the row holds, as far as we know
 	stored Mark
 	value  []byte
+
+	doubted [][]byte // what we tried to save and may still land
 }
 
 // NewMarks are the marks of node.
@@ -81,28 +85,39 @@ func (m *Marks) Load(ctx context.Context) (Mark, error) {
 
 // Save saves a mark over the one that was read or saved last, durable on return.
 // A stored mark is never replaced by an earlier one. Conflict: somebody else has
-// saved one, and two processes run under one name.
+// saved one, and two processes run under one name. A save of our own that failed
+// may have landed since, and is nobody else's.
 func (m *Marks) Save(ctx context.Context, mark Mark) error {
-	if !m.known {
-		if _, err := m.Load(ctx); err != nil {
-			return err
+	for range maxDoubted + 1 {
+		if !m.known {
+			if _, err := m.Load(ctx); err != nil {
+				return err
+			}
+		}
+		if m.stored.At > mark.At {
+			m.known = false
+			return Twin(m.node)
+		}
+		next := mark.bytes()
+		swapped, current, err := m.rows.Swap(ctx, store.Marks, store.Key{Partition: m.node}, m.value, next, 0)
+		m.known = swapped && err == nil
+		if err != nil {
+			m.doubted = append(m.doubted[max(0, len(m.doubted)-maxDoubted+1):], next)
+			return fmt.Errorf("clock: save the mark of %s: %w", m.node, err)
+		}
+		if swapped {
+			m.stored, m.value = mark, next
+			return nil
+		}
+		if !slices.ContainsFunc(m.doubted, func(own []byte) bool { return bytes.Equal(own, current) }) {
+			return Twin(m.node)
 		}
 	}
-	next, swapped := mark.bytes(), false
-	var err error
-	if m.stored.At <= mark.At {
-		swapped, _, err = m.rows.Swap(ctx, store.Marks, store.Key{Partition: m.node}, m.value, next, 0)
-	}
-	m.known = swapped && err == nil
-	if err != nil {
-		return fmt.Errorf("clock: save the mark of %s: %w", m.node, err)
-	}
-	if !swapped {
-		return Twin(m.node)
-	}
-	m.stored, m.value = mark, next
-	return nil
+	return mayfly.Errorf(mayfly.Unavailable, "clock: save the mark of %s: earlier ones keep landing", m.node)
 }
+
+// maxDoubted is how many saves whose outcome is not known are remembered.
+const maxDoubted = 64
 
 // Twin is the error of two processes that run under one name.
 func Twin(node string) error {

@@ -144,3 +144,53 @@ func TestReadersNeverSeeTimeGoBackWhileTheWallIsPulledAbout(t *testing.T) {
 	close(done)
 	wg.Wait()
 }
+
+// lateTable is rows whose swaps fail when told to, and land when a later one comes.
+type lateTable struct {
+	table
+	fail bool
+	late func()
+}
+
+func (r *lateTable) Swap(ctx context.Context, t store.Table, key store.Key, old, next []byte, at mayfly.Instant) (bool, []byte, error) {
+	if r.fail {
+		r.late = func() { r.rows[key] = next }
+		return false, nil, mayfly.Errorf(mayfly.Unknown, "no answer")
+	}
+	if r.late != nil {
+		r.late()
+		r.late = nil
+	}
+	return r.table.Swap(ctx, t, key, old, next, at)
+}
+
+func TestAMarkOfOurOwnThatLandsLateIsNoTwin(t *testing.T) {
+	ctx, rows, b := t.Context(), &lateTable{table: newTable()}, newBench(t)
+	marks := clock.NewMarks(rows, "n")
+	save := func() error {
+		b.machine.Advance(time.Second)
+		mark, _ := b.clock.Mark()
+		return marks.Save(ctx, mark)
+	}
+	if err := save(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		rows.fail = true
+		if err := save(); !errors.Is(err, mayfly.Unknown) {
+			t.Fatal(err)
+		}
+		rows.fail = false
+		if err := save(); err != nil {
+			t.Fatalf("after one of ours had landed: %v", err)
+		}
+	}
+	b.machine.Advance(time.Second)
+	mark, _ := b.clock.Mark() // somebody else's is one
+	if err := clock.NewMarks(rows, "n").Save(ctx, mark); err != nil {
+		t.Fatal(err)
+	}
+	if err := save(); !errors.Is(err, mayfly.Conflict) {
+		t.Fatalf("beside a twin: %v", err)
+	}
+}
