@@ -3,40 +3,21 @@
 package cassandrastore
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/storetest"
 )
-
-// noted is a log that is read while it is written.
-type noted struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (n *noted) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.out.Write(p)
-}
-
-func (n *noted) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.out.String()
-}
 
 func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 	t.Parallel()
 	good := optionsFor(t, secureServer, house+"_secure")
-	var log noted
+	var log storetest.Noted
 	good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s, err := Open(t.Context(), good)
 	if err != nil {

@@ -3,40 +3,21 @@
 package kafkastore
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/storetest"
 )
-
-// noted is a log that is read while it is written.
-type noted struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (n *noted) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.out.Write(p)
-}
-
-func (n *noted) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.out.String()
-}
 
 func TestASecureBrokerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 	t.Parallel()
 	good := brokerAt(t, secureBroker)
-	var log noted
+	var log storetest.Noted
 	good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s := open(t, good)
 	events := life(t, 3)

@@ -3,39 +3,20 @@
 package redisstore
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/storetest"
 )
-
-// noted is a log that is read while it is written.
-type noted struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (n *noted) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.out.Write(p)
-}
-
-func (n *noted) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.out.String()
-}
 
 func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 	for _, name := range []string{secureServer, secureCluster} {
 		good := at(t, name)
-		var log noted
+		var log storetest.Noted
 		good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		s := open(t, good)
 		if err := s.Check(t.Context()); err != nil {
