@@ -38,10 +38,8 @@ func (c *Clock) off(l *line, at Moment) error {
 			WithHint("the node compares every second; if this stays, look at the store, and at how long it takes to answer")
 	}
 	offset := last.now(l, at.Boot)
-	switch verdict := offset.Verdict(c.options.Skew); {
-	case last.verdict != Within:
-		return wrong(offset)
-	case verdict == Ahead || verdict == Behind: // by a correction since
+	switch {
+	case last.verdict != Within || offset.Verdict(c.options.Skew) != Within: // by a correction since
 		return wrong(offset)
 	case int64(at.Boot)-last.boot > int64(trusted):
 		return mayfly.Errorf(mayfly.Unavailable, "the clock has not been compared with the store's servers for %s", time.Duration(int64(at.Boot)-last.boot).Round(time.Second)).
@@ -104,7 +102,7 @@ func (c *Clock) Compare(ctx context.Context, ask func(context.Context) ([]mayfly
 	return nil
 }
 
-// corrected notes that a correction took the clock out of bound: nothing was read
+// corrected notes that a correction may have taken the clock out of bound: nothing was read
 // by the new line yet, so that the old one is as far as the clock ever was. The
 // caller holds mu.
 func (c *Clock) corrected(old, next *line, at Moment) {
@@ -114,7 +112,7 @@ func (c *Clock) corrected(old, next *line, at Moment) {
 	}
 	offset := last.now(next, at.Boot)
 	verdict := offset.Verdict(c.options.Skew)
-	if verdict != Ahead && verdict != Behind {
+	if verdict == Within {
 		return
 	}
 	c.floor = max(c.floor, old.at(at.Boot)+agree)
