@@ -22,7 +22,7 @@ func TestADifferenceThatIsPlantedInTheClusterIsFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrama(newPair(t, plant), seeded(t).Uint64())
-			different := d.play(800)
+			different := d.play(800, 0)
 			if different == "" {
 				t.Fatalf("after %d deeds nobody has noticed:%s", d.deeds, d.count())
 			}

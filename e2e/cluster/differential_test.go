@@ -5,6 +5,7 @@ package cluster
 import (
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func TestBothProfilesAnswerEveryQuestionAlike(t *testing.T) {
 	done, began, p := map[string]int{}, time.Now(), newPair(t, nil)
 	for seed := first; seed < first+uint64(seeds); seed++ {
 		d := newDrama(p, seed)
-		if different := d.play(deeds); different != "" {
+		if different := d.play(deeds, each/seeds); different != "" {
 			t.Fatalf("after %d deeds of MAYFLY_SEED=%d the two differ: %s\n\tthe last deeds:\n\t%s", d.deeds, seed, different, strings.Join(d.last, "\n\t"))
 		}
 		t.Logf("MAYFLY_SEED=%d: %d deeds, %d stories, %d accounts erased, %s waited for loops; answers %v;%s",
@@ -48,10 +49,14 @@ func newDrama(p *pair, seed uint64) *drama {
 	return &drama{pair: p, seed: seed, rng: rand.New(rand.NewPCG(seed, 6)), done: map[string]int{}, status: map[int]int{}}
 }
 
-// play does so many deeds, and says what the first difference is; "" if there is none.
-func (d *drama) play(deeds int) string {
-	for d.deeds < deeds {
-		k := d.pick(kinds())
+// play does so many deeds, each kind at least so many times, and says what the first
+// difference is; "" if there is none.
+func (d *drama) play(deeds, each int) string {
+	for all := kinds(); d.deeds < deeds || d.lacking(all, each) > 0; {
+		k := d.pick(all)
+		if deeds-d.deeds <= d.lacking(all, each) {
+			k = d.rarest(all)
+		}
 		different, err := d.next(k)
 		if err != nil {
 			d.Fatalf("after %d deeds of MAYFLY_SEED=%d: %v\n\tthe last deeds:\n\t%s", d.deeds, d.seed, err, strings.Join(d.last, "\n\t"))
@@ -68,15 +73,27 @@ func (d *drama) pick(all []kind) kind {
 	k := all[d.rng.IntN(len(all))]
 	switch {
 	case d.rng.IntN(3) == 0:
-		for _, other := range all {
-			if d.done[other.name] < d.done[k.name] {
-				k = other
-			}
-		}
+		k = d.rarest(all)
 	case k.name == "erase account":
 		k = all[d.rng.IntN(len(all))] // it leaves less to look at
 	case d.rng.IntN(12) == 0:
 		k = kind{"publish", (*drama).publish}
 	}
 	return k
+}
+
+// lacking is how many deeds are left until each kind was done so many times.
+func (d *drama) lacking(all []kind, each int) (n int) {
+	for _, k := range all {
+		n += max(0, each-d.done[k.name])
+	}
+	return n
+}
+
+// rarest is one of the kinds that were done the fewest times. At random, because
+// what nobody can do yet stays rare.
+func (d *drama) rarest(all []kind) kind {
+	least := slices.MinFunc(all, func(a, b kind) int { return d.done[a.name] - d.done[b.name] })
+	rare := slices.DeleteFunc(slices.Clone(all), func(k kind) bool { return d.done[k.name] > d.done[least.name]+1 })
+	return rare[d.rng.IntN(len(rare))]
 }
