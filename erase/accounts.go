@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -73,8 +75,12 @@ func (e *Erase) Replay(ctx context.Context, now mayfly.Instant) (again int, err 
 		if err != nil {
 			return again, fmt.Errorf("replay: list the deletion ledger: %w", err)
 		}
-		for _, listed := range page {
-			did, err := e.replay(ctx, listed.Key, now)
+		unknown, err := e.unknown(ctx, page)
+		if err != nil {
+			return again, fmt.Errorf("replay: %w", err)
+		}
+		for _, d := range unknown {
+			did, err := e.replay(ctx, d, now)
 			if err != nil {
 				return again, fmt.Errorf("replay: %w", err)
 			}
@@ -89,11 +95,41 @@ func (e *Erase) Replay(ctx context.Context, now mayfly.Instant) (again int, err 
 	}
 }
 
-func (e *Erase) replay(ctx context.Context, key mayfly.BlobKey, now mayfly.Instant) (bool, error) {
-	d, err := e.readDeletion(ctx, key)
-	if err != nil {
-		return false, err
+// compareAtOnce is how many lines of the deletion ledger are read at once. A node
+// reads all of them before it serves, and nearly all need nothing.
+const compareAtOnce = 16
+
+// unknown are the deletions of a page that the store does not know to be finished.
+func (e *Erase) unknown(ctx context.Context, page []store.Listed) ([]deletion, error) {
+	all, finished := make([]deletion, len(page)), make([]bool, len(page))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(compareAtOnce)
+	for i, listed := range page {
+		g.Go(func() (err error) {
+			if all[i], err = e.readDeletion(ctx, listed.Key); err != nil {
+				return err
+			}
+			r, _, err := receiptOf(ctx, e.set.Rows, all[i].user)
+			if err != nil && !errors.Is(err, mayfly.NotFound) {
+				return err
+			}
+			finished[i] = err == nil && r.At >= all[i].at && r.Finished != 0
+			return nil
+		})
 	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var left []deletion
+	for i, d := range all {
+		if !finished[i] {
+			left = append(left, d)
+		}
+	}
+	return left, nil
+}
+
+func (e *Erase) replay(ctx context.Context, d deletion, now mayfly.Instant) (bool, error) {
 	r, old, err := receiptOf(ctx, e.set.Rows, d.user)
 	switch known := err == nil && r.At >= d.at; {
 	case err != nil && !errors.Is(err, mayfly.NotFound):

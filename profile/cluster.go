@@ -20,16 +20,16 @@ import (
 
 // Cluster connects to the servers of cfg: items and rows in Cassandra, events in
 // Kafka, media in S3, limits and signals in Redis. Each is looked at before it is
-// used; a Redis that is away is none of them (I19). Errors: Invalid (cfg, or a
-// topic that forgets too soon), Unsupported (a server that cannot be relied on),
-// Unavailable.
+// used; a Redis that is away is none of them (I19), and a Kafka that is away is
+// looked at when it is back. Errors: Invalid (cfg, or a topic that forgets too
+// soon), Unsupported (a server that cannot be relied on), Unavailable.
 func Cluster(ctx context.Context, cfg config.Config, t Time) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	s := &Store{Meter: new(diskfs.Meter), every: cfg.Disk.ReclaimMediaEvery}
 	s.Set.Fuse = store.NewFuse() // durability is the servers' to promise: it never blows
-	for _, open := range []func(context.Context, config.Config, Time) error{s.openKafka, s.openCassandra, s.openS3, s.openRedis} {
+	for _, open := range []func(context.Context, config.Config, Time) error{s.openKafkaLate, s.openCassandra, s.openS3, s.openRedis} {
 		if err := open(ctx, cfg, t); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -38,6 +38,16 @@ func Cluster(ctx context.Context, cfg config.Config, t Time) (*Store, error) {
 }
 
 func (s *Store) openKafka(ctx context.Context, cfg config.Config, t Time) error {
+	return s.connectKafka(ctx, cfg, t, false)
+}
+
+// openKafkaLate lets a node start while Kafka is away: it keeps events as reminders
+// then, as a running one does (L8).
+func (s *Store) openKafkaLate(ctx context.Context, cfg config.Config, t Time) error {
+	return s.connectKafka(ctx, cfg, t, true)
+}
+
+func (s *Store) connectKafka(ctx context.Context, cfg config.Config, t Time, late bool) error {
 	k := cfg.Kafka
 	wire, err := wireTLS("kafka", k.TLS, k.Authority)
 	if err != nil {
@@ -50,6 +60,7 @@ func (s *Store) openKafka(ctx context.Context, cfg config.Config, t Time) error 
 	log, err := kafkastore.Open(ctx, kafkastore.Options{
 		Brokers: k.Brokers, Prefix: k.Prefix, Partitions: k.Partitions, Copies: k.Copies, Keep: cfg.Log.Retention,
 		Credentials: kafkastore.Credentials{User: k.User, Password: password, Mechanism: kafkastore.Mechanism(k.Mechanism)}, TLS: wire,
+		Late:     late,
 		Patience: max(2*time.Second, cfg.Births.Timeout/2), // a birth still has time to write a reminder instead
 		Now:      t.Now, Logger: slog.Default(),
 	})

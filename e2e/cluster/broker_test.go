@@ -18,8 +18,9 @@ import (
 )
 
 // The broker is killed with -9 and comes back, under load: meanwhile a birth is
-// acknowledged behind a durable reminder or refused before, never lost. A consumer
-// is killed between its effect and its commit: effects are there once (I13).
+// acknowledged behind a durable reminder or refused before, never lost, and a node
+// starts that has never met the broker. A consumer is killed between its effect and
+// its commit: effects are there once (I13).
 func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
 	const proof = "broker and consumer killed"
 	r := seeded(t)
@@ -47,6 +48,7 @@ func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
 	w.book.mu.Unlock()
 	acked := acks()
 	w.askAll(40, a, b)
+	w.askAll(10, w.start("c", nil)) // it starts without
 	time.Sleep(time.Until(killed.Add(pick(6*time.Second, 30*time.Second))))
 	acked = acks() - acked
 	w.book.mu.Lock()

@@ -45,7 +45,9 @@ func (s *Store) Append(ctx context.Context, events ...mayfly.Event) error {
 		}
 		s.rest.tell(err)
 	}()
-	err = s.deliver(ctx, events)
+	if err = s.prepare(ctx); err == nil {
+		err = s.deliver(ctx, events)
+	}
 	return err
 }
 

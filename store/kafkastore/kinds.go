@@ -46,6 +46,10 @@ func hintOf(err error) string {
 	}
 }
 
+// unanswered says whether err is one of brokers that are not there, rather than of
+// what one of them, or its certificate, has said.
+func unanswered(err error) bool { return errors.Is(err, mayfly.Unavailable) && hintOf(err) == "" }
+
 // fate is what became of an event that was given to the client.
 type fate uint8
 

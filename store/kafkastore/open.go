@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -23,6 +24,7 @@ type Store struct {
 	admin    *kadm.Client // asks and makes topics
 	underWay *semaphore.Weighted
 	rest     *rest
+	prepared atomic.Bool // the topics are there, and kept as they must be
 
 	mu      sync.Mutex
 	closed  bool
@@ -33,7 +35,8 @@ var _ store.Log = (*Store)(nil)
 
 // Open connects to the brokers, makes the topics that are not there and looks at
 // how they are kept. Errors: Invalid (the options, or a topic that forgets too soon,
-// with what to do), Unavailable.
+// with what to do), Unavailable (also with Options.Late, if a broker answers with a
+// refusal).
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -61,7 +64,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*o.Patience) // a cluster that starts elects its leaders first
 	defer cancel()
-	if err := s.prepareTopics(ctx); err != nil {
+	switch err := s.prepareTopics(ctx); {
+	case err == nil:
+		s.prepared.Store(true)
+	case o.Late && unanswered(err):
+		o.Logger.Warn("no broker answers: events wait as reminders until one does", "err", err)
+		s.rest.tell(err)
+	default:
 		s.disconnect()
 		return nil, err
 	}

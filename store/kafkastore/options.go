@@ -24,6 +24,10 @@ type Options struct {
 	Credentials Credentials // none if zero
 	TLS         *tls.Config // plain TCP if nil
 
+	// Late lets Open succeed while no broker answers: what it looks at is looked at
+	// before the first event is appended.
+	Late bool
+
 	Patience time.Duration // for the brokers to answer; 10 s if 0
 	Session  time.Duration // after it the place of a reader that fell silent is given to others; 10 s if 0
 	Handover time.Duration // how long a reader may hold up a handover between Next and Commit; 30 s if 0

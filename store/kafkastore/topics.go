@@ -23,6 +23,21 @@ func (s *Store) prepareTopics(ctx context.Context) error {
 	return s.judgeTopics(ctx, s.opts.Keep)
 }
 
+// prepare does what Open could not: nothing is appended to a topic that nobody has
+// looked at. Its errors are Unavailable, so that callers keep the event.
+func (s *Store) prepare(ctx context.Context) error {
+	if s.prepared.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+	defer cancel()
+	if err := s.prepareTopics(ctx); err != nil {
+		return mayfly.Errorf(mayfly.Unavailable, "%v", err) // whatever kind it is of: it is not the event
+	}
+	s.prepared.Store(true)
+	return nil
+}
+
 // makeTopics may be run by several nodes at once: the first one makes them.
 func (s *Store) makeTopics(ctx context.Context) error {
 	found, err := s.admin.ListTopics(ctx, s.opts.topics()...)

@@ -109,7 +109,10 @@ func (s *Store) putWhole(ctx context.Context, key mayfly.BlobKey, content []byte
 	err := s.try(ctx, s.writes(key), func() error {
 		ctx, cancel := s.bounded(ctx, o.Size)
 		defer cancel()
-		_, err := s.server.core.PutObject(ctx, s.opts.Bucket, s.name(key), bytes.NewReader(content), o.Size, "", hex.EncodeToString(o.SHA256[:]), opts)
+		put, err := s.server.core.PutObject(ctx, s.opts.Bucket, s.name(key), bytes.NewReader(content), o.Size, "", hex.EncodeToString(o.SHA256[:]), opts)
+		if err == nil && put.ETag == "" { // something in between has answered
+			err = mayfly.Errorf(mayfly.Unavailable, "the server does not say that it has stored %s", key)
+		}
 		return err
 	})
 	if err != nil {
