@@ -20,7 +20,8 @@ import (
 // acknowledgement; nor what the cut-off one does itself, soon or long after (ST5, ST10).
 func TestNobodyServesAfterTheAcknowledgementWhenANodeIsCutOffFromRedis(t *testing.T) {
 	const proof = "a node cut off from Redis"
-	w := sharedTown(t, nil)
+	t.Parallel()
+	w := newTown(t, nil)
 	line := startProxy(t, w.street.env["REDIS"])
 	a, b := w.start("a", map[string]string{"redis.addresses": line.address()}), w.start("b", nil)
 	c := &cutOff{town: w, nodes: []*process{a, b}}

@@ -16,6 +16,7 @@ import (
 // The comparison is worth something only if it finds what is planted: a store of
 // the cluster that is wrong in one small way.
 func TestADifferenceThatIsPlantedInTheClusterIsFound(t *testing.T) {
+	t.Parallel()
 	for name, plant := range map[string]func(*store.Set){
 		"every fifth row of the owner index is lost": func(s *store.Set) { s.Writer = &forgetfulWriter{Writer: s.Writer} },
 		"a row is read one state behind, once":       func(s *store.Set) { s.Ledger = &lateLedger{Ledger: s.Ledger, was: map[mayfly.ID]store.Found{}} },

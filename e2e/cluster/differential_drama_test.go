@@ -153,8 +153,8 @@ func (d *drama) settle() string {
 		}
 		time.Sleep(30 * time.Millisecond)
 		d.pass(30 * time.Millisecond)
-		if round > 30 { // a reminder may be what it waits for
-			d.pass(500 * time.Millisecond)
+		if round > 8 { // a reminder may be what it waits for
+			d.pass(pairRemind / 10)
 		}
 	}
 }

@@ -134,7 +134,8 @@ func (s *side) explained(out *reply, body []byte) error {
 	if err := json.Unmarshal(body, &e); err != nil {
 		return err
 	}
-	out.body = walked.ReplaceAllString(s.named(e.Verdict+": "+strings.Join(e.Sentences, " ")), "$1 since a walk")
+	said := slices.DeleteFunc(e.Sentences, behind.MatchString)
+	out.body = walked.ReplaceAllString(s.named(e.Verdict+": "+strings.Join(said, " ")), "$1 since a walk")
 	return nil
 }
 
@@ -193,6 +194,7 @@ var (
 	shorts  = regexp.MustCompile(`[0-9A-Za-z]{22}`)
 	secrets = regexp.MustCompile(`"(next|access_token|refresh_token)":"[^"]+"`)
 	walked  = regexp.MustCompile(`(Its row is (?:expired_hot|cold), generation \d+), since [-0-9T:.]+Z`)
+	behind  = regexp.MustCompile(`^These walks should have passed it and have not: `)
 	signed  = regexp.MustCompile(`sig=[0-9A-Za-z_-]+`)
 )
 

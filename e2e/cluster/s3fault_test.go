@@ -27,6 +27,7 @@ import (
 // until then, the backlog shows its age, and all is done when the weather is fair
 // (L9, I1, I2, I14).
 func TestNothingReachesColdUnverifiedWhateverS3Does(t *testing.T) {
+	t.Parallel()
 	w := newTown(t, map[string]string{"retry.longest": "5s"}) // what failed often waits longer and longer
 	direct := w.open(w.config("watcher", nil))
 	rng := seeded(t)
