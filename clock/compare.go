@@ -40,7 +40,7 @@ func (c *Clock) off(l *line, at Moment) error {
 	offset := last.now(l, at.Boot)
 	switch {
 	case last.verdict != Within || offset.Verdict(c.options.Skew) != Within: // by a correction since
-		return wrong(offset)
+		return wrong(offset, c.options.Skew)
 	case int64(at.Boot)-last.boot > int64(trusted):
 		return mayfly.Errorf(mayfly.Unavailable, "the clock has not been compared with the store's servers for %s", time.Duration(int64(at.Boot)-last.boot).Round(time.Second)).
 			WithHint("look at the store, and at how long it takes to answer: the node compares every second")
@@ -48,7 +48,11 @@ func (c *Clock) off(l *line, at Moment) error {
 	return nil
 }
 
-func wrong(o Offset) error {
+func wrong(o Offset, skew time.Duration) error {
+	if o.Verdict(skew) == Undecided {
+		return mayfly.Errorf(mayfly.Unavailable, "the clock was corrected, and may be %s off the store's servers", max(o.Least.Abs(), o.Most.Abs()).Round(time.Millisecond)).
+			WithHint("the node compares every second, and comes back with an answer that is quick enough to tell")
+	}
 	by, way := o.Middle(), "ahead of"
 	if by < 0 {
 		by, way = -by, "behind"

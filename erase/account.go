@@ -8,6 +8,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/audit"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/walk"
 )
 
 // Account erases everything that a user has (ST14). The tombstone comes first,
@@ -99,9 +100,18 @@ func (e *Erase) unlist(ctx context.Context, user mayfly.UserID) error {
 	return nil
 }
 
-// pass erases the user's items and then every table by its rule.
+// pass erases the user's items and then every table by its rule. Nothing waits for
+// a log that is away (L8): then all else is done, and the error says that another
+// pass is due.
 func (e *Erase) pass(ctx context.Context, r *Receipt, now mayfly.Instant) error {
-	err := e.partition(ctx, store.Owners, string(r.User[:]), func(page []store.Row) error { return e.eraseOwned(ctx, r, page, now) })
+	var away error
+	err := e.partition(ctx, store.Owners, string(r.User[:]), func(page []store.Row) error {
+		err := e.eraseOwned(ctx, r, page, now)
+		if walk.IsAway(err) {
+			away, err = err, nil
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("items: %w", err)
 	}
@@ -109,6 +119,9 @@ func (e *Erase) pass(ctx context.Context, r *Receipt, now mayfly.Instant) error 
 		if err := e.eraseTable(ctx, r, t); err != nil {
 			return fmt.Errorf("table %s: %w", t, err)
 		}
+	}
+	if away != nil {
+		return fmt.Errorf("items: %w", away)
 	}
 	return nil
 }

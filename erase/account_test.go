@@ -240,6 +240,42 @@ func TestABackupPutBackIsErasedAgainBeforeTheFirstRead(t *testing.T) {
 	}
 }
 
+// A log that is away holds up neither the erasure, whatever it has to erase, nor the
+// start of a node that finds it unfinished (L8, ST14).
+func TestAnAccountIsErasedWhileTheLogIsAway(t *testing.T) {
+	h := open(t)
+	var mine []mayfly.Item
+	for range 120 { // more than a page
+		mine = append(mine, h.story(1))
+	}
+	h.set.Log = mute{h.real.Log}
+	if _, err := h.accounted().Account(t.Context(), ana(), "support", "asked to", h.now); !errors.Is(err, mayfly.Unavailable) {
+		t.Fatalf("%v, want Unavailable: another pass is due", err)
+	}
+	if n, err := h.accounted().Replay(t.Context(), h.now); err != nil || n != 0 {
+		t.Fatalf("a start: %d accounts, %v", n, err)
+	}
+	for i, item := range mine {
+		if row := h.row(item.ID); row.State != mayfly.Deleted {
+			t.Fatalf("story %d of %d is %s", i, len(mine), row.State)
+		}
+	}
+	if keys := h.keys(h.real.Hot); len(keys) > 0 {
+		t.Fatalf("the bytes wait for the log: %v", keys)
+	}
+	h.set.Log = h.real.Log
+	h.now = h.now.Add(time.Hour)
+	if n, err := h.accounted().Accounts(t.Context(), h.now); err != nil || n != 1 {
+		t.Fatalf("%d accounts, %v", n, err)
+	}
+	told := h.told(mayfly.WasDeleted)
+	for _, item := range mine {
+		if told[item.ID] == 0 || len(h.traces(item)) > 0 {
+			t.Fatalf("%s: told %d times, left %v", item.ID, told[item.ID], h.traces(item))
+		}
+	}
+}
+
 func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
 	random := seeded(t)
 	var calls []storetest.Call

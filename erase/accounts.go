@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/walk"
 )
 
 // Accounts does every pass that is due: second ones, those that a crash cut
@@ -144,8 +145,8 @@ func (e *Erase) replay(ctx context.Context, d deletion, now mayfly.Instant) (boo
 	default:
 		_, err = e.Account(ctx, d.user, "mayfly", "the deletion ledger names the account", now)
 	}
-	if errors.Is(err, mayfly.Conflict) {
-		return false, nil // another node is at it, and the account is on its list
+	if errors.Is(err, mayfly.Conflict) || walk.IsAway(err) {
+		return false, nil // another node is at it, or only the log is left to tell; the account is on the list
 	}
 	return err == nil, err
 }

@@ -70,6 +70,12 @@ func ring(t testing.TB) *street {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := three.down(); err != nil {
+			t.Error(err)
+		}
+		three.own = false // they are down
+	})
 	for name, value := range rest.env {
 		if three.env[name] == "" {
 			three.env[name] = value

@@ -45,16 +45,16 @@ func (s *Store) Append(ctx context.Context, events ...mayfly.Event) error {
 		}
 		s.rest.tell(err)
 	}()
-	if err = s.prepare(ctx); err == nil {
-		err = s.deliver(ctx, events)
+	within, cancel := context.WithTimeout(ctx, s.opts.Patience+grace)
+	defer cancel()
+	if err = s.prepare(within); err == nil {
+		err = s.deliver(within, events)
 	}
 	return err
 }
 
 // deliver sends the events and waits for their fate.
 func (s *Store) deliver(ctx context.Context, events []mayfly.Event) error {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience+grace)
-	defer cancel()
 	d := s.newDelivery(len(events))
 	if err := s.send(ctx, d, events); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -46,9 +47,20 @@ func hintOf(err error) string {
 	}
 }
 
-// unanswered says whether err is one of brokers that are not there, rather than of
-// what one of them, or its certificate, has said.
-func unanswered(err error) bool { return errors.Is(err, mayfly.Unavailable) && hintOf(err) == "" }
+// unanswered says whether err is one of brokers that are not there, or not yet,
+// rather than of what one of them has said: that would not change by waiting.
+func unanswered(err error) bool {
+	var wire *net.OpError
+	var said *kerr.Error
+	switch {
+	case errors.As(err, &said):
+		return said.Retriable
+	case errors.As(err, &wire):
+		return wire.Op == "dial" || wire.Timeout()
+	default:
+		return errors.Is(err, context.DeadlineExceeded)
+	}
+}
 
 // fate is what became of an event that was given to the client.
 type fate uint8

@@ -68,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	case err == nil:
 		s.prepared.Store(true)
 	case o.Late && unanswered(err):
-		o.Logger.Warn("no broker answers: events wait as reminders until one does", "err", err)
+		o.Logger.Warn("kafka is away: until it is back events wait as reminders, and nothing is archived", "err", err)
 		s.rest.tell(err)
 	default:
 		s.disconnect()
