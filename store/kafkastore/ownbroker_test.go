@@ -5,13 +5,17 @@ package kafkastore
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // ownBroker is a broker that a test may end.
@@ -20,6 +24,7 @@ type ownBroker struct {
 	program string
 	state   string
 	env     map[string]string
+	frozen  int // its process, from freeze to thaw
 }
 
 func startBroker(t *testing.T) *ownBroker {
@@ -81,14 +86,36 @@ func (b *ownBroker) kill() { b.servers(b.t.Context(), "kill", "kafka") }
 func (b *ownBroker) start() { b.servers(b.t.Context(), "start", "kafka") }
 
 // freeze stops the broker in the middle of what it does: connections stand, nothing
-// answers.
-func (b *ownBroker) freeze() { b.signal(syscall.SIGSTOP) }
+// answers. It returns when the last of its threads stands still: on a busy machine
+// that is not at once.
+func (b *ownBroker) freeze() {
+	b.t.Helper()
+	b.frozen = b.process() // asked before: whoever asks a frozen broker waits
+	b.signal(syscall.SIGSTOP)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", b.frozen))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if !slices.ContainsFunc(tasks, runs) {
+			return // or there is no such folder on this system
+		}
+	}
+	b.t.Fatal("the broker does not stand still")
+}
+
+// runs says whether a thread is not stopped, by its stat file.
+func runs(file string) bool {
+	text, err := os.ReadFile(file)
+	_, state, found := strings.Cut(string(text), ") ")
+	return err == nil && found && !strings.HasPrefix(state, "T")
+}
 
 func (b *ownBroker) thaw() { b.signal(syscall.SIGCONT) }
 
 func (b *ownBroker) signal(sig syscall.Signal) {
 	b.t.Helper()
-	if err := syscall.Kill(b.process(), sig); err != nil {
+	if err := syscall.Kill(b.frozen, sig); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -70,7 +70,7 @@ func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
 	b := startBroker(t)
 	o := b.options()
 	patient := open(t, o)
-	o.Patience, o.UnderWay = 2*time.Second, minUnderWay
+	o.Patience, o.UnderWay = time.Second, minUnderWay // frozen for less than a broker's session of 9 s
 	s, idle := open(t, o), open(t, o)
 	r := join(t, patient, "witness")
 	join(t, idle, "left alone")
@@ -92,6 +92,7 @@ func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
 	b.start()
 	for err := s.Append(t.Context(), before...); err != nil; err = s.Append(t.Context(), before...) {
 		t.Log("not connected again:", err) // or what comes now would never be sent
+		time.Sleep(lookAgain)
 	}
 
 	b.freeze()
@@ -118,7 +119,8 @@ func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
 	for seen[after[0].Key()] == 0 || seen[whileFrozen[2].Key()] == 0 {
 		records, err := r.Next(ctx, 100)
 		if ctx.Err() != nil {
-			t.Fatalf("of what was in doubt, or sent after it, something never came: %v", err)
+			t.Fatalf("of what was in doubt (came %d times), or sent after it (came %d times), something never came, of %d events: %v",
+				seen[whileFrozen[2].Key()], seen[after[0].Key()], len(seen), err)
 		}
 		if err != nil {
 			t.Log("goes on after", err)
