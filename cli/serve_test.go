@@ -19,6 +19,7 @@ import (
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/wire"
 )
 
@@ -28,26 +29,9 @@ type running struct {
 	data       string
 	api, admin string
 	said       []string // what it printed at its start
-	log        *syncBuffer
+	log        *storetest.Noted
 	stop       context.CancelFunc
 	ended      chan error
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // startServer starts one on free ports and waits until it says that it listens.
@@ -55,7 +39,7 @@ func startServer(t *testing.T, data string, more ...string) *running {
 	t.Helper()
 	t.Chdir(t.TempDir()) // no configuration of anybody's
 	ctx, stop := context.WithCancel(t.Context())
-	r := &running{T: t, data: data, log: &syncBuffer{}, stop: stop, ended: make(chan error, 1)}
+	r := &running{T: t, data: data, log: new(storetest.Noted), stop: stop, ended: make(chan error, 1)}
 	out, in := io.Pipe()
 	root := newRoot()
 	root.SetArgs(append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--set", "disk.floor=0", "--log-level", "debug"}, more...))

@@ -106,9 +106,9 @@ func (c *Clock) Compare(ctx context.Context, ask func(context.Context) ([]mayfly
 	return nil
 }
 
-// corrected notes that a correction may have taken the clock out of bound: nothing was read
-// by the new line yet, so that the old one is as far as the clock ever was. The
-// caller holds mu.
+// corrected notes that a correction may have taken the clock out of bound: nothing
+// was read by the new line yet, so that the old one is as far as the clock ever
+// was. The caller holds mu.
 func (c *Clock) corrected(old, next *line, at Moment) {
 	last := c.compared.Load()
 	if c.options.Skew == 0 || last == nil || last.verdict != Within {

@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +15,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
 // process is a real mayfly, `serve` on the town's servers. Its addresses stay the
@@ -181,22 +180,11 @@ func (w *town) stopAll() {
 	}
 }
 
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+// lines is a log of which the end is shown.
+type lines struct{ storetest.Noted }
 
 func (l *lines) tail(n int) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text := l.text.String()
+	text := l.String()
 	return text[max(0, len(text)-n):]
 }
 
