@@ -32,6 +32,7 @@ const (
 )
 
 func prepareSchema(ctx context.Context, o Options) error {
+	o.Timeout = max(o.Timeout, o.Patience) // a table takes longer than a request, on a busy cluster much longer
 	session, err := connect(ctx, o, "")
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -63,6 +64,18 @@ func TestNodesThatStartAtOnceMakeOneSchema(t *testing.T) {
 	}
 	if s, err := Open(t.Context(), serverOptions(t, keyspace)); !errors.Is(err, mayfly.Invalid) {
 		t.Errorf("a newer schema is opened: %v, %v", s, err)
+	}
+}
+
+func TestATableMayTakeLongerThanARequest(t *testing.T) {
+	t.Parallel()
+	o, err := serverOptions(t, fmt.Sprintf("mayfly_test_%08x", rand.Uint32())).complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Timeout = 2 * time.Millisecond
+	if err := prepareSchema(t.Context(), o); err != nil {
+		t.Fatal(err)
 	}
 }
 
