@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
 // Each fault is done to three nodes that read from their caches and change rows
@@ -16,15 +18,15 @@ import (
 // acknowledged (I19, trap 18), and afterwards all is as before. Those that are not
 // about how long something takes run two at a time, each on a Redis of its own.
 
-func threeNodes(t *testing.T, r *redis) (*town, []*proxy) {
+func threeNodes(t *testing.T, r *redis) (*town, []*storetest.Line) {
 	t.Helper()
-	var proxies []*proxy
+	var lines []*storetest.Line
 	var addresses []string
 	for range 3 {
-		p := startProxy(t, r.address())
-		proxies, addresses = append(proxies, p), append(addresses, p.address())
+		p := storetest.NewLine(t, r.address())
+		lines, addresses = append(lines, p), append(addresses, p.Address())
 	}
-	return newTown(t, Options{}, addresses...), proxies
+	return newTown(t, Options{}, addresses...), lines
 }
 
 func TestNoOldRowIsServedWhenAllIsWell(t *testing.T) {
@@ -52,14 +54,14 @@ func TestNoOldRowIsServedWhenRedisIsFlushed(t *testing.T) {
 func TestALeaseThatRedisHasForgottenIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
-	w, proxies := threeNodes(t, r)
+	w, lines := threeNodes(t, r)
 	w.live(0, 1)
 	for range 3 {
 		w.healed()
-		proxies[2].dig()
+		lines[2].Swallow()
 		r.must("FLUSHALL")
 		until(t, "the node that is cut off loses its lease", func() bool { return !w.nodes[2].holds() })
-		proxies[2].fill()
+		lines[2].Mend()
 	}
 	w.healed()
 	w.verdict("flushed while a subscriber is cut off")
@@ -99,17 +101,17 @@ func TestNoOldRowIsServedWhenRedisFreezes(t *testing.T) {
 }
 
 func TestASubscriberWithASilentConnectionLosesItsLeaseWithinASecond(t *testing.T) {
-	w, proxies := threeNodes(t, startRedis(t))
+	w, lines := threeNodes(t, startRedis(t))
 	w.live(0)
 	w.healed()
-	proxies[2].dig()
+	lines[2].Swallow()
 	cut := w.nodes[2].Signals().now()
 	until(t, "the node that is cut off loses its lease", func() bool { return !w.nodes[2].holds() })
 	if took := w.nodes[2].Signals().now() - cut; took > time.Second {
 		t.Errorf("the lease was lost after %v", took)
 	}
 	w.rest(2 * time.Second)
-	proxies[2].fill()
+	lines[2].Mend()
 	w.healed()
 	w.verdict("a subscriber cut off silently")
 }
@@ -122,13 +124,13 @@ func TestNoOldRowIsServedWhenConnectionsBreak(t *testing.T) {
 	if os.Getenv("MAYFLY_LONG") != "" {
 		least = most
 	}
-	w, proxies := threeNodes(t, startRedis(t))
+	w, lines := threeNodes(t, startRedis(t))
 	missed := func() bool { return w.nodes[0].Signals().debts.Load()+w.nodes[1].Signals().debts.Load() == 0 }
 	w.live(0, 1)
 	cuts := 0
 	for ; cuts < least || missed() && cuts < most; cuts++ {
 		w.healed()
-		proxies[cuts%3].cut()
+		lines[cuts%3].Cut()
 	}
 	w.healed()
 	if missed() {
@@ -139,26 +141,26 @@ func TestNoOldRowIsServedWhenConnectionsBreak(t *testing.T) {
 
 func TestAPublisherThatIsCutOffIsNotOverheard(t *testing.T) {
 	t.Parallel()
-	w, proxies := threeNodes(t, startRedis(t))
+	w, lines := threeNodes(t, startRedis(t))
 	w.live(0)
 	w.healed()
-	proxies[0].dig() // it goes on changing rows that it cannot tell of
+	lines[0].Swallow() // it goes on changing rows that it cannot tell of
 	w.rest(4 * time.Second)
 	for i, n := range w.nodes {
 		if n.holds() {
 			t.Errorf("node %d holds a lease while a publisher of the roll is silent", i)
 		}
 	}
-	proxies[0].fill()
+	lines[0].Mend()
 	w.healed()
 	w.verdict("a publisher cut off")
 }
 
 func TestANodeThatDiesIsWaitedForOnceAndForgotten(t *testing.T) {
 	r := startRedis(t)
-	dead := startProxy(t, r.address())
-	w := newTown(t, Options{Prefix: "town", Forget: 3 * time.Second}, r.address(), r.address(), dead.address())
-	dead.dig()
+	dead := storetest.NewLine(t, r.address())
+	w := newTown(t, Options{Prefix: "town", Forget: 3 * time.Second}, r.address(), r.address(), dead.Address())
+	dead.Swallow()
 	first, second := w.nodes[0].timed(), w.nodes[0].timed()
 	if first < 500*time.Millisecond || first > 3*time.Second || second > 500*time.Millisecond {
 		t.Errorf("publishing beside a dead node took %v and then %v", first, second)
@@ -166,7 +168,7 @@ func TestANodeThatDiesIsWaitedForOnceAndForgotten(t *testing.T) {
 	w.nodes = w.nodes[:2]
 	until(t, "the others lose their leases", func() bool { return !w.nodes[0].holds() })
 	w.allHold() // once it is forgotten
-	dead.fill()
+	dead.Mend()
 }
 
 func (n *townNode) timed() time.Duration {
@@ -178,7 +180,7 @@ func (n *townNode) timed() time.Duration {
 func TestNoOldRowIsServedWhenAReplicaTakesOver(t *testing.T) {
 	t.Parallel()
 	old := startRedis(t)
-	w, proxies := threeNodes(t, old)
+	w, lines := threeNodes(t, old)
 	for range 2 {
 		next := startRedis(t)
 		next.must("REPLICAOF", "127.0.0.1", old.port)
@@ -190,8 +192,8 @@ func TestNoOldRowIsServedWhenAReplicaTakesOver(t *testing.T) {
 		epochs := w.epochs()
 		old.signal(syscall.SIGSTOP) // what it has not passed on is lost
 		next.must("REPLICAOF", "NO", "ONE")
-		for _, p := range proxies {
-			p.turn(next.address())
+		for _, p := range lines {
+			p.Turn(next.address())
 		}
 		w.healed()
 		for i, epoch := range w.epochs() {
@@ -210,24 +212,24 @@ func TestALeaseThatAReplicaHasNotHeardOfIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for range 2 {
 		master, replica := startRedis(t), startRedis(t)
-		var proxies []*proxy
+		var lines []*storetest.Line
 		for range 3 {
-			proxies = append(proxies, startProxy(t, master.address()))
+			lines = append(lines, storetest.NewLine(t, master.address()))
 		}
-		w := newTown(t, Options{}, proxies[0].address(), proxies[1].address())
+		w := newTown(t, Options{}, lines[0].Address(), lines[1].Address())
 		replica.must("REPLICAOF", "127.0.0.1", master.port)
 		replica.until("the replica has caught up", replica.linked)
 		replica.must("REPLICAOF", "NO", "ONE")
-		w.add(proxies[2].address())
+		w.add(lines[2].Address())
 		w.live(0, 1)
 		w.healed()
-		proxies[2].dig()
-		for _, p := range proxies[:2] {
-			p.turn(replica.address())
+		lines[2].Swallow()
+		for _, p := range lines[:2] {
+			p.Turn(replica.address())
 		}
 		until(t, "the node that is cut off loses its lease", func() bool { return !w.nodes[2].holds() })
-		proxies[2].turn(replica.address())
-		proxies[2].fill()
+		lines[2].Turn(replica.address())
+		lines[2].Mend()
 		w.healed()
 		w.verdict("a replica that missed a node")
 	}
