@@ -157,8 +157,8 @@ func (c Change) allowed(item Item) error {
 	refuse := func(why string) error {
 		return Errorf(Conflict, "%s: %s → %s: %s", item.ID, item.State, c.To, why)
 	}
-	// A tombstone can be released, so that its bytes may go, and is not held anew.
-	holdOnly := c.onlyHolds() && (item.State != Deleted || item.Held && c.Hold == ReleaseHold)
+	// A tombstone that is held stays held or is released, so that its bytes may go; no other is held.
+	holdOnly := c.onlyHolds() && (item.State != Deleted || item.Held)
 	restore := c.To == Active && c.From != Active
 	switch {
 	case !c.Matches(item):

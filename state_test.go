@@ -48,8 +48,8 @@ type attempt struct {
 func (a attempt) told(edges map[[2]string]string) bool {
 	rule, edge := edges[[2]string{a.from.String(), a.to.String()}]
 	onlyHold := a.hold != mayfly.KeepHold && a.from == a.to
-	if a.from == mayfly.Deleted { // a tombstone is released, and not held anew
-		onlyHold = onlyHold && a.held && a.hold == mayfly.ReleaseHold
+	if a.from == mayfly.Deleted { // a tombstone is not held unless it was before
+		onlyHold = onlyHold && a.held
 	}
 	scheduled := a.cause == mayfly.ByExpiry || a.cause == mayfly.ByRetention
 	switch {

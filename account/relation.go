@@ -6,14 +6,24 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/erase"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// relationFormat begins the value of a relation and of its other direction.
+// relationFormat begins the value of a relation and of its other direction. Behind
+// it are, of a relation, one byte of what it is, and of both a number that every
+// write draws anew: a write that was given up and lands late finds another row than
+// the one it was composed from, and changes nothing.
 const relationFormat = 1
+
+const numberBytes = 8
+
+// fades is how long what is left of a relation that is over stays: longer than any
+// write that was given up can take to land.
+const fades = time.Hour
 
 const relations = mayfly.Follower | mayfly.CloseFriend | mayfly.Blocked
 
@@ -33,25 +43,25 @@ func readRelation(value []byte) (mayfly.Relation, error) {
 	switch {
 	case value == nil:
 		return 0, nil
-	case len(value) != 2 || value[0] != relationFormat:
+	case len(value) != 2+numberBytes || value[0] != relationFormat:
 		return 0, mayfly.Errorf(mayfly.Corrupt, "a relation of %d bytes cannot be read", len(value))
 	default:
 		return mayfly.Relation(value[1]), nil
 	}
 }
 
-func relationBytes(r mayfly.Relation) []byte {
-	if r == 0 {
-		return nil
-	}
-	return []byte{relationFormat, byte(r)}
+// numbered is a value with a number of its own.
+func numbered(head ...byte) ([]byte, error) {
+	value := append(head, make([]byte, numberBytes)...)
+	_, err := rand.Read(value[len(head):])
+	return value, err
 }
 
 // Relate changes how owner stands to other. When it returns nil the next read
 // anywhere is judged by it (ST10). Doing it twice is doing it once. Errors:
 // Invalid, Unavailable, Unknown; after the last two, ask again. To an erased user
 // nobody is anything: that is answered like success, and not written (I18).
-func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, clear mayfly.Relation, _ mayfly.Instant) error {
+func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, clear mayfly.Relation, now mayfly.Instant) error {
 	if err := checkRelate(owner, other, set, clear); err != nil {
 		return err
 	}
@@ -64,7 +74,7 @@ func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, 
 			return nil
 		}
 	}
-	if err := a.relate(ctx, owner, other, set, clear); err != nil {
+	if err := a.relate(ctx, owner, other, set, clear, now); err != nil {
 		return fmt.Errorf("relate two users: %w", err)
 	}
 	return a.tell(ctx, owner) // also when nothing changed: an earlier try may have ended before it told
@@ -85,11 +95,11 @@ func checkRelate(owner, other mayfly.UserID, set, clear mayfly.Relation) error {
 	return nil
 }
 
-// relate writes the other direction before a relation and removes it after, so
-// that an erasure stopped anywhere finds every relation. The other direction
-// carries a number that changes with every setting: who removes it removes only
-// what stood there before.
-func (a *Accounts) relate(ctx context.Context, owner, other mayfly.UserID, set, clear mayfly.Relation) error {
+// relate writes the row also where nothing changes, so that what was asked before
+// and has not landed never does. The other direction is there before a relation, and
+// outlives it: an erasure stopped anywhere finds whatever names its user. Who lets it
+// fade lets only that fade which stood there before.
+func (a *Accounts) relate(ctx context.Context, owner, other mayfly.UserID, set, clear mayfly.Relation, now mayfly.Instant) error {
 	key, back := store.RelationKey(owner, other), store.RelatedKey(other, owner)
 	for range rounds {
 		found, err := a.o.Rows.Get(ctx, store.Relations, key)
@@ -101,45 +111,51 @@ func (a *Accounts) relate(ctx context.Context, owner, other mayfly.UserID, set, 
 			return err
 		}
 		next := old&^clear | set
-		if next == old {
-			return nil
-		}
 		reverse, err := a.o.Rows.Get(ctx, store.Related, back)
 		if err != nil {
 			return err
 		}
-		if next != 0 {
-			if reverse[0], err = a.note(ctx, back, reverse[0]); err != nil {
+		var until, backUntil mayfly.Instant // a relation stays
+		if next == 0 {
+			until, backUntil = now.Add(fades), now.Add(2*fades)
+		}
+		if found[0] == nil || old == 0 && next != 0 {
+			noted, err := a.note(ctx, back, reverse[0], backUntil)
+			if err != nil {
 				return err
 			}
-			if reverse[0] == nil {
+			if noted == nil {
 				continue
 			}
+			reverse[0] = noted
 		}
-		swapped, _, err := a.o.Rows.Swap(ctx, store.Relations, key, found[0], relationBytes(next), 0)
+		value, err := numbered(relationFormat, byte(next))
+		if err != nil {
+			return err
+		}
+		swapped, _, err := a.o.Rows.Swap(ctx, store.Relations, key, found[0], value, until)
 		if err != nil && !errors.Is(err, mayfly.Unknown) {
 			return err
 		}
 		if !swapped {
 			continue // somebody else changed it, or the outcome is in doubt: the row tells
 		}
-		if next == 0 {
-			return a.forget(ctx, back, reverse[0])
+		if next == 0 && found[0] != nil {
+			_, err = a.note(ctx, back, reverse[0], backUntil)
 		}
-		return a.keepNoted(ctx, back)
+		return err
 	}
 	return mayfly.Errorf(mayfly.Unavailable, "the relation keeps changing").WithHint("try again")
 }
 
-// note writes the other direction anew, and answers what it wrote; nil when
-// somebody else did at the same time.
-func (a *Accounts) note(ctx context.Context, back store.Key, old []byte) ([]byte, error) {
-	value := make([]byte, 9)
-	value[0] = relationFormat
-	if _, err := rand.Read(value[1:]); err != nil {
+// note writes the other direction anew, to stay or until it may fade, and answers
+// what it wrote; nil when somebody else did at the same time.
+func (a *Accounts) note(ctx context.Context, back store.Key, old []byte, until mayfly.Instant) ([]byte, error) {
+	value, err := numbered(relationFormat)
+	if err != nil {
 		return nil, err
 	}
-	swapped, _, err := a.o.Rows.Swap(ctx, store.Related, back, old, value, 0)
+	swapped, _, err := a.o.Rows.Swap(ctx, store.Related, back, old, value, until)
 	if errors.Is(err, mayfly.Unknown) {
 		var found [][]byte
 		if found, err = a.o.Rows.Get(ctx, store.Related, back); err == nil {
@@ -150,35 +166,6 @@ func (a *Accounts) note(ctx context.Context, back store.Key, old []byte) ([]byte
 		return nil, err
 	}
 	return value, nil
-}
-
-// forget removes the other direction if it is what it was before the relation
-// went. One that stays too long names a relation that is not there: harmless,
-// and an erasure takes it along.
-func (a *Accounts) forget(ctx context.Context, back store.Key, old []byte) error {
-	if old == nil {
-		return nil
-	}
-	_, _, err := a.o.Rows.Swap(ctx, store.Related, back, old, nil, 0)
-	if errors.Is(err, mayfly.Unknown) {
-		return nil
-	}
-	return err
-}
-
-// keepNoted writes the other direction once more if it is gone: between the note
-// and the relation somebody set and cleared the same one.
-func (a *Accounts) keepNoted(ctx context.Context, back store.Key) error {
-	for range rounds {
-		found, err := a.o.Rows.Get(ctx, store.Related, back)
-		if err != nil || found[0] != nil {
-			return err
-		}
-		if _, err := a.note(ctx, back, nil); err != nil {
-			return err
-		}
-	}
-	return mayfly.Errorf(mayfly.Unavailable, "the relation keeps changing").WithHint("try again")
 }
 
 // tell returns when no cache answers from the old relations: each was told, or

@@ -176,8 +176,10 @@ func TestTokensThatATrustedIssuerMayNotMakeAreRefused(t *testing.T) {
 	alone.refused("the key of ours for the trusted issuer", signer{h.key.ID(), jwt.SigningMethodEdDSA, h.key.Private()}.token(t, nil), start)
 }
 
-// look has the trusted keys read again if they are due, and waits for it.
+// look has the trusted keys read again if they are due, and waits for it. A reading
+// that an earlier token began may have seen what was there before.
 func (h *house) look(now mayfly.Instant) {
+	h.accounts.Settle()
 	h.accounts.Touch(now)
 	h.accounts.Settle()
 }

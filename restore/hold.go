@@ -11,7 +11,8 @@ import (
 )
 
 // Hold hides an item from everyone but moderators and stops every erasing step
-// on it until it is released (L16). Holding what is held tells it once more.
+// on it until it is released (L16). Holding what is held holds it anew: a release
+// that was given up and lands late finds another row than its own, and ends nothing.
 // Errors: Invalid, NotFound, Gone (it is deleted), Unavailable, Unknown.
 func (r *Restore) Hold(ctx context.Context, id mayfly.ID, by, reason string, now mayfly.Instant) error {
 	return r.holding(ctx, id, audit.Entry{Actor: by, Verb: audit.Hold, Reason: reason}, mayfly.SetHold, now)
@@ -42,10 +43,10 @@ func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding
 		if err != nil {
 			return err
 		}
-		if item.Held == (hold == mayfly.SetHold) {
+		if !item.Held && hold == mayfly.ReleaseHold {
 			return r.holdTold(ctx, item)
 		}
-		if hold == mayfly.SetHold && item.State == mayfly.Deleted {
+		if hold == mayfly.SetHold && item.State == mayfly.Deleted && !item.Held {
 			return mayfly.Errorf(mayfly.Gone, "%s is deleted", id).WithHint("a tombstone is not held: there may be nothing left to keep")
 		}
 		if err := r.remindOfHold(ctx, item, hold, now); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/hydrate"
 	"github.com/mayflyhq/mayfly/remind"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
 func TestAHeldItemIsHiddenKeptAndGoesOnWhenReleased(t *testing.T) {
@@ -26,11 +27,11 @@ func TestAHeldItemIsHiddenKeptAndGoesOnWhenReleased(t *testing.T) {
 			h.Fatal("it is not readable before")
 		}
 		support := h.support()
-		for range 2 { // once more changes nothing
+		for range 2 { // once more fences what was asked before, and changes nothing else
 			h.must(support.Hold(context.Background(), item.ID, "ben", "case 9", h.now))
 		}
 		held := h.get(item.ID)
-		if !held.Held || held.Generation != item.Generation+1 || held.State != item.State || opens(author) || !opens(moderator) {
+		if !held.Held || held.Generation != item.Generation+2 || held.State != item.State || opens(author) || !opens(moderator) {
 			h.Fatalf("%+v, author %t, moderator %t", held, opens(author), opens(moderator))
 		}
 		h.wantTold(item.ID, held.Generation, mayfly.WasHeld)
@@ -239,4 +240,40 @@ func TestAReleaseRemindsOfEveryStepThatPassedTheItemBy(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A release whose outcome nobody learned lands when the item has been held again:
+// the hold stands, also of what its author has deleted (L16, I21).
+func TestAReleaseThatLandsLateDoesNotEndAHoldThatWasAcknowledgedSince(t *testing.T) {
+	r := seeded(t)
+	landed := 0
+	for s := expired; s < stages; s++ {
+		for _, deleted := range []bool{false, true} {
+			h := open(t)
+			item := h.item(s, 1)
+			h.must(h.support().Hold(context.Background(), item.ID, "ben", "case 11", h.now))
+			if deleted {
+				h.must(h.delete(item.ID))
+			}
+			set, late := storetest.Prefix(h.real, func(c storetest.Call) storetest.Fault {
+				return storetest.Fault{Fails: c.Op == storetest.Transition}
+			})
+			h.set = set
+			if err := h.support().Release(context.Background(), item.ID, "ben", "over", h.now); !errors.Is(err, mayfly.Unknown) {
+				t.Fatalf("%s: %v", s, err)
+			}
+			h.set = h.real
+			h.must(h.support().Hold(context.Background(), item.ID, "ben", "case 12", h.now))
+			if len(late.Pending()) == 0 {
+				t.Fatalf("%s: nothing can land", s)
+			}
+			n, err := late.LandAll(context.Background(), r)
+			h.must(err)
+			landed += n
+			if row := h.get(item.ID); !row.Held || (row.State == mayfly.Deleted) != deleted {
+				t.Errorf("%s, deleted %v: %+v", s, deleted, row)
+			}
+		}
+	}
+	t.Logf("%d releases landed late", landed)
 }
