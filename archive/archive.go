@@ -105,6 +105,8 @@ func (a *Archive) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error)
 	p := &pass{Archive: a, batch: b}
 	for _, item := range b.Items {
 		switch {
+		case ready(item) && b.Now < item.End().Add(a.o.Window):
+			// It served once more and has just ended: the reminder that ended it brings it when its window is over.
 		case ready(item):
 			p.rows = append(p.rows, item)
 		case archived(item) && again(item, b):

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/hydrate"
@@ -206,6 +207,28 @@ func TestArchivingTwiceTellsTheLogAgainAndMovesNothing(t *testing.T) {
 	}
 	if len(told) != 1 {
 		t.Fatalf("%v", told)
+	}
+}
+
+// What served once more has its safety window behind the second end, also where the
+// walk is late and passes it then (L9).
+func TestWhatServedOnceMoreIsNotArchivedBeforeItsWindowIsOver(t *testing.T) {
+	h := open(t)
+	item := h.expire(h.story(1))[0]
+	h.change(item.ID, mayfly.Change{To: mayfly.Active, Cause: mayfly.BySupport, ServesUntil: h.now.Add(time.Hour)})
+	h.now = h.row(item.ID).ServesUntil
+	if failures, err := h.sweep().Act(t.Context(), h.batch(2, h.row(item.ID))); err != nil || len(failures) > 0 {
+		t.Fatal(failures, err)
+	}
+	item = h.row(item.ID)
+	for _, left := range []time.Duration{90 * time.Minute, time.Millisecond, 0} {
+		h.now = item.ServesUntil.Add(90*time.Minute - left)
+		if failures, err := h.archive(7, h.row(item.ID)); err != nil || len(failures) > 0 {
+			t.Fatal(failures, err)
+		}
+		if row := h.row(item.ID); (row.State == mayfly.Cold) != (left == 0) {
+			t.Errorf("%s before its window is over it is %s", left, row.State)
+		}
 	}
 }
 

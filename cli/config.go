@@ -88,7 +88,7 @@ func tryServers(c *cobra.Command, cfg config.Config) error {
 }
 
 func tellChanged(c *cobra.Command, cfg config.Config) {
-	defaults, changed := config.Default(), 0
+	defaults, changed := config.DefaultOn(cfg.Profile), 0
 	defaults.Data = config.DefaultData
 	for _, key := range config.Keys() {
 		if now, before := cfg.Text(key), defaults.Text(key); now != before {

@@ -28,10 +28,10 @@ type folderDesk struct {
 // it. Whether it is in use says isInUse.
 func (d *deskChoice) onFolder(c *cobra.Command, do func(ctx context.Context, f *folderDesk) error) (err error) {
 	ctx := c.Context()
-	if err := d.isThere(); err != nil {
+	if err := onEmbedded(d.config); err != nil {
 		return err
 	}
-	if err := onEmbedded(d.config); err != nil {
+	if err := d.isThere(); err != nil {
 		return err
 	}
 	f := &folderDesk{steps: newStages(c.ErrOrStderr(), false)}

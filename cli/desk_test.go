@@ -284,3 +284,18 @@ func TestADeskWithoutAFolderOrWithOneInUseSaysSo(t *testing.T) {
 		f.run(exitConflict, "", "verify")
 	})
 }
+
+func TestAClusterIsToldWhatItHasInsteadOfAFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := "profile: cluster\ntokens: {key_file: k}\ncassandra: {hosts: [10.0.0.1]}\nredis: {addresses: ['10.0.0.1:6379']}\nkafka: {brokers: ['10.0.0.1:9092']}\n" +
+		"s3: {endpoint: 'https://s3.example.org', hot: media/hot, cold: media/cold, deletions: media/deletions}\n"
+	if err := os.WriteFile("mayfly.yaml", []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runVerb(t, exitUsage, "mayfly scrub and mayfly orphans tell", "verify")
+	runVerb(t, exitUsage, "say where its admin listener is with --admin", "orphans")
+	runVerb(t, exitOK, "listen.drain_after: 1s (default: 5s)", "config", "check", "--set", "listen.drain_after=1s")
+	if text := runVerb(t, exitOK, "profile: cluster", "config", "check"); strings.Contains(text, "drain_after") {
+		t.Errorf("nobody has changed it: %s", text)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/wire"
 )
@@ -28,7 +29,8 @@ func newVerify() *cobra.Command {
 			"  LEAK         (cannot be seen from the folder; always 0 here)\n" +
 			"  DOUBLE       media that two items own\n" +
 			"  ORPHAN       media older than a day that no item owns\n\n" +
-			"It exits with 1 if any of them is not 0.",
+			"It exits with 1 if any of them is not 0. A cluster has no such folder: its nodes look for lost media and orphans and read\n" +
+			"cold copies again themselves; mayfly orphans and mayfly scrub with --admin tell what they found.",
 		Example: "  mayfly verify --data ./mayfly-data\n  mayfly verify --quick        sizes and stored hashes only, no bytes are read",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return v.run(c) },
@@ -46,6 +48,10 @@ type verify struct {
 func (v *verify) run(c *cobra.Command) error {
 	if err := v.desk.check(c, nil); err != nil {
 		return err
+	}
+	if v.desk.config.Profile == config.Cluster {
+		return mayfly.Errorf(mayfly.Invalid, "verify reads a data folder, and on a cluster the items are not in one").
+			WithHint("mayfly scrub and mayfly orphans tell what a node of it has found, mayfly explain ID tells of one item, each with --admin URL")
 	}
 	err := v.desk.onFolder(c, func(ctx context.Context, f *folderDesk) error { return v.look(ctx, c.OutOrStdout(), f) })
 	if isInUse(err) {

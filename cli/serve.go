@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/trace"
@@ -22,7 +25,8 @@ func newServe() *cobra.Command {
 		Use: "serve", Short: "Run a server; nothing needs to be configured",
 		Long: "Runs a server with an embedded store: one process, one data folder, which it makes if it is not there. With --profile\n" +
 			"cluster it is one of several nodes on Cassandra, Redis, Kafka and S3 (docs/cluster.md); mayfly config check --connect\n" +
-			"tries them. It prints what to try next. SIGINT or SIGTERM stops it in good order: requests that are under way finish first.\n\n" +
+			"tries them. It prints what to try next. SIGINT or SIGTERM stops it in good order: /readyz says so first (listen.drain_after),\n" +
+			"then requests that are under way finish (listen.drain_within).\n\n" +
 			"Settings come from ./" + config.DefaultFile + " or --config, from the environment (MAYFLY_WALK_CADENCE sets walk.cadence), and from\n" +
 			"flags, each over the one before. It exits with 7 if the disk can no longer be trusted: nothing was acknowledged that is not there.",
 		Example: "  mayfly serve\n  mayfly serve --data /var/lib/mayfly --listen :7420\n  mayfly serve --config /etc/mayfly.yaml --log-level debug\n" +
@@ -124,15 +128,45 @@ func (s *serve) onNode(c *cobra.Command, n *node.Node) (err error) {
 		fmt.Fprintln(c.OutOrStdout(), line)
 	}
 	failed := doors.serve()
-	select {
-	case <-c.Context().Done():
-		s.log.Info("stopping: requests that are under way may finish", "within", s.config.Listen.DrainWithin)
-		return doors.drain(s.config.Listen.DrainWithin, s.log)
-	case err := <-failed:
+	if err := s.await(c.Context().Done(), n, failed); err != nil {
 		return errors.Join(err, doors.close())
-	case <-n.Blown():
-		return errors.Join(mayfly.Wrap(mayfly.Unavailable, n.Err(), "look at the disk; start again when it is well: what was acknowledged is there"), doors.close())
 	}
+	n.Leave()
+	if err := s.notice(n, doors, failed); err != nil {
+		return errors.Join(err, doors.close())
+	}
+	s.log.Info("stopping: requests that are under way may finish", "within", s.config.Listen.DrainWithin)
+	return doors.drain(s.config.Listen.DrainWithin, s.log)
+}
+
+// await waits until done is closed. The error says why the server cannot go on
+// until then.
+func (s *serve) await(done <-chan struct{}, n *node.Node, failed <-chan error) error {
+	select {
+	case <-done:
+		return nil
+	case err := <-failed:
+		return err
+	case <-n.Blown():
+		return mayfly.Wrap(mayfly.Unavailable, n.Err(), "look at the disk; start again when it is well: what was acknowledged is there")
+	}
+}
+
+// notice goes on serving on a node that says that it is not ready: users whom a
+// load balancer still sends here are answered until it has noticed. A second
+// signal ends it.
+func (s *serve) notice(n *node.Node, d *doors, failed <-chan error) error {
+	after := s.config.Listen.DrainAfter
+	if after == 0 {
+		return nil
+	}
+	again, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	over, cancel := context.WithTimeout(again, after)
+	defer cancel()
+	d.api.leaving.Store(true)
+	s.log.Info("draining: not ready any more, and users are still answered; a second signal ends it", "for", after)
+	return s.await(over.Done(), n, failed)
 }
 
 // welcome says where it listens and what to try next.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -30,10 +31,11 @@ type doors struct {
 
 // door is one listener and who answers on it.
 type door struct {
-	server *http.Server
-	listen net.Listener
-	url    string
-	secure bool
+	server  *http.Server
+	listen  net.Listener
+	url     string
+	secure  bool
+	leaving atomic.Bool // each answer is its connection's last
 }
 
 // open opens the listeners; nothing is answered yet.
@@ -77,10 +79,21 @@ func newDoor(l config.Listen, address string, connections int, h http.Handler, l
 	}
 	d := &door{listen: netutil.LimitListener(listen, connections), url: "http://" + reachable(listen.Addr())}
 	d.server = &http.Server{
-		Handler: h, ReadHeaderTimeout: l.HeaderWithin, IdleTimeout: l.IdleWithin, MaxHeaderBytes: longestHeader,
+		Handler: d.last(h), ReadHeaderTimeout: l.HeaderWithin, IdleTimeout: l.IdleWithin, MaxHeaderBytes: longestHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // what clients do wrong before they say anything
 	}
 	return d, nil
+}
+
+// last lets connections end with an answer, once the door is being left: one
+// that is closed while it is idle could lose a request that is on its way.
+func (d *door) last(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.leaving.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // reachable is an address that this machine can call: one that listens to all

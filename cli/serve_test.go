@@ -8,11 +8,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/client"
@@ -172,6 +175,71 @@ func TestARequestThatIsUnderWayFinishesWhenTheServerStops(t *testing.T) {
 	r.end()
 	again := startServer(t, data)
 	again.run(exitOK, got.story.ID.String(), "story", "open", got.story.ID.String(), "--server", again.api)
+}
+
+// answerOf asks on a connection of its own, and is the status, whether the
+// connection ends with it, and the body.
+func (r *running) answerOf(url string) (status int, last bool, body string) {
+	r.Helper()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport}).Get(url)
+	if err != nil {
+		r.Fatalf("%s: %v\n%s", url, err, r.log)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		r.Fatal(err)
+	}
+	return res.StatusCode, res.Close, string(text)
+}
+
+// awaitLog waits until the log says something.
+func (r *running) awaitLog(want string) {
+	r.Helper()
+	for began := time.Now(); !strings.Contains(r.log.String(), want); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 30*time.Second {
+			r.Fatalf("it does not say %q\n%s", want, r.log)
+		}
+	}
+}
+
+func TestAServerThatStopsSaysSoBeforeItRefusesAnybody(t *testing.T) {
+	r := startServer(t, filepath.Join(t.TempDir(), "data"), "--set", "listen.drain_after=10m")
+	for _, url := range []string{r.api + "/readyz", r.admin + "/readyz"} {
+		if status, last, body := r.answerOf(url); status != 200 || last {
+			t.Errorf("%s: %d %t %s", url, status, last, body)
+		}
+	}
+	r.stop()
+	r.awaitLog("not ready any more")
+	for _, url := range []string{r.admin + "/readyz", r.admin + "/readyz?role=api", r.admin + "/readyz?role=walk"} {
+		if status, _, body := r.answerOf(url); status != 503 || !strings.Contains(body, `"draining`) {
+			t.Errorf("%s: %d %s", url, status, body)
+		}
+	}
+	if status, last, body := r.answerOf(r.api + "/readyz"); status != 503 || !last || strings.TrimSpace(body) != `{"ready":false}` {
+		t.Errorf("%d %t %s", status, last, body)
+	}
+	if status, last, body := r.answerOf(r.api + "/openapi.json"); status != 200 || !last {
+		t.Errorf("users are answered no more: %d %t %s", status, last, body)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil { // the second: it ends the wait, and nothing else
+		t.Fatal(err)
+	}
+	r.end()
+	if text := r.log.String(); !strings.Contains(text, "requests that are under way may finish") || strings.Contains(text, "level=ERROR") {
+		t.Error(text)
+	}
+}
+
+func TestAServerThatNobodyHurriesStopsWhenItHasGivenNotice(t *testing.T) {
+	r := startServer(t, filepath.Join(t.TempDir(), "data"), "--set", "listen.drain_after=300ms")
+	began := time.Now()
+	r.end()
+	if took := time.Since(began); took < 300*time.Millisecond {
+		t.Errorf("it gave notice for %s", took)
+	}
 }
 
 // waiting is a reader that has nothing, and ends when the channel is closed.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 func validCluster() config.Config {
@@ -21,8 +22,10 @@ func validCluster() config.Config {
 }
 
 func TestAClusterIsRefusedWithoutWhatItStandsOn(t *testing.T) {
-	if c := validCluster(); c.Validate() != nil {
-		t.Fatal(c.Validate())
+	c := validCluster()
+	c.Redis.Lease = store.CacheAge
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*config.Config){
 		"profile is":                      func(c *config.Config) { c.Profile = "clustered" },
@@ -42,6 +45,7 @@ func TestAClusterIsRefusedWithoutWhatItStandsOn(t *testing.T) {
 		"redis.addresses has":             func(c *config.Config) { c.Redis.Addresses = []string{"redis"} },
 		"redis.prefix is":                 func(c *config.Config) { c.Redis.Prefix = "a{b" },
 		"redis.lease is":                  func(c *config.Config) { c.Redis.Lease = 100 * time.Millisecond },
+		"older, so a longer lease":        func(c *config.Config) { c.Redis.Lease = store.CacheAge + time.Millisecond },
 		"redis.authority is set":          func(c *config.Config) { c.Redis.Authority = "ca.pem" },
 		"kafka.brokers is empty":          func(c *config.Config) { c.Kafka.Brokers = nil },
 		"kafka.brokers has":               func(c *config.Config) { c.Kafka.Brokers = []string{"kafka"} },
@@ -78,15 +82,50 @@ func TestHostsAreReadWithAndWithoutTheirPort(t *testing.T) {
 	}
 }
 
+// clusterFlags are what a cluster cannot do without.
+func clusterFlags() map[string]string {
+	return map[string]string{
+		"profile": "cluster", "tokens.key_file": "k", "cassandra.hosts": "10.0.0.1", "redis.addresses": "10.0.0.1:6379", "kafka.brokers": "10.0.0.1:9092",
+		"s3.endpoint": "https://s3.example.org", "s3.hot": "media/hot", "s3.cold": "media/cold", "s3.deletions": "media/deletions",
+	}
+}
+
+func without(flags map[string]string, key string) map[string]string {
+	delete(flags, key)
+	return flags
+}
+
+func TestANodeOfAClusterGivesNoticeUnlessItIsSet(t *testing.T) {
+	for name, tc := range map[string]struct {
+		from config.Sources
+		want time.Duration
+	}{
+		"one process":           {config.Sources{File: fileOf(t, "")}, 0},
+		"a cluster":             {config.Sources{File: fileOf(t, ""), Flags: clusterFlags()}, 5 * time.Second},
+		"a cluster by its file": {config.Sources{File: fileOf(t, "profile: cluster\n"), Flags: without(clusterFlags(), "profile")}, 5 * time.Second},
+		"a cluster without":     {config.Sources{File: fileOf(t, "listen:\n  drain_after: 0s\n"), Flags: clusterFlags()}, 0},
+		"by the environment":    {config.Sources{File: fileOf(t, ""), Environ: []string{"MAYFLY_LISTEN_DRAIN_AFTER=7s"}, Flags: clusterFlags()}, 7 * time.Second},
+	} {
+		if c, err := config.Load(tc.from); err != nil || c.Listen.DrainAfter != tc.want {
+			t.Errorf("%s: %s, %v", name, c.Listen.DrainAfter, err)
+		}
+	}
+}
+
+// A request to a server that hangs must leave time for a second one.
+func TestADefaultRequestToCassandraCanBeTriedTwice(t *testing.T) {
+	c := config.Default()
+	if twice := 2 * c.Cassandra.Timeout; twice >= c.Births.Timeout || twice >= c.Walk.Timeout {
+		t.Errorf("cassandra.timeout is %s, births.timeout %s, walk.timeout %s", c.Cassandra.Timeout, c.Births.Timeout, c.Walk.Timeout)
+	}
+}
+
 func TestANodeOfAClusterIsCalledAsItsHost(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := map[string]string{
-		"profile": "cluster", "tokens.key_file": "k", "cassandra.hosts": "10.0.0.1", "redis.addresses": "10.0.0.1:6379", "kafka.brokers": "10.0.0.1:9092",
-		"s3.endpoint": "https://s3.example.org", "s3.hot": "media/hot", "s3.cold": "media/cold", "s3.deletions": "media/deletions",
-	}
+	flags := clusterFlags()
 	load := func() string {
 		c, err := config.Load(config.Sources{File: fileOf(t, ""), Flags: flags})
 		if err != nil {

@@ -81,10 +81,10 @@ type Stories struct {
 
 // Listen is where the server listens, and how long it waits for whom (C9).
 type Listen struct {
-	// API is the address of the public listener.
+	// API is the address of the public listener. It has /readyz for a load balancer.
 	API string
 	// Admin is the address of the listener for operators: metrics, health, explain,
-	// holds. Loopback unless you know who reaches it; empty: there is none.
+	// holds. It has no TLS. Loopback unless you know who reaches it; empty: there is none.
 	Admin string
 	// Public is the URL that users reach the server by, such as https://stories.example.org;
 	// empty: media URLs are relative.
@@ -102,8 +102,11 @@ type Listen struct {
 	// HeaderWithin, BodyWithin and IdleWithin are how long a client may take for
 	// its headers, for each part of a body, and between requests.
 	HeaderWithin, BodyWithin, IdleWithin time.Duration
-	// DrainWithin is how long requests may take to finish when the server stops.
-	DrainWithin time.Duration
+	// DrainAfter is how long a server that is told to stop goes on as before while
+	// /readyz says that it is not ready, so that a load balancer can notice before connections are
+	// refused. Unless it is set 5s on a cluster, and 0s on the embedded profile, where nobody else could
+	// answer. A second signal ends it. DrainWithin is how long requests may then take to finish.
+	DrainAfter, DrainWithin time.Duration
 	// Connections is how many connections are open at once at most.
 	Connections int
 }
@@ -325,7 +328,8 @@ type Cassandra struct {
 	// certificates; empty: the system's authorities.
 	TLS       bool
 	Authority string
-	// Timeout is how long one request may take.
+	// Timeout is how long one request may take. Less than half of Births.Timeout and of
+	// Walk.Timeout: what meets a node that hangs is then tried at another in time.
 	Timeout time.Duration
 }
 
@@ -345,7 +349,7 @@ type Redis struct {
 	TLS       bool
 	Authority string
 	// Lease is how long a node may answer from its cache without having heard from
-	// the server. The same on every node.
+	// the server. The same on every node; 3s at most, since it answers from nothing that is older.
 	Lease time.Duration
 }
 

@@ -90,6 +90,7 @@ func TestWhatCannotWorkIsRefusedWithAHint(t *testing.T) {
 		"listen.header_within":   func(c *config.Config) { c.Listen.HeaderWithin = 0 },
 		"listen.body_within":     func(c *config.Config) { c.Listen.BodyWithin = 0 },
 		"listen.idle_within":     func(c *config.Config) { c.Listen.IdleWithin = 0 },
+		"listen.drain_after":     func(c *config.Config) { c.Listen.DrainAfter = -1 },
 		"listen.drain_within":    func(c *config.Config) { c.Listen.DrainWithin = -1 },
 		"listen.connections is":  func(c *config.Config) { c.Listen.Connections = 0 },
 		"tokens.issuer is":       func(c *config.Config) { c.Tokens.Issuer = "" },

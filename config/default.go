@@ -6,6 +6,15 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
+// DefaultOn is Default with what is another default on that profile.
+func DefaultOn(profile string) Config {
+	c := Default()
+	if profile == Cluster {
+		c.Listen.DrainAfter = 5 * time.Second // others answer meanwhile
+	}
+	return c
+}
+
 // Default is what mayfly runs with when nothing is set. Only Data is missing.
 func Default() Config {
 	const day = 24 * time.Hour
@@ -68,7 +77,7 @@ func Default() Config {
 		},
 		Media: Media{Inline: 64 * KiB, Max: 64 * MiB, MaxCount: 10, MaxBody: 256 * KiB, UploadLife: lifetimes(day)[0]},
 
-		Cassandra: Cassandra{Keyspace: "mayfly", Copies: 3, Timeout: 10 * time.Second},
+		Cassandra: Cassandra{Keyspace: "mayfly", Copies: 3, Timeout: 4 * time.Second},
 		Redis:     Redis{Prefix: "mayfly", Lease: time.Second},
 		Kafka:     Kafka{Partitions: 64, Copies: 3, Mechanism: "SCRAM-SHA-512"},
 		S3:        S3{Region: "us-east-1", ColdClass: "GLACIER_IR", Presign: true},

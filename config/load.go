@@ -34,8 +34,6 @@ type Sources struct {
 // refused (O1), with its line and the nearest one that is known. Errors: Invalid,
 // NotFound (the file).
 func Load(from Sources) (Config, error) {
-	c := Default()
-	c.Data = DefaultData
 	file, err := fileLayer(from.File)
 	if err != nil {
 		return Config{}, err
@@ -44,8 +42,11 @@ func Load(from Sources) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	layers := []layer{file, environ, flagLayer(from.Flags)}
+	c := DefaultOn(profileOf(layers))
+	c.Data = DefaultData
 	var wrong []error
-	for _, l := range []layer{file, environ, flagLayer(from.Flags)} {
+	for _, l := range layers {
 		wrong = append(wrong, l.apply(&c))
 	}
 	if err := errors.Join(wrong...); err != nil {
@@ -57,6 +58,16 @@ func Load(from Sources) (Config, error) {
 		}
 	}
 	return c, c.Validate()
+}
+
+// profileOf is the profile that the layers name; "" if none does.
+func profileOf(layers []layer) (profile string) {
+	for _, l := range layers {
+		if name, ok := l.values["profile"].(string); ok {
+			profile = strings.TrimSpace(name)
+		}
+	}
+	return profile
 }
 
 // layer is one source of settings.

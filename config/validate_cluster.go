@@ -97,12 +97,19 @@ func (c Cassandra) Centres() (map[string]int, error) {
 	return centres, nil
 }
 
+// longestLease is store.CacheAge, which this package may not import; a test holds
+// them together.
+const longestLease = 3 * time.Second
+
 func (r Redis) check() []error {
 	errs := addresses("redis.addresses", r.Addresses, "")
 	if r.Prefix == "" || strings.ContainsAny(r.Prefix, "{} \t\n") {
 		errs = append(errs, invalid("write a word, such as mayfly", "redis.prefix is %q", r.Prefix))
 	}
-	errs = append(errs, spans([]span{{"redis.lease", r.Lease, time.Second, time.Minute}})...)
+	if r.Lease < time.Second || r.Lease > longestLease {
+		errs = append(errs, invalid("set it from 1s to "+durationText(longestLease)+": no cache answers from what is older, so a longer lease only makes deletes wait",
+			"redis.lease is %s", durationText(r.Lease)))
+	}
 	return append(errs, wires("redis", r.TLS, r.Authority)...)
 }
 

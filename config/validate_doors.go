@@ -16,6 +16,7 @@ func (l Listen) check() []error {
 		{"listen.header_within", l.HeaderWithin, 100 * time.Millisecond, 5 * time.Minute},
 		{"listen.body_within", l.BodyWithin, 100 * time.Millisecond, time.Hour},
 		{"listen.idle_within", l.IdleWithin, time.Second, time.Hour},
+		{"listen.drain_after", l.DrainAfter, 0, 10 * time.Minute},
 		{"listen.drain_within", l.DrainWithin, 0, time.Hour},
 	})
 	errs = append(errs, counts([]count{{"listen.connections", int64(l.Connections), 1, 1 << 20}})...)

@@ -50,7 +50,7 @@ func notForClients() map[string]string {
 	return map[string]string{
 		"headMedium":  "for browsers and caches; a client that wants the bytes asks for them",
 		"getDocument": "for makers of clients", "readDocs": "a page", "readHome": "a page",
-		"isAlive": "for what restarts processes", "getMetrics": "for Prometheus",
+		"isAlive": "for what restarts processes", "getReadiness": "for load balancers", "headReadiness": "for load balancers", "getMetrics": "for Prometheus",
 		"listProfiles": "for go tool pprof", "getProfile": "for go tool pprof", "getCPUProfile": "for go tool pprof", "getTrace": "for go tool trace",
 	}
 }

@@ -68,6 +68,8 @@ rates:
   writes: 0/1h
   reads: 0/1h
   address: 0/1h
+listen:
+  drain_after: 0s
 `
 
 // Every golden story once more, by two real nodes on real servers: each request

@@ -52,7 +52,7 @@ func withoutItem() map[string]string {
 		"listBlocks": relations, "addBlock": relations, "removeBlock": relations,
 		"addFollower": relations, "removeFollower": relations,
 		"getDocument": "the same for everybody", "readDocs": "the same for everybody", "readHome": "the same for everybody",
-		"isAlive": "the process, no item", "isReady": "the process, no item", "getMetrics": "counts, no item",
+		"isAlive": "the process, no item", "isReady": "the process, no item", "getReadiness": "the process, no item", "headReadiness": "the process, no item", "getMetrics": "counts, no item",
 		"listWalks":       "watermarks, no item",
 		"listDeadLetters": "ids and steps, for administrators; none here", "retryDeadLetter": "a step, for administrators", "dropDeadLetter": "a step, for administrators",
 		"eraseAccount": "an account; account.txt",

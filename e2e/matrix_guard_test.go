@@ -20,7 +20,7 @@ func theService(r role) bool { return strings.HasPrefix(string(r), "service") }
 func mayAsk() map[string]func(role) bool {
 	may := map[string]func(role) bool{}
 	for who, ids := range map[string]string{
-		"everybody": "getToken getDocument readDocs readHome isAlive isReady getMetrics",
+		"everybody": "getToken getDocument readDocs readHome isAlive isReady getReadiness headReadiness getMetrics",
 		"user": "preflight reserveUpload getUpload putMedium publishStory listCloseFriends addCloseFriend removeCloseFriend " +
 			"listBlocks addBlock removeBlock",
 		"service": "addFollower removeFollower",

@@ -36,14 +36,14 @@ func (a *API) adminRoutes() []route {
 		return rt
 	}
 	routes := []route{
-		{method: "GET", pattern: "/healthz", id: "isAlive", tag: "health", summary: "Is the process alive?", answers: health, do: isAlive},
+		{method: "GET", pattern: "/healthz", id: "isAlive", tag: healthTag, summary: "Is the process alive?", answers: health, do: isAlive},
 		{
-			method: "GET", pattern: "/readyz", id: "isReady", tag: "health", summary: "Is the node ready? For what it does, unless a role is asked for",
+			method: "GET", pattern: "/readyz", id: "isReady", tag: healthTag, summary: "Is the node ready? For what it does, unless a role is asked for",
 			params:  []param{query("role", "Which role.", schema{"type": "string", "enum": []string{"api", "walk"}})},
 			answers: health, do: isReady,
 		},
 		{
-			method: "GET", pattern: "/metrics", id: "getMetrics", tag: "health", summary: "Metrics for Prometheus",
+			method: "GET", pattern: "/metrics", id: "getMetrics", tag: healthTag, summary: "Metrics for Prometheus",
 			answers: []reply{{status: http.StatusOK, about: "Metrics.", content: content{{typ: "text/plain", schema: schema{"type": "string"}}}}}, do: a.metricsHandler(),
 		},
 		{

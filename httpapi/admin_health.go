@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/wire"
 )
 
 // isAlive is GET /healthz: a process that can promise nothing any more says so
@@ -33,6 +34,16 @@ func isReady(c *call) error {
 		return c.json(http.StatusServiceUnavailable, h)
 	}
 	return c.json(http.StatusOK, h)
+}
+
+// getReadiness is GET and HEAD /readyz of the public listener: whether this node
+// answers users, and nothing of why.
+func getReadiness(c *call) error {
+	if c.operator.Health(c.r.Context()).Roles["api"] != "ready" {
+		c.w.Header().Set("Retry-After", "1")
+		return c.json(http.StatusServiceUnavailable, wire.Readiness{})
+	}
+	return c.json(http.StatusOK, wire.Readiness{Ready: true})
 }
 
 // metricsHandler is GET /metrics.

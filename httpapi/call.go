@@ -111,7 +111,7 @@ var errPanic = errors.New("panic")
 func (c *call) logged(took time.Duration) {
 	level := slog.LevelInfo
 	switch {
-	case c.w.status >= 500:
+	case c.w.status >= 500 && !c.route.replies(c.w.status):
 		level = slog.LevelError
 	case !c.route.changes():
 		level = slog.LevelDebug

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/mayflyhq/mayfly/account"
@@ -83,6 +84,12 @@ func (r route) pathParams() []string {
 		}
 	}
 	return names
+}
+
+// replies says whether status is one of the route's own answers: that a node is
+// not ready is no failure of whoever says so.
+func (r route) replies(status int) bool {
+	return slices.ContainsFunc(r.answers, func(a reply) bool { return a.status == status })
 }
 
 // path is the pattern as the document writes it.

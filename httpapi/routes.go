@@ -101,11 +101,34 @@ func (a *API) publicRoutes() []route {
 		routes = append(routes, l.routes(user)...)
 	}
 	routes = append(routes, followerRoutes(service)...)
+	routes = append(routes, readinessRoute(http.MethodGet), readinessRoute(http.MethodHead))
 	routes = append(routes, a.pageRoutes(routes)...)
 	for i := range routes {
-		routes[i].open = a.o.Open
+		if routes[i].tag != healthTag { // which says itself that nothing is answered
+			routes[i].open = a.o.Open
+		}
 	}
 	return routes
+}
+
+// healthTag is the tag of routes that tell how the node stands.
+const healthTag = "health"
+
+func readinessRoute(method string) route {
+	rt := route{
+		method: method, pattern: "/readyz", id: "getReadiness", tag: healthTag,
+		summary: "Are users answered here?", about: "For a load balancer, which sends users to another node while the answer is no.",
+		answers: append(answers[wire.Readiness](http.StatusOK, "They are.", "Cache-Control"),
+			answers[wire.Readiness](http.StatusServiceUnavailable, "They are not: ask another node.", "Cache-Control", "Retry-After")...),
+		do: getReadiness,
+	}
+	if method == http.MethodHead {
+		rt.id, rt.summary = "headReadiness", "Are users answered here? Without a body"
+		for i := range rt.answers {
+			rt.answers[i].content = nil
+		}
+	}
+	return rt
 }
 
 func mediaRoute(method string) route {

@@ -256,8 +256,15 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 		"removeBlock":       append(change("DELETE", "/v1/me/blocks"), scenario{as: "ana", method: "DELETE", path: "/v1/me/blocks/~blocked", status: 204}, scenario{as: "blocked", method: "GET", path: "/v1/stories/{followers}", status: 200}),
 		"addFollower":       append(follower("PUT"), scenario{as: "stranger", method: "GET", path: "/v1/stories/{followers}", status: 200}),
 		"removeFollower":    append(follower("DELETE"), scenario{as: "service", method: "DELETE", path: "/v1/users/~ana/followers/~ben", status: 204}, scenario{as: "ben", method: "GET", path: "/v1/stories/{followers}", status: 404}, scenario{as: "anonymous", method: "GET", path: "{url-ben}", status: 404}),
-		"getDocument":       {{as: "anonymous", method: "GET", path: "/openapi.json", status: 200, has: []string{`"openapi": "3.1.0"`}}},
-		"readDocs":          {{as: "anonymous", method: "GET", path: "/docs/api", status: 200, has: []string{"publishStory", "curl", "style-src &#39;"[:9]}, hasNot: []string{"<script"}}},
-		"readHome":          {{as: "anonymous", method: "GET", path: "/", status: 200, has: []string{"Try it", "text/html"}}, {as: "anonymous", method: "GET", path: "/nowhere", status: 404, has: []string{"/docs/api"}}},
+		"getReadiness": {
+			{as: "anonymous", method: "GET", path: "/readyz", status: 200, has: []string{`{"ready":true}`, "no-store"}, hasNot: []string{"version", "roles", "Retry-After"}},
+			{as: "ana", method: "GET", path: "/readyz", status: 200, has: []string{`{"ready":true}`}},
+			{as: "anonymous", method: "GET", path: "/readyz?role=walk", status: 200, has: []string{`{"ready":true}`}, hasNot: []string{"walk"}},
+			{as: "anonymous", method: "POST", path: "/readyz", status: 405},
+		},
+		"headReadiness": {{as: "anonymous", method: "HEAD", path: "/readyz", status: 200, has: []string{"no-store"}, hasNot: []string{`{"ready"`}}},
+		"getDocument":   {{as: "anonymous", method: "GET", path: "/openapi.json", status: 200, has: []string{`"openapi": "3.1.0"`}}},
+		"readDocs":      {{as: "anonymous", method: "GET", path: "/docs/api", status: 200, has: []string{"publishStory", "curl", "style-src &#39;"[:9]}, hasNot: []string{"<script"}}},
+		"readHome":      {{as: "anonymous", method: "GET", path: "/", status: 200, has: []string{"Try it", "text/html"}}, {as: "anonymous", method: "GET", path: "/nowhere", status: 404, has: []string{"/docs/api"}}},
 	}
 }

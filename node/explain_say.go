@@ -25,7 +25,7 @@ func (c *inquiry) sentences() []string {
 		all = append(all, fmt.Sprintf("These steps were given up after their last try: %s. mayfly dlq retry puts them on their way again.", strings.Join(c.dead, ", ")))
 	}
 	if len(c.lost) > 0 {
-		all = append(all, fmt.Sprintf("In neither tier is there a copy of %s: mayfly verify tells more.", strings.Join(c.lost, ", ")))
+		all = append(all, fmt.Sprintf("In neither tier is there a copy of %s: only a backup can have it.", strings.Join(c.lost, ", ")))
 	}
 	return all
 }

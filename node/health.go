@@ -4,17 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/walk"
 	"github.com/mayflyhq/mayfly/wire"
 )
 
 const (
 	ready = "ready"
-	// readWithin is how long a ledger that can be read takes to answer.
+	// draining is what every role says from Leave on.
+	draining = "draining: the node stops soon, and answers until then"
+	// readWithin is how long a ledger that can be read takes to answer; readAgain is how
+	// long an answer counts: anybody may ask the public /readyz, as often as they like.
 	readWithin = 2 * time.Second
+	readAgain  = time.Second
 	// sweepLag and laterLag are how late walks are when something is wrong (SPEC §10):
 	// the sweep, and those that nobody waits for.
 	sweepLag = 5 * time.Minute
@@ -49,18 +56,83 @@ func (o operator) apiState(ctx context.Context) string {
 	if why := o.stands(); why != "" {
 		return why
 	}
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
-	defer cancel()
-	if _, err := o.set.Ledger.Get(ctx, probe()); err != nil {
+	if !o.reads(ctx) {
 		return "the ledger cannot be read"
 	}
 	return ready
 }
 
-// stands says why the node does nothing at all; "" if it does.
+// reading is the last answer to whether the ledger can be read.
+type reading struct {
+	mu    sync.Mutex
+	asked bool
+	at    time.Duration // when, by the time since the machine started
+	ok    bool
+}
+
+// reads says whether the ledger can be read. Who asks meanwhile gets the same
+// answer, and so it depends on nobody who goes away.
+func (n *Node) reads(ctx context.Context) bool {
+	r := &n.reading
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked && n.o.Source.Read().Boot-r.at < readAgain {
+		return r.ok
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
+	defer cancel()
+	r.ok = readsAny(ctx, n.set.Ledger, probes(n.clock.Read().Steady))
+	r.asked, r.at = true, n.o.Source.Read().Boot
+	return r.ok
+}
+
+// readsAny says whether one of the ids can be looked for, before ctx ends.
+func readsAny(ctx context.Context, ledger store.Ledger, ids []mayfly.ID) bool {
+	errs := make(chan error, len(ids))
+	for _, id := range ids {
+		go func() {
+			_, err := ledger.Get(ctx, id)
+			errs <- err
+		}()
+	}
+	for range ids {
+		select {
+		case err := <-errs:
+			if err == nil {
+				return true
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
+}
+
+// probes are ids that a ledger can look for, each in a partition of its own:
+// one of them that is away takes no node out of rotation.
+func probes(now mayfly.Instant) []mayfly.ID {
+	const count, past = 3, 30 * 24 * time.Hour
+	day, err := mayfly.LifetimeOf(24 * time.Hour)
+	if err != nil {
+		panic(err) // a constant
+	}
+	ids := make([]mayfly.ID, count)
+	for i := range ids {
+		birth := max(0, now.Add(-rand.N(past)))
+		if ids[i], err = mayfly.NewID(birth, day, 0, rand.Uint64()); err != nil {
+			panic(err) // an instant of this clock
+		}
+	}
+	return ids
+}
+
+// stands says why the node is ready for nothing at all; "" if it may be.
 func (o operator) stands() string {
 	if o.Err() != nil {
 		return "the store can promise nothing any more"
+	}
+	if o.leaving.Load() {
+		return draining
 	}
 	switch r := o.clock.Read(); {
 	case r.Off:
@@ -81,15 +153,6 @@ func hinted(err error) string {
 		return fmt.Sprintf("%s: %s", err, e.Hint)
 	}
 	return err.Error()
-}
-
-// probe is an id that a ledger can look for.
-func probe() mayfly.ID {
-	id, err := mayfly.ParseID("019a8b2f-0c00-8818-9a5d-1f0e9c2b7a43")
-	if err != nil {
-		panic(err) // a constant
-	}
-	return id
 }
 
 func (o operator) walkState() string {

@@ -76,7 +76,9 @@ type Node struct {
 	products products
 
 	work     atomic.Pointer[work] // nil until the clock was right for the first time
-	draining atomic.Bool
+	leaving  atomic.Bool          // it is ready for nothing any more, and goes on
+	draining atomic.Bool          // no walk begins any more
+	reading  reading
 	marking  atomic.Pointer[loop.Loop] // saves the clock's mark
 	rolling  atomic.Pointer[loop.Loop] // looks at the roll
 
@@ -211,12 +213,17 @@ func (n *Node) Progress(name string) []walk.Progress {
 	return all
 }
 
+// Leave says from now on that the node is not ready, for any role. Everything goes
+// on until Stop: whoever sends users here has time to send them elsewhere.
+func (n *Node) Leave() { n.leaving.Store(true) }
+
 // drainWithin is how long a stop lets batches that are under way finish.
 const drainWithin = 5 * time.Second
 
 // Stop leaves the roll, lets the batches that are under way finish, ends the
 // loops, gives the shards up and leaves a last mark.
 func (n *Node) Stop(ctx context.Context) error {
+	n.Leave()
 	n.draining.Store(true)
 	var errs []error
 	if n.set.Fuse.Err() == nil {

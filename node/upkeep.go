@@ -97,8 +97,8 @@ func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 	}
 	before := n.looked(found, now)
 	if found.Missing > 0 {
-		n.o.Problem("orphans", mayfly.Errorf(mayfly.Corrupt, "%d media that items name are not there, such as %s", found.Missing, found.Lost[0]).
-			WithHint("see which: mayfly verify"))
+		n.o.Problem("orphans", mayfly.Errorf(mayfly.Corrupt, "%d media that items name are not there, such as %v", found.Missing, found.Lost[:min(len(found.Lost), lostNamed)]).
+			WithHint(n.lostHint()))
 	}
 	if found.Over() {
 		n.o.Problem("orphans", mayfly.Errorf(mayfly.TooLarge, "there are %d orphans that items had, and one run erases %d at most: none of them was erased", found.Orphans-found.Abandoned, found.Cap()).
@@ -115,6 +115,18 @@ func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 		return nil // another node collects: it has moved the watermark
 	}
 	return err
+}
+
+// lostNamed is how many lost media one line names.
+const lostNamed = 10
+
+// lostHint says what helps with media that are lost. Verify is for a data folder,
+// and a cluster has none.
+func (n *Node) lostHint() string {
+	if n.set.Time != nil {
+		return "put them back from a backup of the bucket; of cold copies the nodes' own scrub tells more: mayfly scrub --admin URL"
+	}
+	return "put them back from a backup; to see all of them stop the server, then mayfly verify"
 }
 
 // looked remembers a look and answers what was known before it.

@@ -217,6 +217,36 @@ func TestWhileTheClockIsInDoubtNothingIsCollected(t *testing.T) {
 	})
 }
 
+func TestMediaThatAreLostAreToldWithWhatHelpsWhereTheNodeStands(t *testing.T) {
+	for name, tc := range map[string]struct {
+		time        store.Time
+		want, never string
+	}{
+		"alone with its store": {nil, "mayfly verify", "--admin"},
+		"one of several":       {servers{}, "mayfly scrub --admin", "verify"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, set store.Set, m *machine) {
+				set.Time = tc.time
+				var p problems
+				n := start(t, set, node.Options{Source: m.source(), Problem: p.tell, Upkeep: node.Upkeep{OrphansEvery: time.Hour}})
+				defer stop(t, n)
+				item := photo(t, n, 30*time.Minute)
+				key := item.MediaKey(mayfly.Born, 0)
+				must(t, set.Hot.Delete(t.Context(), key))
+				time.Sleep(80 * time.Minute)
+				var told *mayfly.Error
+				if all := p.of("orphans"); len(all) != 1 || !errors.Is(all[0], mayfly.Corrupt) || !errors.As(all[0], &told) || !strings.Contains(all[0].Error(), string(key)) {
+					t.Fatal(all)
+				}
+				if !strings.Contains(told.Hint, tc.want) || strings.Contains(told.Hint, tc.never) {
+					t.Error(told.Hint)
+				}
+			})
+		})
+	}
+}
+
 func TestANodeReadsWhatIsColdAgainAndTellsWhatDoesNotMatch(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems

@@ -32,8 +32,8 @@ type Store struct {
 	media []reclaim     // of deleted media, tier by tier
 	every time.Duration // how often that of media
 
-	mu        sync.Mutex
-	reclaimed mayfly.Instant // when space of media was last taken back
+	mu  sync.Mutex
+	due mayfly.Instant // when space of media is to be taken back next
 }
 
 // reclaim takes space back.
@@ -70,31 +70,48 @@ func OpenLog(ctx context.Context, cfg config.Config, t Time) (*Store, error) {
 }
 
 // Reclaim takes space back that rows past their time and deleted media still
-// take. A node calls it from time to time; no answer depends on it.
+// take. A node calls it from time to time; no answer depends on it. What fails
+// holds nothing else up.
 func (s *Store) Reclaim(ctx context.Context, now mayfly.Instant) error {
+	var errs []error
 	if s.rows != nil {
 		if err := s.rows(ctx, now); err != nil {
-			return fmt.Errorf("reclaim rows: %w", err)
+			errs = append(errs, fmt.Errorf("reclaim rows: %w", err))
 		}
 	}
-	if !s.mediaDue(now) {
-		return nil
+	if s.mediaDue(now) {
+		errs = append(errs, s.reclaimMedia(ctx, now))
 	}
-	for _, tier := range s.media {
-		if err := tier(ctx, now); err != nil {
-			return fmt.Errorf("reclaim media: %w", err)
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
+// reclaimMedia takes all tiers; only if all went well it rests until its turn.
+func (s *Store) reclaimMedia(ctx context.Context, now mayfly.Instant) error {
+	var errs []error
+	for _, tier := range s.media {
+		if err := tier(ctx, now); err != nil {
+			errs = append(errs, fmt.Errorf("reclaim media: %w", err))
+		}
+	}
+	if len(errs) == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.due = now.Add(s.every)
+	}
+	return errors.Join(errs...)
+}
+
+// reclaimAgain is how long media are left alone after a failure.
+const reclaimAgain = 5 * time.Minute
+
+// mediaDue begins a turn: until it went well the next one is that of a failure.
 func (s *Store) mediaDue(now mayfly.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.reclaimed != 0 && now.Sub(s.reclaimed) < s.every {
+	if now < s.due {
 		return false
 	}
-	s.reclaimed = now
+	s.due = now.Add(min(s.every, reclaimAgain))
 	return true
 }
 

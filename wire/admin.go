@@ -56,6 +56,11 @@ type Health struct {
 	Version  string            `json:"version"`
 }
 
+// Readiness is all that users are told of a node's health.
+type Readiness struct {
+	Ready bool `json:"ready" doc:"Users are answered here. If not, ask another node."`
+}
+
 // Walks is how every walk stands.
 type Walks struct {
 	Walks []Walk `json:"walks"`

@@ -38,7 +38,8 @@ func (s ledger) Body(ctx context.Context, ids ...mayfly.ID) ([]store.FoundBody, 
 	found := make([]store.FoundBody, len(ids))
 	err := each(ctx, len(ids), func(ctx context.Context, i int) error {
 		var body []byte
-		err := s.query(readLedger, readBody, ids[i][:]).ScanContext(ctx, &body)
+		id := ids[i] // ours: a second asking may outlast the call
+		err := s.query(readLedger, readBody, id[:]).ScanContext(ctx, &body)
 		if errors.Is(err, gocql.ErrNotFound) || err == nil && len(body) == 0 { // never was, or was erased
 			return nil
 		}

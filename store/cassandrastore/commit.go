@@ -66,7 +66,7 @@ func (s *Store) bodyTask(b store.Birth) task {
 	return func(ctx context.Context) error {
 		err := s.query(birth, insertBody(), b.Item.ID[:], store.AppendBody(nil, b.Body)).ExecContext(ctx)
 		if err != nil {
-			return writeError("birth of "+b.Item.ID.String(), err)
+			return writeError(birth, "birth of "+b.Item.ID.String(), err)
 		}
 		return nil
 	}
@@ -87,7 +87,7 @@ func (s *Store) birthTasks(p part, born []mayfly.Item) []task {
 					placeOf(item.ID).with(int8(item.State), int64(item.Generation), rowBytes(item))...)
 			}
 			if err := b.ExecContext(ctx); err != nil {
-				return writeError("births in "+p.hole.String(), err)
+				return writeError(birth, "births in "+p.hole.String(), err)
 			}
 			return nil
 		})

@@ -1,9 +1,13 @@
 package cassandrastore
 
-import gocql "github.com/apache/cassandra-gocql-driver/v2"
+import (
+	"time"
 
-// deed is a kind of request. How many copies must answer each is said here and
-// nowhere else.
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// deed is a kind of request. How many copies must answer each, and whether it may
+// be asked twice, is said here and nowhere else.
 type deed uint8
 
 const (
@@ -19,7 +23,7 @@ const (
 
 type level struct {
 	copies gocql.Consistency
-	again  bool // may be sent again by the driver
+	again  bool // asked twice it is the same: may be sent again after a failure, and to a second node when the first is slow
 }
 
 func (d deed) level() level {
@@ -41,17 +45,37 @@ const agreement = gocql.Serial
 // pageSize is how many rows one answer brings; longer reads take several.
 const pageSize = 1000
 
+// secondAfter is how long a node may be silent until a second one is asked too. A
+// node that hangs is no node that is down: its copies are tried first for as long
+// as its neighbours believe in it.
+const secondAfter = 500 * time.Millisecond
+
+func secondAsking() gocql.SpeculativeExecutionPolicy {
+	return &gocql.SimpleSpeculativeExecution{NumAttempts: 1, TimeoutDelay: secondAfter}
+}
+
+// patience is what the driver does about a node that is silent. In a ring of one
+// there is nobody else to ask, and the one has enough to do.
+func (s *Store) patience(l level) gocql.SpeculativeExecutionPolicy {
+	if !l.again || !several(s.session) {
+		return gocql.NonSpeculativeExecution{}
+	}
+	return s.second
+}
+
 func (s *Store) query(d deed, statement string, values ...any) *gocql.Query {
 	l := d.level()
 	return s.session.Query(statement, values...).
 		Consistency(l.copies).SerialConsistency(agreement).Idempotent(l.again).
+		SetSpeculativeExecutionPolicy(s.patience(l)).
 		DefaultTimestamp(false). // stamps stand in the statements; conditional writes take the server's ballot
 		PageSize(pageSize)
 }
 
 func (s *Store) batch(d deed) *gocql.Batch {
+	l := d.level()
 	return s.session.Batch(gocql.UnloggedBatch).
-		Consistency(d.level().copies).SerialConsistency(agreement).DefaultTimestamp(false)
+		Consistency(l.copies).SerialConsistency(agreement).SpeculativeExecutionPolicy(s.patience(l)).DefaultTimestamp(false)
 }
 
 // add puts a statement into b; a batch is sent again only if all in it may be.

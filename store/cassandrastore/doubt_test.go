@@ -37,7 +37,7 @@ func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
 					strays++
 					continue
 				}
-				if err == nil || unsent(err) || cut.lost.Load() != before+1 {
+				if err == nil || unsent(change, err) || cut.lost.Load() != before+1 {
 					t.Fatalf("round %d: the lost answer is told as %v (%d lost)", round, err, cut.lost.Load()-before)
 				}
 				now, err := s.readBack(t.Context(), h, writes)

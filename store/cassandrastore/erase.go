@@ -64,7 +64,7 @@ func (s ledger) erasable(ctx context.Context, ids []mayfly.ID) ([]mayfly.Item, e
 func (s *Store) eachBody(ctx context.Context, items []mayfly.Item, statement string) error {
 	return each(ctx, len(items), func(ctx context.Context, i int) error {
 		if err := s.query(eraseContent, statement, items[i].ID[:]).ExecContext(ctx); err != nil {
-			return writeError("erase the body of "+items[i].ID.String(), err)
+			return writeError(eraseContent, "erase the body of "+items[i].ID.String(), err)
 		}
 		return nil
 	})
@@ -90,8 +90,8 @@ func (s *Store) removeRows(ctx context.Context, h hole, places []place) error {
 		for _, item := range items {
 			writes = append(writes, write{before: item, removes: true})
 		}
-		if applied, _, err := s.condition(ctx, h, writes); err != nil && unsent(err) {
-			return writeError("remove rows of "+h.String(), err)
+		if applied, _, err := s.condition(ctx, h, writes); err != nil && unsent(change, err) {
+			return writeError(change, "remove rows of "+h.String(), err)
 		} else if err == nil && applied {
 			return nil
 		}

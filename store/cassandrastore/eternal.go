@@ -23,7 +23,7 @@ func (s *Store) noteEra(ctx context.Context, h hole) error {
 		return nil
 	}
 	if err := s.query(birth, listEra(), int8(h.shard), h.major).ExecContext(ctx); err != nil {
-		return writeError("list "+h.String(), err)
+		return writeError(birth, "list "+h.String(), err)
 	}
 	s.eras.Store(h, struct{}{})
 	return nil

@@ -18,9 +18,10 @@ func readError(what string, err error) error {
 }
 
 // writeError gives a failed write its kind: Unavailable if no node can have
-// begun it, else Unknown.
-func writeError(what string, err error) error {
-	if unsent(err) {
+// begun it, else Unknown. Of a write that may be sent again the last try speaks:
+// to who repeats it both kinds are the same.
+func writeError(d deed, what string, err error) error {
+	if unsent(d, err) {
 		return withKind(mayfly.Unavailable, what, err)
 	}
 	return withKind(mayfly.Unknown, what, err)
@@ -66,14 +67,14 @@ func hintOfText(text string) string {
 }
 
 // unsent says that the request was turned away before any copy was asked to
-// write. A conditional write that the nodes called unavailable has proposed
-// nothing, or nothing that anybody accepted.
-func unsent(err error) bool {
+// write. A conditional write may be called unavailable as late as at its commit,
+// when its proposal was accepted already and whoever reads next completes it.
+func unsent(d deed, err error) bool {
 	var (
 		few      *gocql.RequestErrUnavailable
 		starting *gocql.RequestErrBootstrapping
 	)
-	return wrong(err) || errors.As(err, &few) || errors.As(err, &starting) ||
+	return wrong(err) || d != change && errors.As(err, &few) || errors.As(err, &starting) ||
 		errors.Is(err, gocql.ErrNoConnections) || errors.Is(err, gocql.ErrSessionClosed) || errors.Is(err, gocql.ErrNoStreams)
 }
 

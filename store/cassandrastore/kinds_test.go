@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -34,7 +35,7 @@ func TestOnlyWhatWasNeverBegunIsUnavailable(t *testing.T) {
 		{io.EOF, mayfly.Unknown},
 		{mayfly.Errorf(mayfly.Corrupt, "bytes"), mayfly.Corrupt},
 	} {
-		err := writeError("write", fmt.Errorf("wrapped: %w", c.err))
+		err := writeError(birth, "write", fmt.Errorf("wrapped: %w", c.err))
 		if !errors.Is(err, c.want) {
 			t.Errorf("a write that ends with %T is %v, want %s", c.err, err, c.want)
 		}
@@ -44,6 +45,26 @@ func TestOnlyWhatWasNeverBegunIsUnavailable(t *testing.T) {
 		}
 		if err := readError("read", c.err); !errors.Is(err, want) {
 			t.Errorf("a read that ends with %T is %v, want %s", c.err, err, want)
+		}
+	}
+}
+
+// With Paxos v1 the coordinator may find too few copies when it commits what was
+// accepted: the next one who reads at SERIAL completes it.
+func TestAConditionalWriteCalledUnavailableIsNotKnown(t *testing.T) {
+	few := fmt.Errorf("wrapped: %w", &gocql.RequestErrUnavailable{Required: 2, Alive: 1})
+	for d := readLedger; d <= setUp; d++ {
+		if unsent(d, few) != (d != change) {
+			t.Errorf("deed %d that is called unavailable is unsent: %t", d, d == change)
+		}
+	}
+	err := writeError(change, "swap", few)
+	if ours := (*mayfly.Error)(nil); !errors.As(err, &ours) || ours.Kind != mayfly.Unknown || !strings.Contains(ours.Hint, "bring nodes back") {
+		t.Errorf("it is %v, want Unknown with a hint", err)
+	}
+	for _, never := range []error{&gocql.RequestErrBootstrapping{}, &gocql.RequestErrInvalid{}, gocql.ErrNoConnections, gocql.ErrNoStreams} {
+		if err := writeError(change, "swap", never); !errors.Is(err, mayfly.Unavailable) {
+			t.Errorf("a conditional write that ends with %T is %v, want Unavailable", never, err)
 		}
 	}
 }

@@ -21,24 +21,25 @@ import (
 type migrator struct {
 	*Store
 	holder string
+	times  schemaTimes
 }
 
 const (
-	leaseSeconds = 60
-	lookAgain    = 250 * time.Millisecond
-	looks        = 40
-	schemaScope  = "schema"
-	leaseNumber  = 0
+	lookAgain   = 250 * time.Millisecond
+	looks       = 40
+	schemaScope = "schema"
+	leaseNumber = 0
 )
 
 func prepareSchema(ctx context.Context, o Options) error {
-	o.Timeout = max(o.Timeout, o.Patience) // a table takes longer than a request, on a busy cluster much longer
+	times := timesFor(o.Timeout)
+	o.Timeout = times.statement
 	session, err := connect(ctx, o, "")
 	if err != nil {
 		return err
 	}
 	defer session.Close()
-	m := migrator{newStore(o, session), rand.Text()}
+	m := migrator{newStore(o, session), rand.Text(), times}
 	if err = m.probe(ctx); err == nil {
 		err = m.prepare(ctx)
 	}
@@ -54,6 +55,9 @@ func prepareSchema(ctx context.Context, o Options) error {
 func (m migrator) prepare(ctx context.Context) (err error) {
 	for range looks {
 		if err = m.ground(ctx); err == nil {
+			err = m.copies(ctx)
+		}
+		if err == nil {
 			err = m.climb(ctx)
 		}
 		if err == nil || !unsettled(err) {
@@ -66,9 +70,19 @@ func (m migrator) prepare(ctx context.Context) (err error) {
 	return err
 }
 
+// unsettled says that the same may go better in a moment: a table is being made, or
+// the servers are busy. All of it may be done again.
 func unsettled(err error) bool {
 	var answer gocql.RequestError
-	return errors.As(err, &answer) && (answer.Code() == gocql.ErrCodeServer || answer.Code() == gocql.ErrCodeInvalid)
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch answer.Code() {
+	case gocql.ErrCodeServer, gocql.ErrCodeInvalid, gocql.ErrCodeReadTimeout, gocql.ErrCodeWriteTimeout, gocql.ErrCodeCASWriteUnknown:
+		return true
+	default:
+		return false
+	}
 }
 
 // probe refuses a server that cannot hold the schema, before anything is made.
@@ -81,6 +95,7 @@ func (m migrator) probe(ctx context.Context) error {
 	if !recent(version) {
 		return mayfly.Errorf(mayfly.Unsupported, "the server is Cassandra %s", version).WithHint(fmt.Sprintf("it has to be %d.0 or later", oldestServer))
 	}
+	m.warn(m.settings(ctx))
 	return nil
 }
 
@@ -135,6 +150,9 @@ func (m migrator) climb(ctx context.Context) error {
 		}
 		if held {
 			err := m.steps(ctx, todo)
+			if !answered(err) {
+				return err // a server may still be at it: the lease keeps others off until it ends
+			}
 			return errors.Join(err, m.release(ctx))
 		}
 		if err := pause(ctx, lookAgain); err != nil {
@@ -143,28 +161,32 @@ func (m migrator) climb(ctx context.Context) error {
 	}
 }
 
-// steps does the steps in order; before each the lease is renewed.
+// steps does the steps in order.
 func (m migrator) steps(ctx context.Context, todo []migration) error {
 	for _, step := range todo {
-		held, err := m.hold(ctx)
-		if err != nil || !held {
-			return errors.Join(err, mayfly.Errorf(mayfly.Unavailable, "migration %d: the lease is lost", step.number))
-		}
-		for _, statement := range step.statements {
-			if err := m.query(setUp, statement).ExecContext(ctx); err != nil {
-				return fmt.Errorf("migration %d, %s: %w", step.number, step.name, err)
-			}
-		}
-		if err := m.agree(ctx); err != nil {
-			return err
-		}
-		record := fmt.Sprintf("INSERT INTO %s.migrations (scope, number, name) VALUES (?, ?, ?) IF NOT EXISTS", m.opts.Keyspace)
-		if err := m.query(setUp, record, schemaScope, step.number, step.name).ExecContext(ctx); err != nil {
+		if err := m.step(ctx, step); err != nil {
 			return fmt.Errorf("migration %d, %s: %w", step.number, step.name, err)
 		}
 		m.opts.Logger.Info("cassandra: schema", "migration", step.number, "name", step.name)
 	}
 	return nil
+}
+
+func (m migrator) step(ctx context.Context, step migration) error {
+	for _, statement := range step.statements {
+		if err := m.underLease(ctx, m.query(setUp, statement).ExecContext); err != nil {
+			return err
+		}
+	}
+	err := m.underLease(ctx, m.agree)
+	for ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) { // it takes longer than the lease
+		err = m.underLease(ctx, m.agree)
+	}
+	if err != nil {
+		return err
+	}
+	record := fmt.Sprintf("INSERT INTO %s.migrations (scope, number, name) VALUES (?, ?, ?) IF NOT EXISTS", m.opts.Keyspace)
+	return m.underLease(ctx, m.query(setUp, record, schemaScope, step.number, step.name).ExecContext)
 }
 
 // done are the steps that were done, by number.
@@ -178,23 +200,6 @@ func (m migrator) done(ctx context.Context) (map[int]string, error) {
 		done[number] = name
 	}
 	return done, iter.Close()
-}
-
-// hold takes the lease or renews it.
-func (m migrator) hold(ctx context.Context) (bool, error) {
-	update := fmt.Sprintf("UPDATE %s.migrations USING TTL %d SET name = ? WHERE scope = ? AND number = ? IF name = ", m.opts.Keyspace, leaseSeconds)
-	renewed, holder, err := compared(m.query(setUp, update+"?", m.holder, schemaScope, leaseNumber, m.holder).IterContext(ctx))
-	if err != nil || renewed || holder != nil {
-		return renewed, err
-	}
-	taken, _, err := compared(m.query(setUp, update+"null", m.holder, schemaScope, leaseNumber).IterContext(ctx))
-	return taken, err
-}
-
-func (m migrator) release(ctx context.Context) error {
-	end := fmt.Sprintf("DELETE FROM %s.migrations WHERE scope = ? AND number = ? IF name = ?", m.opts.Keyspace)
-	_, _, err := compared(m.query(setUp, end, schemaScope, leaseNumber, m.holder).IterContext(ctx))
-	return err
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -19,7 +19,8 @@ type Store struct {
 	tables  map[store.Table]*tableText
 	stamps  *stamps
 	lanes   *lanes
-	eras    sync.Map // hole → struct{}: the eras that are known to be listed
+	eras    sync.Map                         // hole → struct{}: the eras that are known to be listed
+	second  gocql.SpeculativeExecutionPolicy // for what may be asked twice
 }
 
 type (
@@ -29,7 +30,8 @@ type (
 )
 
 // Open connects to the cluster and brings its schema up to date. Errors: Invalid
-// (the options, or a schema that is newer than this program), Unavailable.
+// (the options, a schema that is newer than this program, a keyspace with fewer
+// copies than the options say), Unsupported (an old server), Unavailable.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -51,7 +53,7 @@ func newStore(o Options, session *gocql.Session) *Store {
 	o.Credentials = Credentials{} // the session has them
 	s := &Store{
 		opts: o, session: session, forms: newForms(), tables: map[store.Table]*tableText{},
-		stamps: &stamps{now: o.Now}, lanes: newLanes(),
+		stamps: &stamps{now: o.Now}, lanes: newLanes(), second: secondAsking(),
 	}
 	for _, t := range store.Tables() {
 		s.tables[t] = newTableText(t)
@@ -95,7 +97,9 @@ func clusterConfig(o Options, keyspace string) *gocql.ClusterConfig {
 	c.RetryPolicy = again{}
 	// Always the first copy that is up: conditional writes to a partition that meet
 	// in one coordinator cost each other less, and partitions spread the load.
-	c.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy(), gocql.DoNotShuffleReplicas())
+	c.PoolConfig.HostSelectionPolicy = &around{
+		HostSelectionPolicy: gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy(), gocql.DoNotShuffleReplicas()),
+	}
 	c.Metadata.CacheMode = gocql.KeyspaceOnly
 	c.ReconnectInterval = reconnectEvery
 	c.Logger = driverLog{o.Logger}

@@ -21,7 +21,7 @@ type Options struct {
 
 	// How many copies a new keyspace has: in each data centre by its name, or, if
 	// none is named, Copies of them anywhere (3 if 0). A keyspace that is there
-	// stays as it is.
+	// stays as it is, and is refused if it has fewer.
 	Copies      int
 	DataCentres map[string]int
 

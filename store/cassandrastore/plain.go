@@ -40,10 +40,7 @@ func (s *Store) plainTasks(stage store.Stage) []task {
 	}
 	now := s.opts.Now()
 	for _, p := range stage.Puts {
-		value := p.Value
-		if value == nil {
-			value = []byte{} // nil would be absence
-		}
+		value := append([]byte{}, p.Value...) // never nil, which would be absence; ours, because a second asking may outlast the call
 		put(shelf{p.Table, p.Key.Partition}, plainWrite{s.tables[p.Table].put, []any{
 			[]byte(p.Key.Partition), []byte(p.Key.Sort), value, s.stamps.next(), ttl(p.Table, p.ReclaimAt, now),
 		}, len(p.Key.Partition) + len(p.Key.Sort) + len(value)})
@@ -98,7 +95,7 @@ func (s *Store) plainTask(at shelf, writes []plainWrite) task {
 			err = b.ExecContext(ctx)
 		}
 		if err != nil {
-			return writeError("write "+at.table.String(), err)
+			return writeError(writePlain, "write "+at.table.String(), err)
 		}
 		return nil
 	}

@@ -102,7 +102,7 @@ func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new [
 	swapped, current, err := compared(s.swapQuery(t, key, old, new, reclaimAt).IterContext(ctx))
 	switch {
 	case err != nil:
-		return false, nil, writeError("swap in "+t.String(), err)
+		return false, nil, writeError(change, "swap in "+t.String(), err)
 	case swapped:
 		return true, new, nil
 	default:

@@ -3,8 +3,6 @@ package cassandrastore
 import (
 	"crypto/sha256"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/mayflyhq/mayfly/store"
@@ -80,14 +78,7 @@ func fixedID(name string) string {
 }
 
 func createKeyspace(o Options) string {
-	replication := fmt.Sprintf("'class': 'SimpleStrategy', 'replication_factor': %d", o.Copies)
-	if len(o.DataCentres) > 0 {
-		replication = "'class': 'NetworkTopologyStrategy'"
-		for _, name := range slices.Sorted(maps.Keys(o.DataCentres)) {
-			replication += fmt.Sprintf(", '%s': %d", name, o.DataCentres[name])
-		}
-	}
-	return fmt.Sprintf("CREATE KEYSPACE IF NOT EXISTS %s WITH replication = {%s} AND durable_writes = true", o.Keyspace, replication)
+	return fmt.Sprintf("CREATE KEYSPACE IF NOT EXISTS %s WITH replication = %s AND durable_writes = true", o.Keyspace, wantedReplication(o))
 }
 
 // pending are the steps that are not done, and whether done holds one that changes

@@ -43,7 +43,7 @@ func TestNodesThatStartAtOnceMakeOneSchema(t *testing.T) {
 			}
 		}
 	}
-	m := migrator{Store: stores[0], holder: "another"}
+	m := migrator{stores[0], "another", timesFor(0)}
 	done, err := m.done(t.Context())
 	if err != nil || len(done) != 1+len(store.Tables()) {
 		t.Errorf("%d migrations are done, want %d: %v", len(done), 1+len(store.Tables()), err)
@@ -51,7 +51,7 @@ func TestNodesThatStartAtOnceMakeOneSchema(t *testing.T) {
 	if held, err := m.hold(t.Context()); err != nil || !held {
 		t.Errorf("the lease was not given back: held %t, %v", held, err)
 	}
-	if held, err := (migrator{Store: stores[1], holder: "a third"}).hold(t.Context()); err != nil || held {
+	if held, err := (migrator{stores[1], "a third", timesFor(0)}).hold(t.Context()); err != nil || held {
 		t.Errorf("two hold the lease: %t, %v", held, err)
 	}
 

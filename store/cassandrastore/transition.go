@@ -59,8 +59,8 @@ func (s *Store) turn(ctx context.Context, p *page) (err error) {
 			return nil
 		}
 		if err != nil {
-			if unsent(err) || errors.Is(err, mayfly.Corrupt) {
-				return writeError("transition in "+p.hole.String(), err)
+			if unsent(change, err) || errors.Is(err, mayfly.Corrupt) {
+				return writeError(change, "transition in "+p.hole.String(), err)
 			}
 			unsure = true
 			if now, err = s.readBack(ctx, p.hole, writes); err != nil {

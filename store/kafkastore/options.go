@@ -16,7 +16,8 @@ type Options struct {
 	Brokers []string // host:port of some of them; the others are found through them
 	Prefix  string   // before the names of topics and groups; none if empty
 
-	// How a topic is made that is not there. One that is there stays as it is.
+	// How a topic is made that is not there. One that is there stays as it is, and
+	// is refused if it has fewer copies or forgets sooner.
 	Partitions int           // fixed at creation, because an item's partition depends on it; 64 if 0
 	Copies     int           // 3 if 0
 	Keep       time.Duration // at least, of old topics too; 30 days if 0, and never less

@@ -79,6 +79,17 @@ func judge(topic string, copies int, got settings, keep time.Duration, brokers [
 	return mayfly.Errorf(mayfly.Invalid, "kafka: topic %s %s", topic, strings.Join(faults, "; ")).WithHint(mendCommand(topic, mend, brokers))
 }
 
+// judgeCopies refuses a topic that has fewer copies than configured: it would lose
+// events with fewer brokers than the operator believes.
+func judgeCopies(topic string, copies int, o Options) error {
+	if copies >= o.Copies {
+		return nil
+	}
+	return mayfly.Errorf(mayfly.Invalid, "kafka: topic %s has a partition with %d copies, fewer than the %d of the settings", topic, copies, o.Copies).
+		WithHint(fmt.Sprintf("kafka-reassign-partitions.sh --bootstrap-server %s --execute --reassignment-json-file, with a file that names %d brokers as replicas of each partition of %s",
+			strings.Join(o.Brokers, ","), o.Copies, topic))
+}
+
 func mendCommand(topic string, mend settings, brokers []string) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(mend)) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/mayflyhq/mayfly"
 )
 
@@ -53,5 +55,34 @@ func TestTheFaultsOfATopicAreNamed(t *testing.T) {
 	err := judge("births", 1, got, leastKept, []string{"a:1"})
 	if err == nil || !strings.Contains(err.Error(), "topic births keeps events for 604800000 ms, less than the 2592000000 of 720h0m0s") {
 		t.Error(err)
+	}
+}
+
+func TestATopicWithFewerCopiesThanConfiguredIsRefused(t *testing.T) {
+	o := Options{Brokers: []string{"a:1", "b:2"}, Copies: 3}
+	for copies, good := range map[int]bool{0: false, 1: false, 2: false, 3: true, 4: true} {
+		err := judgeCopies("ends", copies, o)
+		if good {
+			if err != nil {
+				t.Errorf("%d copies: %v", copies, err)
+			}
+			continue
+		}
+		ours := (*mayfly.Error)(nil)
+		if !errors.As(err, &ours) || ours.Kind != mayfly.Invalid ||
+			!strings.Contains(ours.Hint, "kafka-reassign-partitions.sh --bootstrap-server a:1,b:2 ") || !strings.Contains(ours.Hint, "names 3 brokers") {
+			t.Errorf("%d copies: %v, want Invalid with the command that mends it", copies, err)
+		}
+	}
+}
+
+func TestTheCopiesOfATopicAreThoseOfItsWeakestPartition(t *testing.T) {
+	partition := func(copies int) kadm.PartitionDetail { return kadm.PartitionDetail{Replicas: make([]int32, copies)} }
+	for want, of := range map[int]kadm.PartitionDetails{
+		0: nil, 3: {0: partition(3), 1: partition(4)}, 1: {0: partition(3), 1: partition(1), 2: partition(2)},
+	} {
+		if got := fewestCopies(of); got != want {
+			t.Errorf("%d copies, want %d", got, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package kafkastore
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -124,9 +125,22 @@ func (s *Store) judgeTopics(ctx context.Context, keep time.Duration) error {
 		for _, c := range d.Configs {
 			got[c.Key] = c.MaybeValue()
 		}
-		errs = append(errs, judge(d.Name, found[d.Name].Partitions.NumReplicas(), got, keep, s.opts.Brokers))
+		copies := fewestCopies(found[d.Name].Partitions)
+		errs = append(errs, judge(d.Name, copies, got, keep, s.opts.Brokers), judgeCopies(d.Name, copies, s.opts))
 	}
 	return errors.Join(errs...)
+}
+
+// fewestCopies is how many the partition has that has the fewest.
+func fewestCopies(partitions kadm.PartitionDetails) int {
+	fewest := math.MaxInt
+	for _, p := range partitions {
+		fewest = min(fewest, len(p.Replicas))
+	}
+	if len(partitions) == 0 {
+		return 0
+	}
+	return fewest
 }
 
 // Trim implements store.Log. The brokers forget by themselves, whole segments whose

@@ -123,6 +123,18 @@ func TestMoreCopiesThanBrokersIsSaid(t *testing.T) {
 	}
 }
 
+func TestATopicThatIsThereWithFewerCopiesIsRefused(t *testing.T) {
+	t.Parallel()
+	o := brokerOptions(t)
+	open(t, o)
+	o.Copies++
+	_, err := Open(t.Context(), o)
+	ours := (*mayfly.Error)(nil)
+	if !errors.As(err, &ours) || ours.Kind != mayfly.Invalid || !strings.Contains(ours.Hint, "kafka-reassign-partitions.sh") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestARecordThatCannotBeReadStopsTheReaderUntilASeek(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)

@@ -77,7 +77,7 @@ func kindOf(ctx context.Context, err error) error {
 	case "NoSuchBucket":
 		return mayfly.Wrap(mayfly.Unavailable, err, "make the bucket, or name another one")
 	case "AccessDenied", "AllAccessDisabled", "AccountProblem":
-		return mayfly.Wrap(mayfly.Unavailable, err, "the credentials may not do this: they need GetObject, PutObject, DeleteObject, ListBucket, ListBucketMultipartUploads and AbortMultipartUpload")
+		return mayfly.Wrap(mayfly.Unavailable, err, "the credentials may not do this: they need GetObject, PutObject, DeleteObject, ListBucket, ListBucketMultipartUploads, AbortMultipartUpload and GetBucketVersioning")
 	case "NoSuchUpload":
 		return mayfly.Wrap(mayfly.Unavailable, err, "")
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired":

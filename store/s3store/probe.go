@@ -21,6 +21,7 @@ type probe struct {
 	*Store
 	names   []string // two of them, in order
 	content []byte
+	version string // that the first got when it was written
 }
 
 // Probe refuses a server that this package cannot rely on, and says all that is
@@ -51,20 +52,22 @@ func lacks(hint, format string, args ...any) error {
 	return mayfly.Errorf(mayfly.Unsupported, format, args...).WithHint(hint)
 }
 
-// put writes the first object, by client and with a hash that may be wrong.
-func (p *probe) put(ctx context.Context, client *minio.Core, name string, hash [32]byte, content []byte) error {
+// put writes an object, by client and with a hash that may be wrong, and answers
+// with the version that the server made of it.
+func (p *probe) put(ctx context.Context, client *minio.Core, name string, hash [32]byte, content []byte) (version string, err error) {
 	ctx, cancel := p.bounded(ctx, 0)
 	defer cancel()
 	opts := minio.PutObjectOptions{DisableContentSha256: true, UserMetadata: map[string]string{markHeader: "probe"}}
-	_, err := client.PutObject(ctx, p.opts.Bucket, name, bytes.NewReader(content), int64(len(content)), "", hex.EncodeToString(hash[:]), opts)
-	return err
+	stored, err := client.PutObject(ctx, p.opts.Bucket, name, bytes.NewReader(content), int64(len(content)), "", hex.EncodeToString(hash[:]), opts)
+	return stored.VersionID, err
 }
 
 // reach writes one object as everything is written, and asks for one that is not
 // there: who may not list a bucket hears of denial instead of absence.
 func (p *probe) reach(ctx context.Context) error {
-	err := p.try(ctx, p.writes(""), func() error {
-		return p.put(ctx, p.server.core, p.names[0], sha256.Sum256(p.content), p.content)
+	err := p.try(ctx, p.writes(""), func() (err error) {
+		p.version, err = p.put(ctx, p.server.core, p.names[0], sha256.Sum256(p.content), p.content)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("write: %w", err)
@@ -94,7 +97,7 @@ func (p *probe) strangers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = p.put(ctx, client, p.names[1], sha256.Sum256(p.content), p.content)
+	_, err = p.put(ctx, client, p.names[1], sha256.Sum256(p.content), p.content)
 	if err := mustRefuse("requests without a signature are taken: anybody may write", err); err != nil {
 		return err
 	}
@@ -127,11 +130,12 @@ func (p *probe) forgers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return mustRefuse("requests with a wrong signature are taken: anybody may write", p.put(ctx, client, p.names[1], sha256.Sum256(p.content), p.content))
+	_, err = p.put(ctx, client, p.names[1], sha256.Sum256(p.content), p.content)
+	return mustRefuse("requests with a wrong signature are taken: anybody may write", err)
 }
 
 // hurt sends other bytes than the request was signed for.
 func (p *probe) hurt(ctx context.Context) error {
-	err := p.put(ctx, p.server.core, p.names[1], sha256.Sum256(p.content), bytes.ToLower(p.content))
+	_, err := p.put(ctx, p.server.core, p.names[1], sha256.Sum256(p.content), bytes.ToLower(p.content))
 	return mustRefuse("bytes are stored that are not those that were signed: what is hurt on the way would stay", err)
 }

@@ -140,13 +140,6 @@ func TestTheProbeSaysWhatAServerLacks(t *testing.T) {
 	}
 }
 
-// alter changes every answer from now on.
-func (p *proxy) alter(change func(*http.Response) error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.change = change
-}
-
 // sayDeleted answers a bulk delete as if it had been done.
 func sayDeleted(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)

@@ -112,15 +112,27 @@ func (p *probe) parts(ctx context.Context) error {
 	return errors.Join(kindOf(ctx, err), u.abort(ctx))
 }
 
-// versions would keep what is deleted (ST5).
+// versions would keep what is deleted (ST5). What was written tells, and so does
+// the bucket. A bucket whose versions are suspended calls each of them null.
 func (p *probe) versions(ctx context.Context) error {
-	ctx, cancel := p.bounded(ctx, 0)
-	defer cancel()
-	found, err := p.server.core.GetBucketVersioning(ctx, p.opts.Bucket)
-	if err == nil && found.Enabled() {
+	kept := p.version != "" && p.version != "null"
+	var last error
+	err := p.try(ctx, p.reads(""), func() error {
+		ctx, cancel := p.bounded(ctx, 0)
+		defer cancel()
+		var found minio.BucketVersioningConfiguration
+		if found, last = p.server.core.GetBucketVersioning(ctx, p.opts.Bucket); last == nil {
+			kept = kept || found.Enabled()
+		}
+		return last
+	})
+	switch {
+	case kept:
 		return lacks("suspend versioning of the bucket and delete its old versions", "the bucket keeps old versions: what is deleted would stay (ST5)")
+	case err != nil && isPassing(last):
+		return fmt.Errorf("ask whether the bucket keeps old versions: %w", err)
 	}
-	return nil // a server that does not know the question has no versions; one that may not answer it is not refused for that
+	return nil // we may not ask, or the server does not know the question: what was written has told
 }
 
 // deletes both objects in one request.

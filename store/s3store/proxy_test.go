@@ -80,6 +80,13 @@ func (p *proxy) handle(h http.HandlerFunc) {
 	p.real = h
 }
 
+// alter changes every answer from now on.
+func (p *proxy) alter(change func(*http.Response) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.change = change
+}
+
 func (p *proxy) server() http.Handler {
 	p.mu.Lock()
 	defer p.mu.Unlock()

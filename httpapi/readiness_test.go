@@ -1,0 +1,45 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly/config"
+)
+
+// A load balancer asks the public door, which says whether and never why.
+func TestTheDoorForUsersSaysThatItIsNotReadyAndNothingMore(t *testing.T) {
+	for name, spoil := range map[string]func(h *house){
+		"it will stop":          func(h *house) { h.node.Leave() },
+		"its clock is in doubt": func(h *house) { h.machine.Step(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			s := h.publish("ana", `{"audience":"everyone"}`)
+			spoil(h)
+			for _, method := range []string{"GET", "HEAD"} {
+				w := h.must(request{as: "anonymous", method: method, path: "/readyz"}, 503)
+				if w.Header().Get("Retry-After") == "" || !strings.Contains(w.Header().Get("Cache-Control"), "no-store") {
+					t.Errorf("%s: %v", method, w.Header())
+				}
+				if body := strings.TrimSpace(w.Body.String()); method == "GET" && body != `{"ready":false}` {
+					t.Errorf("it says %s", body)
+				}
+			}
+			h.get("anonymous", "/v1/stories/"+s.ID.String(), 200)
+			for line := range strings.Lines(h.logs.String()) {
+				if strings.Contains(line, "/readyz") && strings.Contains(line, "ERROR") {
+					t.Errorf("an answer is logged as a failure: %s", line)
+				}
+			}
+		})
+	}
+}
+
+func TestWhoAsksForReadinessIsNotLimited(t *testing.T) {
+	h := newHouse(t, func(c *config.Config) { c.Rates.Address = config.Rate{Count: 2, Per: time.Minute} })
+	for range 20 {
+		h.get("anonymous", "/readyz", 200)
+	}
+}

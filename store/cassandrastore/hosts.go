@@ -1,0 +1,48 @@
+package cassandrastore
+
+import gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+// around hands out the nodes for a request as the policy in it does, and begins
+// again at its end. To the driver a second asking that finds no node left is a
+// failed request, whatever the first one is still going to answer.
+type around struct {
+	gocql.HostSelectionPolicy
+	several func() bool // nodes are in the ring
+}
+
+// rounds are enough for every try of a request and its second asking, even if
+// only one node is up.
+const rounds = tries + 1
+
+// Init is called by the driver before it picks.
+func (a *around) Init(s *gocql.Session) {
+	a.several = func() bool { return several(s) }
+	a.HostSelectionPolicy.Init(s)
+}
+
+// Pick implements gocql.HostSelectionPolicy.
+func (a *around) Pick(q gocql.ExecutableStatement) gocql.NextHost {
+	next := a.HostSelectionPolicy.Pick(q)
+	round := 1
+	return func() gocql.SelectedHost {
+		host := next()
+		for ; host == nil && round < rounds && a.several(); round++ {
+			next = a.HostSelectionPolicy.Pick(q)
+			host = next()
+		}
+		return host
+	}
+}
+
+// AddHosts spares the policy the work of AddHost for each.
+func (a *around) AddHosts(hosts []*gocql.HostInfo) {
+	if all, ok := a.HostSelectionPolicy.(interface{ AddHosts([]*gocql.HostInfo) }); ok {
+		all.AddHosts(hosts)
+		return
+	}
+	for _, host := range hosts {
+		a.AddHost(host)
+	}
+}
+
+func several(s *gocql.Session) bool { return len(s.GetHosts()) > 1 }

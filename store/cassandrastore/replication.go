@@ -1,0 +1,145 @@
+package cassandrastore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/mayflyhq/mayfly"
+)
+
+// The two strategies that say how many copies there are.
+const (
+	simple      = "SimpleStrategy"
+	byCentre    = "NetworkTopologyStrategy"
+	simpleTotal = "replication_factor"
+)
+
+// replication is how a keyspace is copied: so many anywhere, or by data centre.
+type replication struct {
+	strategy string
+	copies   map[string]int // by data centre; of SimpleStrategy under ""
+}
+
+// wantedReplication is what the options say.
+func wantedReplication(o Options) replication {
+	if len(o.DataCentres) > 0 {
+		return replication{byCentre, o.DataCentres}
+	}
+	return replication{simple, map[string]int{"": o.Copies}}
+}
+
+// readReplication reads what the server tells: a class and options, one for each
+// data centre.
+func readReplication(told map[string]string) (replication, error) {
+	r := replication{copies: map[string]int{}}
+	class := strings.Split(told["class"], ".")
+	r.strategy = class[len(class)-1]
+	if r.strategy != simple && r.strategy != byCentre {
+		return r, nil
+	}
+	for name, value := range told {
+		if name == "class" {
+			continue
+		}
+		copies, err := fullCopies(value)
+		if err != nil {
+			return r, fmt.Errorf("replication of %q: %w", name, err)
+		}
+		if r.strategy == simple {
+			name = ""
+		}
+		r.copies[name] = copies
+	}
+	return r, nil
+}
+
+// fullCopies reads "3", or "3/1", where one of three is kept for a while only.
+func fullCopies(text string) (int, error) {
+	all, passing, some := strings.Cut(text, "/")
+	n, err := strconv.Atoi(all)
+	if err != nil || !some {
+		return n, err
+	}
+	less, err := strconv.Atoi(passing)
+	return n - less, err
+}
+
+func (r replication) String() string {
+	text := "'class': '" + r.strategy + "'"
+	for _, name := range slices.Sorted(maps.Keys(r.copies)) {
+		option := name
+		if r.strategy == simple {
+			option = simpleTotal
+		}
+		text += fmt.Sprintf(", '%s': %d", option, r.copies[name])
+	}
+	return "{" + text + "}"
+}
+
+func (r replication) total() (n int) {
+	for _, copies := range r.copies {
+		n += copies
+	}
+	return n
+}
+
+// judgeReplication refuses a keyspace with fewer copies than the options say: a
+// quorum of fewer survives less than the operator believes. Without names of data
+// centres in the options the copies of all of them count together. A strategy of
+// somebody else's is not judged.
+func judgeReplication(o Options, got replication) error {
+	if got.strategy != simple && got.strategy != byCentre {
+		return nil
+	}
+	mended := mend(o, got)
+	if mended.strategy == got.strategy && maps.Equal(mended.copies, got.copies) {
+		return nil
+	}
+	return mayfly.Errorf(mayfly.Invalid, "keyspace %s is copied as %s, which is less than the settings ask for", o.Keyspace, got).
+		WithHint(fmt.Sprintf("ALTER KEYSPACE %s WITH replication = %s; then on every node: nodetool repair --full %s", o.Keyspace, mended, o.Keyspace))
+}
+
+// mend is got with what is missing, and nothing taken away.
+func mend(o Options, got replication) replication {
+	want := wantedReplication(o)
+	switch {
+	case got.strategy == simple && len(o.DataCentres) > 1:
+		return want // SimpleStrategy knows no data centres: all copies may lie in one
+	case got.strategy == simple:
+		return replication{simple, map[string]int{"": max(got.total(), want.total())}}
+	}
+	mended := replication{byCentre, maps.Clone(got.copies)}
+	if len(o.DataCentres) > 0 {
+		for name, copies := range o.DataCentres {
+			mended.copies[name] = max(mended.copies[name], copies)
+		}
+		return mended
+	}
+	names := slices.Sorted(maps.Keys(mended.copies))
+	for len(names) > 0 && mended.total() < o.Copies {
+		fewest := slices.MinFunc(names, func(a, b string) int { return mended.copies[a] - mended.copies[b] })
+		mended.copies[fewest]++
+	}
+	return mended
+}
+
+// copies compares the keyspace with the options. Its one row is of the server
+// that answers, which has agreed with the others before.
+func (m migrator) copies(ctx context.Context) error {
+	var told map[string]string
+	read := "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?"
+	if err := m.query(setUp, read, m.opts.Keyspace).Consistency(gocql.One).ScanContext(ctx, &told); err != nil {
+		return err
+	}
+	got, err := readReplication(told)
+	if err != nil {
+		return err
+	}
+	return judgeReplication(m.opts, got)
+}
