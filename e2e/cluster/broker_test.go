@@ -22,9 +22,10 @@ import (
 // starts that has never met the broker. A consumer is killed between its effect and
 // its commit: effects are there once (I13).
 func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
+	t.Parallel()
 	const proof = "broker and consumer killed"
 	r := seeded(t)
-	w := sharedTown(t, nil)
+	w := usedTown(t, servers(t).beside(t, "kafka"))
 	a, b := w.start("a", nil), w.start("b", nil)
 	e := errand{Brokers: strings.Split(w.street.env["KAFKA"], ","), Prefix: w.name, Folder: t.TempDir(), Hang: 30}
 	first := w.consumer(e)
@@ -65,7 +66,7 @@ func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
 	onlyAnswers(t, "births", births, "503", "410") // 410: with the same key, after its deadline
 	storetest.Proof(t, proof, "the broker was away for", away.Round(time.Millisecond))
 	storetest.Proof(t, proof, "births acknowledged and refused with 503 without it", fmt.Sprintf("%d, %d", acked, refused))
-	if acked+refused < 40 {
+	if acked < 20 || acked+refused < 40 { // behind reminders, or refused
 		t.Errorf("%d births acknowledged and %d refused tell nothing", acked, refused)
 	}
 	w.judgeEffects(proof, e.Folder, before, end.events)

@@ -23,8 +23,9 @@ import (
 // whose clock is right: they are not ready, mint nothing, walk nothing and serve
 // nothing, and come back when their clocks are right (L7).
 func TestNodesWhoseClocksAreWrongServeAndMintNothing(t *testing.T) {
+	t.Parallel()
 	const proof = "clocks 61 minutes off"
-	w := sharedTown(t, nil)
+	w := usedTown(t, servers(t))
 	right := w.start("right", nil)
 	ana, ben := w.person(right, "ana"), w.person(right, "ben")
 	tag := newName()

@@ -21,12 +21,12 @@ import (
 func TestNobodyServesAfterTheAcknowledgementWhenANodeIsCutOffFromRedis(t *testing.T) {
 	const proof = "a node cut off from Redis"
 	t.Parallel()
-	w := newTown(t, nil)
-	line := startProxy(t, w.street.env["REDIS"])
-	a, b := w.start("a", map[string]string{"redis.addresses": line.address()}), w.start("b", nil)
+	w := usedTown(t, servers(t))
+	line := storetest.NewLine(t, w.street.env["REDIS"])
+	a, b := w.start("a", map[string]string{"redis.addresses": line.Address()}), w.start("b", nil)
 	c := &cutOff{town: w, nodes: []*process{a, b}}
 	c.round("before the cut, at the node that will be cut off", a)
-	line.cut()
+	line.Swallow()
 	cut := time.Now()
 	c.round("at the other, right after the cut", b)
 	c.round("at the one that is cut off", a)
@@ -36,7 +36,7 @@ func TestNobodyServesAfterTheAcknowledgementWhenANodeIsCutOffFromRedis(t *testin
 	time.Sleep(time.Until(cut.Add(pick(12*time.Second, 30*time.Second)))) // past ten leases the others have forgotten it
 	c.round("at the one that has been cut off for long", a)
 	away := time.Since(cut)
-	line.mend()
+	line.Mend()
 	time.Sleep(2 * time.Second)
 	c.round("mended, at the one that was cut off", a)
 	c.round("mended, at the other", b)

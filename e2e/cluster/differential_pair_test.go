@@ -74,18 +74,21 @@ func newPair(t *testing.T, change func(*store.Set)) *pair {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.closed(own.Close()) })
-	p.embedded = newSide("embedded", w.key, p.start(cfg, own.Set, w.key))
+	mine, theirs := newClaims(), newClaims()
+	own.Set.Ledger = mine.watch(own.Set.Ledger)
+	p.embedded = newSide("embedded", w.key, mine, p.start(cfg, own.Set, w.key))
 	var nodes []doors
 	for _, name := range []string{"a", "b"} {
 		cfg := w.config(name, nil)
 		st := w.openBy(cfg, by)
 		st.Set.Time = nil // the servers' clocks are not moved by hand
+		st.Set.Ledger = theirs.watch(st.Set.Ledger)
 		if change != nil {
 			change(&st.Set)
 		}
 		nodes = append(nodes, p.start(cfg, st.Set, w.key))
 	}
-	p.cluster = newSide("cluster", w.key, nodes...)
+	p.cluster = newSide("cluster", w.key, theirs, nodes...)
 	return p
 }
 

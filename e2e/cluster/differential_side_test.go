@@ -61,8 +61,9 @@ type side struct {
 	doors []doors // of each node
 	key   *account.Key
 
-	own   map[string]string // what fills a place
-	known map[string]string // ids of this side, as both call them
+	own    map[string]string // what fills a place
+	known  map[string]string // ids of this side, as both call them
+	claims *claims
 }
 
 type doors struct{ public, admin http.Handler }
@@ -85,8 +86,8 @@ func excerpt(text string) string {
 	return text
 }
 
-func newSide(name string, key *account.Key, all ...doors) *side {
-	return &side{name: name, doors: all, key: key, own: map[string]string{}, known: map[string]string{}}
+func newSide(name string, key *account.Key, c *claims, all ...doors) *side {
+	return &side{name: name, doors: all, key: key, own: map[string]string{}, known: map[string]string{}, claims: c}
 }
 
 var places = regexp.MustCompile(`\{[a-z]+:[^{}"]*\}`)
@@ -138,7 +139,8 @@ func (s *side) explained(out *reply, body []byte) error {
 		return err
 	}
 	said := slices.DeleteFunc(e.Sentences, behind.MatchString)
-	out.body = walked.ReplaceAllString(s.named(e.Verdict+": "+strings.Join(said, " ")), "$1 since a walk")
+	text := s.claims.without(e.ID, e.Verdict+": "+strings.Join(said, " "))
+	out.body = walked.ReplaceAllString(s.named(text), "$1 since a walk")
 	return nil
 }
 

@@ -68,8 +68,8 @@ func (d *drama) mustPlay(deeds, each int) {
 	if different := d.play(deeds, each); different != "" {
 		d.Fatalf("after %d deeds of MAYFLY_SEED=%d the two differ: %s\n\tthe last deeds:\n\t%s", d.deeds, d.seed, different, strings.Join(d.last, "\n\t"))
 	}
-	d.Logf("MAYFLY_SEED=%d: %d deeds, %d stories, %d accounts erased, %s waited for loops; answers %v;%s",
-		d.seed, d.deeds, len(d.stories), d.guest, d.waited.Round(time.Second), d.status, d.count())
+	d.Logf("MAYFLY_SEED=%d: %d deeds, %d stories, %d accounts erased, %s waited for loops, steps of the archive done again: %d and %d; answers %v;%s",
+		d.seed, d.deeds, len(d.stories), d.guest, d.waited.Round(time.Second), d.embedded.claims.total(), d.cluster.claims.total(), d.status, d.count())
 }
 
 func newDrama(p *pair, seed uint64) *drama {

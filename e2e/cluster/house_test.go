@@ -10,7 +10,6 @@
 //   - book_test.go: the book holds every acknowledgement and judges every later answer.
 //   - load_test.go: people who publish and read all the while.
 //   - audit_test.go: the end: rows, media in both tiers and events against the book; seven counts.
-//   - proxy_test.go: a network that can be cut.
 package cluster
 
 import (
@@ -34,6 +33,7 @@ import (
 type street struct {
 	program, state string
 	own            bool // started by this process
+	alone          bool // one test has them, and what it kills may stay away
 	env            map[string]string
 }
 
@@ -126,7 +126,10 @@ func startStreet(tool string, what ...string) (*street, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &street{program: tool, own: true, state: filepath.Join(folder, fmt.Sprintf("state-%08x", rand.Uint32()))}
+	if others := os.Getenv("MAYFLY_TEST_STATES"); others != "" {
+		folder = others // whoever started this process stops them should it die
+	}
+	s := &street{program: tool, own: true, state: filepath.Join(folder, fmt.Sprintf("own-%08x.state", rand.Uint32()))}
 	if _, err := s.run(append([]string{"up"}, what...)...); err != nil {
 		return nil, err
 	}
@@ -134,6 +137,28 @@ func startStreet(tool string, what ...string) (*street, error) {
 	workshop.streets = append(workshop.streets, s)
 	workshop.Unlock()
 	return s, s.readEnv()
+}
+
+// beside starts servers that the test has for itself, to kill; the rest is shared.
+func (s *street) beside(t testing.TB, what ...string) *street {
+	t.Helper()
+	own, err := startStreet(s.program, what...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := own.down(); err != nil {
+			t.Error(err)
+		}
+		own.own = false // they are down
+	})
+	own.alone = true
+	for name, value := range s.env {
+		if own.env[name] == "" {
+			own.env[name] = value
+		}
+	}
+	return own
 }
 
 func (s *street) readEnv() error {
@@ -169,14 +194,15 @@ func (s *street) run(args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// kill ends a server with SIGKILL; its data stays. It is back when the test ends.
+// kill ends a server with SIGKILL; its data stays. One that others use is back when
+// the test ends.
 func (s *street) kill(t testing.TB, server string, node int) {
 	t.Helper()
 	if _, err := s.run("kill", server, strconv.Itoa(node)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if s.pid(server, node) == 0 {
+		if !s.alone && s.pid(server, node) == 0 {
 			s.start(t, server, node)
 		}
 	})

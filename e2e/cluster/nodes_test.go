@@ -16,10 +16,12 @@ import (
 // tries the other node: no read fails. The other node takes over, nothing happens
 // twice, and nothing is lost.
 func TestNodesThatAreFrozenRestartedAndKilledLoseNothing(t *testing.T) {
+	t.Parallel()
 	const proof = "nodes frozen, restarted, killed"
 	r := seeded(t)
-	w := sharedTown(t, nil)
-	c := &change{town: w, a: w.start("a", nil), b: w.start("b", nil), random: r}
+	w := usedTown(t, servers(t))
+	noticed := map[string]string{"listen.drain_after": notice.String()}
+	c := &change{town: w, a: w.start("a", noticed), b: w.start("b", noticed), random: r}
 	w.awaitShared(c.a, c.b)
 	c.load = w.begin(loadOptions{
 		seed: r.Uint64(), writers: 3, readers: 3, lifetimes: []string{"4s", "4s", "6s"}, pause: 10 * time.Millisecond, otherNode: true,

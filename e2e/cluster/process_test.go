@@ -107,9 +107,17 @@ func (p *process) awaitReady(within time.Duration) time.Duration {
 
 // ready says whether it is ready for a role.
 func (p *process) ready(role string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	return p.answers(p.admin+"/readyz?role="+role, 3*time.Second)
+}
+
+// balances says what a load balancer goes by: whether the public door is ready.
+func (p *process) balances() bool { return p.answers(p.api+"/readyz", time.Second) }
+
+// answers says whether a URL answers with 200 in time.
+func (p *process) answers(url string, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.admin+"/readyz?role="+role, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false
 	}

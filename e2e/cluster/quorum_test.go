@@ -19,7 +19,7 @@ import (
 func TestALostQuorumIsAnswered503AndNothingWrong(t *testing.T) {
 	const proof = "quorum lost"
 	r := seeded(t)
-	w := sharedTown(t, nil)
+	w := usedTown(t, servers(t))
 	a, b := w.start("a", nil), w.start("b", nil)
 	l := w.begin(loadOptions{
 		seed: r.Uint64(), writers: 3, readers: 3, lifetimes: []string{"4s", "30s"}, pause: 20 * time.Millisecond, patience: time.Minute, nodes: []*process{a, b},

@@ -16,10 +16,11 @@ import (
 // Redis is emptied and killed while a sweep is under way: nothing in it is needed
 // for a right answer or for an expiry (I19).
 func TestASweepDoesNotFeelThatRedisIsEmptiedAndKilled(t *testing.T) {
+	t.Parallel()
 	const proof = "Redis emptied and killed"
 	const most = 5 * time.Second
 	r := seeded(t)
-	w := sharedTown(t, nil)
+	w := usedTown(t, servers(t).beside(t, "redis"))
 	a, b := w.start("a", nil), w.start("b", nil)
 	w.awaitShared(a, b)
 	l := w.begin(loadOptions{

@@ -3,18 +3,29 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
+// notice is how long a node that is told to stop says so and goes on.
+const notice = 2 * time.Second
+
 // roll stops and starts the nodes one after the other, as an operator does for a
-// new version: nobody waits for a lease to run out.
+// new version: nobody waits for a lease to run out. Whoever goes by /readyz alone,
+// as a load balancer does, and asks nobody twice has every answer.
 func (c *change) roll() {
 	c.Helper()
 	var longestStop, longestStart time.Duration
 	rounds := pick(2, 20)
+	ctx, over := context.WithCancel(context.Background())
+	balanced := make(chan balance)
+	go func() { balanced <- c.balanced(ctx) }()
 	for round := range rounds {
 		p := []*process{c.a, c.b}[round%2]
 		c.away(p, "told to stop", lease+busy)
@@ -25,6 +36,50 @@ func (c *change) roll() {
 		longestStart = max(longestStart, p.awaitReady(time.Minute))
 		c.together()
 	}
+	over()
+	b := <-balanced
 	storetest.Proof(c, "rolling restart", "stops and starts, the longest of each", fmt.Sprintf("%d, %s, %s",
 		rounds, longestStop.Round(time.Millisecond), longestStart.Round(time.Millisecond)))
+	storetest.Proof(c, "rolling restart", "reads by /readyz alone, those that failed", fmt.Sprintf("%d, %d", b.reads, len(b.failed)))
+	if b.reads < 100*rounds || len(b.failed) > 0 {
+		c.Errorf("%d reads went by /readyz, and failed: %v", b.reads, b.failed)
+	}
+}
+
+// balance is what somebody met who goes by /readyz.
+type balance struct {
+	reads  int
+	failed []error
+}
+
+// balanced reads through whichever node has said last that it is ready.
+func (c *change) balanced(ctx context.Context) (b balance) {
+	nodes := []*process{c.a, c.b}
+	people := []*person{c.person(c.a, "balanced"), c.person(c.b, "balanced")}
+	var ready []int
+	for looked := (time.Time{}); ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		if time.Since(looked) > 200*time.Millisecond {
+			ready = ready[:0]
+			for i, p := range nodes {
+				if p.balances() {
+					ready = append(ready, i)
+				}
+			}
+			looked = time.Now()
+		}
+		n := c.book.some(100, rand.IntN)
+		if n == nil {
+			continue
+		}
+		b.reads++
+		if len(ready) == 0 {
+			b.failed = append(b.failed, mayfly.Errorf(mayfly.Unavailable, "no node is ready"))
+			continue
+		}
+		i := ready[rand.IntN(len(ready))]
+		if _, err := people[i].Story(context.Background(), n.id); errors.Is(err, mayfly.Unavailable) || errors.Is(err, mayfly.Unknown) {
+			b.failed = append(b.failed, fmt.Errorf("%s: %w", nodes[i].name, err))
+		}
+	}
+	return b
 }

@@ -66,20 +66,30 @@ func newTown(t *testing.T, sets map[string]string) *town {
 
 func newName() string { return fmt.Sprintf("t%08x", rand.Uint32()) }
 
-// sharedName is the town that tests have one after the other.
-var sharedName = newName()
+// vacant are the towns of tests that have ended well.
+var vacant struct {
+	sync.Mutex
+	names []string
+}
 
-// sharedTown is newTown where tests before it have been, because a keyspace takes
-// seconds to make. A test that failed leaves it to nobody.
-func sharedTown(t *testing.T, sets map[string]string) *town {
+// usedTown is a town where tests before this one have been, if one is vacant: a
+// keyspace takes seconds to make. A test that failed leaves it to nobody.
+func usedTown(t *testing.T, s *street) *town {
 	t.Helper()
-	w := newTownOn(t, servers(t), sharedName, sets)
+	vacant.Lock()
+	name := newName()
+	if n := len(vacant.names); n > 0 {
+		name, vacant.names = vacant.names[n-1], vacant.names[:n-1]
+	}
+	vacant.Unlock()
 	t.Cleanup(func() {
-		if t.Failed() {
-			sharedName = newName()
+		if !t.Failed() {
+			vacant.Lock()
+			vacant.names = append(vacant.names, name)
+			vacant.Unlock()
 		}
 	})
-	return w
+	return newTownOn(t, s, name, nil)
 }
 
 func newTownOn(t *testing.T, s *street, name string, sets map[string]string) *town {
@@ -134,6 +144,7 @@ births: {timeout: %[12]s, remind_after: 2s}
 walk: {cadence: 250ms, settle: %[13]s, lateness: 200ms, lease: %[14]s, timeout: 5s}
 ends: {archive_after: %[15]s, archive_lateness: 200ms, reconcile: 10s}
 rates: {writes: 0/1h, reads: 0/1h, address: 0/1h}
+listen: {drain_after: 0s}
 `, w.folder, quoted(e["CASSANDRA"]), w.name, copies, quoted(e["KAFKA"]), quoted(e["REDIS"]),
 		e["S3"], e["S3_REGION"], e["S3_KEY"], e["S3_SECRET"], e["S3_BUCKET"], birthLimit, settleTime, lease, archiveIn)
 }
