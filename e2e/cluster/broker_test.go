@@ -30,7 +30,7 @@ func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
 	e := errand{Brokers: strings.Split(w.street.env["KAFKA"], ","), Prefix: w.name, Folder: t.TempDir(), Hang: 30}
 	first := w.consumer(e)
 	l := w.begin(loadOptions{
-		seed: r.Uint64(), writers: 4, readers: 2, lifetimes: []string{"4s", "6s"}, pause: 10 * time.Millisecond, patience: time.Minute, nodes: []*process{a, b},
+		seed: r.Uint64(), writers: 4, readers: 2, lifetimes: []string{"4s", "6s"}, pause: unhurried, patience: time.Minute, nodes: []*process{a, b},
 	})
 	l.goOn(100, 100, 2*time.Minute)
 	before := first.awaitHang(time.Minute)

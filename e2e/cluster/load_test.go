@@ -33,6 +33,9 @@ type loadOptions struct {
 	otherNode bool          // readers ask the other nodes too before they take a failure for an answer
 }
 
+// unhurried leaves room for the tests beside this one.
+var unhurried = pick(40*time.Millisecond, 15*time.Millisecond)
+
 // begin lets them work until finish.
 func (w *town) begin(o loadOptions) *load {
 	if o.patience == 0 {

@@ -24,7 +24,7 @@ func TestNodesThatAreFrozenRestartedAndKilledLoseNothing(t *testing.T) {
 	c := &change{town: w, a: w.start("a", noticed), b: w.start("b", noticed), random: r}
 	w.awaitShared(c.a, c.b)
 	c.load = w.begin(loadOptions{
-		seed: r.Uint64(), writers: 3, readers: 3, lifetimes: []string{"4s", "4s", "6s"}, pause: 10 * time.Millisecond, otherNode: true,
+		seed: r.Uint64(), writers: 3, readers: 3, lifetimes: []string{"4s", "4s", "6s"}, pause: unhurried, otherNode: true,
 	})
 	c.load.goOn(100, 100, 2*time.Minute)
 	began := time.Now()
@@ -112,7 +112,7 @@ func (x absence) takenOver(e *events) (first, longest time.Duration, n int) {
 }
 
 // awaitShared waits until every shard is walked by one of these nodes, and each
-// of them walks some.
+// of them walks at least half of its share.
 func (w *town) awaitShared(nodes ...*process) {
 	w.Helper()
 	shares := ""
@@ -121,7 +121,7 @@ func (w *town) awaitShared(nodes ...*process) {
 		shares = ""
 		for _, p := range nodes {
 			held := p.held()
-			each = each && len(held) > 0
+			each = each && len(held) >= mayfly.Shards/(2*len(nodes))
 			for s := range held {
 				all[s] = true
 			}

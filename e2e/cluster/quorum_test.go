@@ -22,7 +22,7 @@ func TestALostQuorumIsAnswered503AndNothingWrong(t *testing.T) {
 	w := usedTown(t, servers(t))
 	a, b := w.start("a", nil), w.start("b", nil)
 	l := w.begin(loadOptions{
-		seed: r.Uint64(), writers: 3, readers: 3, lifetimes: []string{"4s", "30s"}, pause: 20 * time.Millisecond, patience: time.Minute, nodes: []*process{a, b},
+		seed: r.Uint64(), writers: 3, readers: 3, lifetimes: []string{"4s", "30s"}, pause: unhurried, patience: time.Minute, nodes: []*process{a, b},
 	})
 	l.goOn(100, 200, 2*time.Minute)
 

@@ -24,7 +24,7 @@ func TestASweepDoesNotFeelThatRedisIsEmptiedAndKilled(t *testing.T) {
 	a, b := w.start("a", nil), w.start("b", nil)
 	w.awaitShared(a, b)
 	l := w.begin(loadOptions{
-		seed: r.Uint64(), writers: 4, readers: 2, lifetimes: []string{"4s", "4s", "6s"}, pause: 10 * time.Millisecond, nodes: []*process{a, b},
+		seed: r.Uint64(), writers: 4, readers: 2, lifetimes: []string{"4s", "4s", "6s"}, pause: unhurried, nodes: []*process{a, b},
 	})
 	each := pick(150, 1500)
 	l.goOn(each, 100, 2*time.Minute)
