@@ -315,7 +315,7 @@ type Cassandra struct {
 	Hosts []string
 	// Keyspace is made at first start.
 	Keyspace string
-	// Copies is how many copies a new keyspace has. Three survive the loss of one node.
+	// Copies is how many copies a new keyspace has, and one that is there at least. Three survive the loss of one node.
 	Copies int
 	// DataCentres are where a new keyspace has how many copies, such as east:3, west:3;
 	// empty: Copies of them anywhere.
@@ -359,7 +359,8 @@ type Kafka struct {
 	Brokers []string
 	// Prefix is before the names of topics and groups.
 	Prefix string
-	// Partitions and Copies are what new topics have. Partitions cannot be changed later.
+	// Partitions and Copies are what new topics have; those that are there have as many copies at least.
+	// Partitions cannot be changed later.
 	Partitions, Copies int
 	// User and Password are who we are; empty: nobody. A password may be written as
 	// file:PATH. Mechanism is SCRAM-SHA-512 or SCRAM-SHA-256.
