@@ -250,7 +250,7 @@ func TestAScrubNamesTheColdCopiesThatAreNotWhatWasUploaded(t *testing.T) {
 // archive moves items to cold, as the walks do hours later.
 func (f folder) archive(s *profile.Store, n *node.Node, items []mayfly.Item) {
 	f.Helper()
-	a, err := archive.New(s.Set, archive.Options{})
+	a, err := archive.New(s.Set, archive.Options{Window: time.Nanosecond})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -271,7 +271,7 @@ func (h *bucketHouse) toCold(id mayfly.ID) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	a, err := archivist.New(h.set, archivist.Options{})
+	a, err := archivist.New(h.set, archivist.Options{Window: time.Nanosecond})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func (h *bucketHouse) toCold(id mayfly.ID) {
 		if err != nil {
 			h.Fatal(err)
 		}
-		if failed, err := act(h.Context(), walk.Batch{Items: []mayfly.Item{found[0].Item}, Now: h.now().Add(2 * time.Hour), Run: 1}); err != nil || len(failed) > 0 {
+		if failed, err := act(h.Context(), walk.Batch{Items: []mayfly.Item{found[0].Item}, Now: h.now(), Run: 1}); err != nil || len(failed) > 0 {
 			h.Fatal(failed, err)
 		}
 		if err := h.set.Signals.Publish(h.Context(), store.Signal{Topic: store.RowChanged, ID: id}); err != nil {
