@@ -187,10 +187,7 @@ func (h *house) archive(items ...mayfly.Item) {
 	h.Helper()
 	h.sweep(items...)
 	h.now = max(h.now, born.Add(150*time.Minute))
-	for _, item := range items {
-		h.now = max(h.now, item.End().Add(90*time.Minute)) // its window
-	}
-	a, err := archive.New(h.real, archive.Options{})
+	a, err := archive.New(h.real, archive.Options{Window: time.Nanosecond}) // some have ended just now
 	h.must(err)
 	h.acted(a.Act(context.Background(), walk.Batch{Items: h.rows(items), Now: h.now, Run: 2}))
 }
