@@ -15,7 +15,7 @@ func (c *inquiry) sentences() []string {
 	if c.found {
 		all = append(all, c.sayRow())
 	}
-	if c.found && c.restored {
+	if c.found && c.restored && c.at < c.item.End() {
 		all = append(all, fmt.Sprintf("Support has put it back: it is in the restored set and serves until %s.", c.item.End()))
 	}
 	if len(c.behind) > 0 {

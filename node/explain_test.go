@@ -146,6 +146,9 @@ func TestExplainFollowsAStoryThroughItsLife(t *testing.T) {
 		must(t, err)
 		said(t, n, item.ID, mayfly.ViewerOf(ben), now, "serve", "restored set", until.String())
 		said(t, n, item.ID, mayfly.ViewerOf(ben), until, "gone", "410")
+		if e := explain(t, n, item.ID, mayfly.ViewerOf(ben), until); strings.Contains(strings.Join(e.Sentences, " "), "serves until") { // a reminder takes it out of the set later
+			t.Errorf("it serves no more: %q", e.Sentences)
+		}
 	})
 }
 
