@@ -123,10 +123,7 @@ func readinessRoute(method string) route {
 		do: getReadiness,
 	}
 	if method == http.MethodHead {
-		rt.id, rt.summary = "headReadiness", "Are users answered here? Without a body"
-		for i := range rt.answers {
-			rt.answers[i].content = nil
-		}
+		return rt.bodiless("headReadiness", "Are users answered here? Without a body")
 	}
 	return rt
 }
@@ -145,10 +142,16 @@ func mediaRoute(method string) route {
 		do: getMedium,
 	}
 	if method == http.MethodHead {
-		rt.id, rt.summary = "headMedium", "What a medium is, without its bytes"
-		for i := range rt.answers {
-			rt.answers[i].content = nil
-		}
+		return rt.bodiless("headMedium", "What a medium is, without its bytes")
 	}
 	return rt
+}
+
+// bodiless is the same route asked by HEAD: its answers have no content.
+func (r route) bodiless(id, summary string) route {
+	r.id, r.summary = id, summary
+	for i := range r.answers {
+		r.answers[i].content = nil
+	}
+	return r
 }
