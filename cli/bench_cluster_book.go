@@ -17,6 +17,7 @@ import (
 type clusterBook struct {
 	count   tally
 	retries atomic.Int64
+	again   problems // why stories were sent again
 
 	mu      sync.Mutex
 	stories map[mayfly.ID]*clusterStory

@@ -52,6 +52,9 @@ func (t clusterLife) run(ctx context.Context, b *bench, place *clusterPlace, boo
 	b.report.add("cluster.sweep_lag_p50_ms", float64(book.lag.ValueAtQuantile(50))/1e6)
 	b.report.add("cluster.sweep_lag_p99_ms", float64(book.lag.ValueAtQuantile(99))/1e6)
 	b.report.add("cluster.retries", float64(book.retries.Load()))
+	if why := book.again.err(); why != nil {
+		b.stages.note("%d stories were sent again, the first because: %v", book.retries.Load(), why)
+	}
 	b.report.add("cluster.rss_mib", float64(most)/(1<<20))
 	return book.audit(ctx, b, pair[0])
 }
@@ -137,6 +140,7 @@ func (p *clusterPublisher) publish(ctx context.Context) (err error) {
 			break
 		}
 		p.book.retries.Add(1)
+		p.book.again.tell("publish", err)
 		if err := sleep(ctx, 100*time.Millisecond<<min(try, 4)); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // stages shows how far long work is: bars on a terminal, a line for each
-// stage elsewhere, nothing beside JSON.
+// stage elsewhere, nothing beside JSON but notes.
 type stages struct {
 	out   io.Writer
 	quiet bool
@@ -28,10 +28,9 @@ func newStages(out io.Writer, quiet bool) *stages {
 
 func (s *stages) trial(name string) { s.name = name }
 
+// note says what a figure alone would hide.
 func (s *stages) note(format string, args ...any) {
-	if !s.quiet {
-		fmt.Fprintf(s.out, "mayfly: "+format+"\n", args...)
-	}
+	fmt.Fprintf(s.out, "mayfly: "+format+"\n", args...)
 }
 
 // stage is one stage that is under way.

@@ -2,6 +2,7 @@ package erase
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
@@ -21,6 +22,16 @@ func (e *Erase) Delete(ctx context.Context, id mayfly.ID, cause mayfly.Cause, no
 		return mayfly.Item{}, fmt.Errorf("delete %s: %w", id, err)
 	}
 	return item, nil
+}
+
+// Tombstone is the row of an item that is deleted. It stays for weeks after what
+// it named is erased (L13); false if there is none. Errors: Unavailable.
+func (e *Erase) Tombstone(ctx context.Context, id mayfly.ID) (mayfly.Item, bool, error) {
+	row, err := e.read(ctx, id)
+	if errors.Is(err, mayfly.NotFound) {
+		return mayfly.Item{}, false, nil
+	}
+	return row, err == nil && row.State == mayfly.Deleted, err
 }
 
 func (e *Erase) delete(ctx context.Context, id mayfly.ID, cause mayfly.Cause, now mayfly.Instant) (mayfly.Item, error) {

@@ -68,7 +68,7 @@ func (a *API) publicRoutes() []route {
 		},
 		{
 			method: "DELETE", pattern: "/v1/stories/{id}", id: "deleteStory", tag: "stories", scopes: user, limit: writeLimit, may: append(item, http.StatusConflict),
-			summary: "Delete an own story, in whatever state it is", answers: []reply{{status: http.StatusNoContent, about: "It is gone from every route."}}, do: deleteStory,
+			summary: "Delete an own story, in whatever state it is", answers: []reply{{status: http.StatusNoContent, about: "It is gone from every route. Its author, asking again, is answered the same as long as its tombstone stands (`ends.tombstone`)."}}, do: deleteStory,
 		},
 		{
 			method: "POST", pattern: "/v1/stories/{id}/view", id: "viewStory", tag: "stories", scopes: user, limit: readLimit, may: item,

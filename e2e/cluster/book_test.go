@@ -163,6 +163,13 @@ func (b *book) figures() (acks, reads int) {
 	return len(b.order), reads
 }
 
+// refusals are the reads and births that were answered 503.
+func (b *book) refusals() (reads, births int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.answers["503"], b.refused["503"]
+}
+
 // verdict is the seven counts in words, and whether all are zero.
 func (b *book) verdict() (text string, clean bool) {
 	b.mu.Lock()
