@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -97,7 +96,7 @@ func newRestarted(t *testing.T) *restarted {
 		t.Fatal(err)
 	}
 	s := &restarted{T: t, binary: binary, folder: t.TempDir(), handled: map[string]int{}, failed: map[string]string{}}
-	s.api, s.admin = s.freeAddress(), s.freeAddress()
+	s.api, s.admin = storetest.Address(t), storetest.Address(t)
 	if err := os.WriteFile(filepath.Join(s.folder, "mayfly.yaml"), []byte(restartSettings), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -112,25 +111,6 @@ func newRestarted(t *testing.T) *restarted {
 		}
 	})
 	return s
-}
-
-// freeAddress is one that no client is given while the server is away: below the
-// ports that the system hands out.
-func (s *restarted) freeAddress() string {
-	s.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			s.Fatal(err)
-		}
-		return address
-	}
-	s.Fatal("no free port")
-	return ""
 }
 
 // start starts the binary and says how long it took until it was ready.

@@ -37,7 +37,7 @@ type process struct {
 // start starts a node and waits until it is ready.
 func (w *town) start(name string, sets map[string]string) *process {
 	w.Helper()
-	p := &process{town: w, name: name, api: "http://" + freeAddress(w), admin: "http://" + freeAddress(w), sets: sets, log: &lines{}}
+	p := &process{town: w, name: name, api: "http://" + storetest.Address(w), admin: "http://" + storetest.Address(w), sets: sets, log: &lines{}}
 	w.mu.Lock()
 	w.nodes = append(w.nodes, p)
 	w.mu.Unlock()
@@ -95,13 +95,14 @@ func (p *process) begin() {
 func (p *process) awaitReady(within time.Duration) time.Duration {
 	p.Helper()
 	return eventually(p, within, p.name+" is ready", func() bool {
+		ready := p.ready("api")
 		select {
-		case err := <-p.ended:
+		case err := <-p.ended: // whoever answered was somebody else
 			p.ended <- err
 			p.Fatalf("%s ended: %v\n%s", p.name, err, p.log.tail(4000))
 		default:
 		}
-		return p.ready("api")
+		return ready
 	})
 }
 

@@ -215,25 +215,6 @@ func (w *town) openBy(cfg config.Config, t profile.Time) *profile.Store {
 	return st
 }
 
-// freeAddress is one that no client is given while its server is away: below the
-// ports that the system hands out.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(9_000))
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return address
-	}
-	t.Fatal("no free port")
-	return ""
-}
-
 // eventually asks until it is so, or fails with what is missing.
 func eventually(t testing.TB, within time.Duration, what string, so func() bool) time.Duration {
 	t.Helper()
