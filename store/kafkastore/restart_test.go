@@ -70,7 +70,7 @@ func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
 	b := startBroker(t)
 	o := b.options()
 	patient := open(t, o)
-	o.Patience, o.UnderWay = time.Second, minUnderWay // frozen for less than a broker's session of 9 s
+	o.Patience, o.UnderWay = time.Second, minUnderWay
 	s, idle := open(t, o), open(t, o)
 	r := join(t, patient, "witness")
 	join(t, idle, "left alone")
@@ -113,22 +113,33 @@ func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	seen := map[mayfly.EventKey]int{}
-	for seen[after[0].Key()] == 0 || seen[whileFrozen[2].Key()] == 0 {
+	// Frozen for longer than its session, the broker may lead nothing for a moment when
+	// it is back. It then refuses what was in doubt, and nobody sends that once more.
+	type place struct {
+		partition uint32
+		offset    uint64
+	}
+	seen, places := map[mayfly.EventKey]int{}, map[place]bool{}
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end) && seen[whileFrozen[2].Key()]*seen[after[0].Key()] == 0; {
+		ctx, cancel := context.WithDeadline(t.Context(), end)
 		records, err := r.Next(ctx, 100)
-		if ctx.Err() != nil {
-			t.Fatalf("of what was in doubt (came %d times), or sent after it (came %d times), something never came, of %d events: %v",
-				seen[whileFrozen[2].Key()], seen[after[0].Key()], len(seen), err)
-		}
+		cancel()
 		if err != nil {
 			t.Log("goes on after", err)
-			continue
 		}
 		for _, rec := range records {
-			seen[rec.Event.Key()]++
+			at := place{rec.Partition, rec.Offset}
+			if places[at] {
+				continue // a reader who had to join again reads again
+			}
+			places[at] = true
+			if seen[rec.Event.Key()]++; rec.Event.Key() == after[0].Key() {
+				end = time.Now().Add(3 * time.Second)
+			}
 		}
+	}
+	if seen[after[0].Key()] != 1 {
+		t.Errorf("what was acknowledged after all came %d times", seen[after[0].Key()])
 	}
 	if errors.Is(inDoubt, mayfly.Unavailable) {
 		neverSent = append(neverSent, whileDead...)
@@ -138,11 +149,14 @@ func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
 			t.Errorf("generation %d was called unavailable and is in the log", e.Generation)
 		}
 	}
+	landed := 0
 	for _, e := range whileFrozen {
-		if seen[e.Key()] != 1 {
+		landed += seen[e.Key()]
+		if seen[e.Key()] > 1 {
 			t.Errorf("generation %d was in doubt and is in the log %d times", e.Generation, seen[e.Key()])
 		}
 	}
+	t.Logf("%d of %d that were in doubt are in the log", landed, len(whileFrozen))
 
 	b.kill()
 	closed := make(chan error, 1)
