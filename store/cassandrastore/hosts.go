@@ -2,12 +2,13 @@ package cassandrastore
 
 import gocql "github.com/apache/cassandra-gocql-driver/v2"
 
-// around hands out the nodes for a request as the policy in it does, and begins
-// again at its end. To the driver a second asking that finds no node left is a
-// failed request, whatever the first one is still going to answer.
+// around hands out the nodes for a request as the policy in it does, those that are
+// silent last, and begins again at its end. To the driver a second asking that finds
+// no node left is a failed request, whatever the first one is still going to answer.
 type around struct {
 	gocql.HostSelectionPolicy
-	several func() bool // nodes are in the ring
+	silences *silences
+	several  func() bool // nodes are in the ring
 }
 
 // rounds are enough for every try of a request and its second asking, even if
@@ -23,15 +24,33 @@ func (a *around) Init(s *gocql.Session) {
 // Pick implements gocql.HostSelectionPolicy.
 func (a *around) Pick(q gocql.ExecutableStatement) gocql.NextHost {
 	next := a.HostSelectionPolicy.Pick(q)
+	var silent []gocql.SelectedHost // of this round
 	round := 1
 	return func() gocql.SelectedHost {
-		host := next()
-		for ; host == nil && round < rounds && a.several(); round++ {
-			next = a.HostSelectionPolicy.Pick(q)
-			host = next()
+		for {
+			host := next()
+			switch {
+			case host != nil && a.silences.last(host.Info(), q.IsIdempotent()):
+				silent = append(silent, host)
+			case host != nil:
+				return host
+			case len(silent) > 0:
+				host, silent = silent[0], silent[1:]
+				return host
+			case round == rounds || !a.several():
+				return nil
+			default:
+				next = a.HostSelectionPolicy.Pick(q)
+				round++
+			}
 		}
-		return host
 	}
+}
+
+// RemoveHost is called for a node that has left the ring.
+func (a *around) RemoveHost(host *gocql.HostInfo) {
+	a.silences.forget(host)
+	a.HostSelectionPolicy.RemoveHost(host)
 }
 
 // AddHosts spares the policy the work of AddHost for each.

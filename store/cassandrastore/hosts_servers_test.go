@@ -55,7 +55,7 @@ func TestASecondAskingThatFindsNoNodeFailsNothing(t *testing.T) {
 		}
 		return failed
 	}
-	if failed := failures(openBy(t, &around{HostSelectionPolicy: byToken()})); failed > 0 {
+	if failed := failures(openBy(t, &around{HostSelectionPolicy: byToken(), silences: newSilences(discard())})); failed > 0 {
 		t.Errorf("%d of 100 reads failed", failed)
 	}
 	if failures(openBy(t, byToken())) == 0 {
@@ -65,7 +65,7 @@ func TestASecondAskingThatFindsNoNodeFailsNothing(t *testing.T) {
 
 // Each page comes from one asking or the other.
 func TestALongReadThatIsAskedTwiceIsWhole(t *testing.T) {
-	s := openBy(t, &around{HostSelectionPolicy: byToken()})
+	s := openBy(t, &around{HostSelectionPolicy: byToken(), silences: newSilences(discard())})
 	fresh := births(t, 300, "24h")
 	insert(t, s, fresh...)
 	h := placeOf(fresh[0].Item.ID).hole

@@ -13,6 +13,32 @@ type node struct {
 	name string
 }
 
+// hosts are the nodes by their names.
+var hosts = map[string]*gocql.HostInfo{"a": {}, "b": {}, "c": {}}
+
+func (n node) Info() *gocql.HostInfo { return hosts[n.name] }
+
+// request is what a policy picks nodes for.
+type request struct {
+	gocql.ExecutableStatement
+	twice bool
+}
+
+func (r request) IsIdempotent() bool { return r.twice }
+
+// handedOut are the names of all nodes that a policy hands out for a request.
+func handedOut(t *testing.T, policy *around, q request) (names string) {
+	t.Helper()
+	next := policy.Pick(q)
+	for host := next(); host != nil; host = next() {
+		names += host.(node).name
+	}
+	if next() != nil {
+		t.Error("behind the last node there is another")
+	}
+	return names
+}
+
 // picks hands out nodes once each.
 type picks struct {
 	gocql.HostSelectionPolicy
@@ -42,12 +68,8 @@ func TestASecondAskingAlwaysFindsANode(t *testing.T) {
 		"none of three is up":     {nil, true, ""},
 		"a ring of one, as it is": {[]string{"a"}, false, "a"},
 	} {
-		policy := &around{HostSelectionPolicy: picks{nodes: c.up}, several: func() bool { return c.several }}
-		next, got := policy.Pick(nil), ""
-		for host := next(); host != nil; host = next() {
-			got += host.(node).name
-		}
-		if got != c.want || next() != nil {
+		policy := &around{HostSelectionPolicy: picks{nodes: c.up}, silences: newSilences(discard()), several: func() bool { return c.several }}
+		if got := handedOut(t, policy, request{}); got != c.want {
 			t.Errorf("%s: %q are handed out, want %q", name, got, c.want)
 		}
 	}

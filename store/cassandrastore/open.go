@@ -97,7 +97,10 @@ func clusterConfig(o Options, keyspace string) *gocql.ClusterConfig {
 	c.RetryPolicy = again{}
 	// Always the first copy that is up: conditional writes to a partition that meet
 	// in one coordinator cost each other less, and partitions spread the load.
+	silent := newSilences(o.Logger)
+	c.QueryObserver, c.BatchObserver = silent, silent
 	c.PoolConfig.HostSelectionPolicy = &around{
+		silences:            silent,
 		HostSelectionPolicy: gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy(), gocql.DoNotShuffleReplicas()),
 	}
 	c.Metadata.CacheMode = gocql.KeyspaceOnly
