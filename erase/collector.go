@@ -142,6 +142,7 @@ func (c *collector) judge(ctx context.Context, t tier, objects []object) ([]obje
 	for i, o := range objects {
 		if o.dead(t, owners[i]) {
 			o.abandoned = owners[i].unpublished || o.raw() // nobody's item ever had a raw one
+			o.stray = owners[i].stray
 			dead = append(dead, o)
 		}
 	}
@@ -177,6 +178,9 @@ func (e *Erase) owners(ctx context.Context, objects []object) ([]owner, error) {
 	}
 	for n, i := range at {
 		owners[i] = owner{item: rows[n].Item, found: rows[n].Found, body: bodies[n].Found}
+		if !rows[n].Found {
+			owners[i].stray = named[n]
+		}
 	}
 	return owners, nil
 }
@@ -228,6 +232,9 @@ func (c *collector) collect(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			if err := c.eraseStrays(ctx, dead); err != nil {
+				return err
+			}
 			if err := deleteAll(ctx, c.tier(t), keys(dead)); err != nil {
 				return fmt.Errorf("%s: %w", t, err)
 			}
@@ -243,6 +250,24 @@ func (c *collector) collect(ctx context.Context) error {
 		if err := c.move(ctx, t, l); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// eraseStrays erases what births that were given up left of the bodies of the items
+// that objects belong to, while the objects name them.
+func (c *collector) eraseStrays(ctx context.Context, objects []object) error {
+	var strays []mayfly.ID
+	for _, o := range objects {
+		if !o.stray.IsZero() && !slices.Contains(strays, o.stray) {
+			strays = append(strays, o.stray)
+		}
+	}
+	if len(strays) == 0 {
+		return nil
+	}
+	if err := c.set.Ledger.EraseBody(ctx, strays...); err != nil {
+		return fmt.Errorf("bodies of %d abandoned births: %w", len(strays), err)
 	}
 	return nil
 }

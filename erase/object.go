@@ -14,8 +14,9 @@ type object struct {
 	id         mayfly.ID // of the upload, or of the item
 	uploaded   bool      // id is an upload's: a born object, or a raw one
 	generation mayfly.Generation
-	n          int  // -1: raw, which no row names
-	abandoned  bool // of an upload that was never published, which is known when it was judged
+	n          int       // -1: raw, which no row names
+	abandoned  bool      // of an upload that was never published, which is known when it was judged
+	stray      mayfly.ID // its item, if that has no row; the same
 }
 
 // readKey reads a key. What is not made by L11 is nobody's to judge.
@@ -63,6 +64,7 @@ type owner struct {
 	item  mayfly.Item
 	found bool
 	body  bool
+	stray mayfly.ID // the item, if there is no row of it
 	// unpublished says that nothing names the upload. Judged past its deadline, it
 	// was abandoned: its end was due, as that of an item is.
 	unpublished bool

@@ -28,6 +28,7 @@ func (e *Erase) eraseOwned(ctx context.Context, r *Receipt, page []store.Row, no
 	}
 	var rows []mayfly.Item
 	var strays store.Batch
+	var bodies []mayfly.ID // that strays may have
 	for i, id := range names {
 		switch row := found[i].Item; {
 		case !found[i].Found:
@@ -35,6 +36,7 @@ func (e *Erase) eraseOwned(ctx context.Context, r *Receipt, page []store.Row, no
 			// second pass will find it by.
 			if id.Birth().Add(e.o.Settle) <= now {
 				strays.Delete(store.Owners, store.OwnerKey(r.User, id))
+				bodies = append(bodies, id)
 				r.count(store.Owners, 1)
 			}
 		case row.Held:
@@ -53,8 +55,11 @@ func (e *Erase) eraseOwned(ctx context.Context, r *Receipt, page []store.Row, no
 	for _, item := range gone {
 		r.erased(item)
 	}
-	if len(strays.Stages()) == 0 {
+	if len(bodies) == 0 {
 		return nil
+	}
+	if err := e.set.Ledger.EraseBody(ctx, bodies...); err != nil { // while the entries name them
+		return fmt.Errorf("bodies of %d abandoned births: %w", len(bodies), err)
 	}
 	return e.set.Writer.Commit(ctx, &strays)
 }

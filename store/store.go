@@ -80,7 +80,9 @@ type Ledger interface {
 	// EraseBody erases the content of items and leaves their rows: from then on
 	// Body does not find it, and a birth inserted again does not bring it back.
 	// Only of a row that is Deleted and not held; another answers Conflict and
-	// nothing of the call is erased. Durable on return. Idempotent.
+	// nothing of the call is erased. An id without a row must never be born any
+	// more: what a birth that was given up may have left of it is erased. Durable on
+	// return. Idempotent.
 	EraseBody(ctx context.Context, ids ...mayfly.ID) error
 
 	// Remove erases rows and bodies of items for good: the last step of a life

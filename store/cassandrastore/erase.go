@@ -6,23 +6,27 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// EraseBody implements store.Ledger.
+// EraseBody implements store.Ledger. A body is written before its row: one whose
+// row never came is removed.
 func (s ledger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
-	rows, err := s.erasable(ctx, ids)
+	rows, strays, err := s.erasable(ctx, ids)
 	if err != nil {
 		return err
 	}
-	return s.eachBody(ctx, rows, emptyBody())
+	if err := s.eachBody(ctx, strays, removeBody()); err != nil {
+		return err
+	}
+	return s.eachBody(ctx, idsOf(rows), emptyBody())
 }
 
 // Remove implements store.Ledger. Bodies go first: while a row is there, its
 // removal is tried again, and a body without a row nobody would find.
 func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
-	rows, err := s.erasable(ctx, ids)
+	rows, _, err := s.erasable(ctx, ids)
 	if err != nil {
 		return err
 	}
-	if err := s.eachBody(ctx, rows, removeBody()); err != nil {
+	if err := s.eachBody(ctx, idsOf(rows), removeBody()); err != nil {
 		return err
 	}
 	parts := partition(rows, func(item mayfly.Item) place { return placeOf(item.ID) })
@@ -38,33 +42,45 @@ func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
 	})
 }
 
-// erasable are the rows of ids that are there, each once; one that may not be
-// erased refuses them all. A row that is deleted and not held never changes again
-// (mayfly.Advance), so that what is seen here holds.
-func (s ledger) erasable(ctx context.Context, ids []mayfly.ID) ([]mayfly.Item, error) {
+// erasable are the rows of ids that are there, each once, and the ids that have
+// none; a row that may not be erased refuses them all. A row that is deleted and
+// not held never changes again (mayfly.Advance), so that what is seen here holds.
+func (s ledger) erasable(ctx context.Context, ids []mayfly.ID) (items []mayfly.Item, strays []mayfly.ID, err error) {
 	found, err := s.Get(ctx, ids...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var items []mayfly.Item
 	seen := map[mayfly.ID]bool{}
-	for _, f := range found {
-		if !f.Found || seen[f.Item.ID] {
+	for i, f := range found {
+		if seen[ids[i]] {
+			continue
+		}
+		seen[ids[i]] = true
+		if !f.Found {
+			strays = append(strays, ids[i])
 			continue
 		}
 		if err := f.Item.Erasable(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		seen[f.Item.ID] = true
 		items = append(items, f.Item)
 	}
-	return items, nil
+	return items, strays, nil
 }
 
-func (s *Store) eachBody(ctx context.Context, items []mayfly.Item, statement string) error {
-	return each(ctx, len(items), func(ctx context.Context, i int) error {
-		if err := s.query(eraseContent, statement, items[i].ID[:]).ExecContext(ctx); err != nil {
-			return writeError(eraseContent, "erase the body of "+items[i].ID.String(), err)
+func idsOf(items []mayfly.Item) []mayfly.ID {
+	ids := make([]mayfly.ID, len(items))
+	for i, item := range items {
+		ids[i] = item.ID
+	}
+	return ids
+}
+
+func (s *Store) eachBody(ctx context.Context, ids []mayfly.ID, statement string) error {
+	return each(ctx, len(ids), func(ctx context.Context, i int) error {
+		id := ids[i] // ours: a second asking may outlast the call
+		if err := s.query(eraseContent, statement, id[:]).ExecContext(ctx); err != nil {
+			return writeError(eraseContent, "erase the body of "+id.String(), err)
 		}
 		return nil
 	})
