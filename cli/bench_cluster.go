@@ -22,7 +22,7 @@ type clusterTrial struct {
 func clusterTrialOf(f benchForm) clusterTrial {
 	if f == quickForm {
 		return clusterTrial{
-			sweep:   clusterSweep{pairs: 3, batched: 500, single: 20},
+			sweep:   clusterSweep{pairs: 3, batched: 1_500, single: 40},
 			births:  birthsTrial{writers: clusterWriters, warm: 500 * time.Millisecond, lasts: 2 * time.Second},
 			archive: 500,
 			life:    clusterLife{stories: 500, lifetime: 4 * time.Second, settle: 3 * time.Second, window: 3 * time.Second},

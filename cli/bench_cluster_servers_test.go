@@ -10,13 +10,18 @@ import (
 	"testing"
 )
 
-// The whole trial in its quick form, on real servers.
-func TestBenchClusterAnswersWithItsFiguresAndLosesNothing(t *testing.T) {
+// The whole trial on real servers, in its quick form or, with MAYFLY_LONG, in full:
+// batches against single rows, and 100,000 stories through their lives.
+func TestTheBenchmarkOnAClusterAnswersWithItsFiguresAndLosesNothing(t *testing.T) {
 	if os.Getenv(testPrefix+"CASSANDRA") == "" {
 		t.Fatal("no servers are named: eval \"$(go run ./deploy/servers up)\"")
 	}
+	args := []string{"bench", "cluster", "--json", "--dir", t.TempDir()}
+	if os.Getenv("MAYFLY_LONG") == "" {
+		args = append(args, "--quick")
+	}
 	var out, errs bytes.Buffer
-	if code := Run([]string{"bench", "cluster", "--quick", "--json", "--dir", t.TempDir()}, &out, &errs); code != 0 {
+	if code := Run(args, &out, &errs); code != 0 {
 		t.Fatalf("exit %d: %s\n%s", code, errs.String(), out.String())
 	}
 	t.Log(out.String())
