@@ -217,8 +217,13 @@ func (n *Node) Progress(name string) []walk.Progress {
 // on until Stop: whoever sends users here has time to send them elsewhere.
 func (n *Node) Leave() { n.leaving.Store(true) }
 
-// drainWithin is how long a stop lets batches that are under way finish.
-const drainWithin = 5 * time.Second
+const (
+	// drainWithin is how long a stop lets batches that are under way finish.
+	drainWithin = 5 * time.Second
+	// leaveWithin is how long a stop tries to tell the store that it goes, before
+	// they finish and afterwards. What it could not tell its leases tell, which run out.
+	leaveWithin = 4 * time.Second
+)
 
 // Stop leaves the roll, lets the batches that are under way finish, ends the
 // loops, gives the shards up and leaves a last mark.
@@ -227,7 +232,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.draining.Store(true)
 	var errs []error
 	if n.set.Fuse.Err() == nil {
-		errs = append(errs, n.worked().leave(ctx))
+		errs = append(errs, within(ctx, leaveWithin, n.worked().leave))
 		n.drain(ctx)
 	}
 	n.stopping()
@@ -238,10 +243,16 @@ func (n *Node) Stop(ctx context.Context) error {
 		errs = append(errs, l.Stop(ctx))
 	}
 	if n.set.Fuse.Err() == nil {
-		errs = append(errs, n.worked().leave(ctx), n.lastMark(ctx))
+		errs = append(errs, within(ctx, leaveWithin, n.worked().leave), within(ctx, leaveWithin, n.lastMark))
 	}
 	errs = append(errs, n.closeProducts())
 	return errors.Join(errs...)
+}
+
+func within(ctx context.Context, most time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return do(ctx)
 }
 
 // drain waits until nothing passes over a shard. What is cut off is done again by

@@ -207,6 +207,56 @@ func TestAStoppedNodeGivesItsShardsUpAtOnce(t *testing.T) {
 	})
 }
 
+// hung are rows that a store has stopped answering.
+type hung struct {
+	store.Rows
+	from atomic.Bool
+}
+
+func (h *hung) wait(ctx context.Context) error {
+	if !h.from.Load() {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
+	case <-time.After(4 * time.Second): // its own patience
+		return mayfly.Errorf(mayfly.Unavailable, "no answer")
+	}
+}
+
+func (h *hung) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
+	if err := h.wait(ctx); err != nil {
+		return nil, err
+	}
+	return h.Rows.Get(ctx, t, keys...)
+}
+
+func (h *hung) Swap(ctx context.Context, t store.Table, key store.Key, old, after []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
+	if err := h.wait(ctx); err != nil {
+		return false, nil, err
+	}
+	return h.Rows.Swap(ctx, t, key, old, after, reclaimAt)
+}
+
+func TestAStopIsNotHeldUpByAStoreThatHangs(t *testing.T) {
+	in(t, func(t *testing.T, set store.Set, m *machine) {
+		rows := &hung{Rows: set.Rows}
+		set.Rows = rows
+		n := start(t, set, node.Options{Source: m.source(), Name: "a"})
+		mustPublish(t, n, 30*time.Second)
+		time.Sleep(10 * time.Second)
+		rows.from.Store(true)
+		began := time.Now()
+		if err := n.Stop(context.Background()); !errors.Is(err, mayfly.Unavailable) {
+			t.Errorf("it ends with %v", err)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("it stops after %s", took)
+		}
+	})
+}
+
 // The node is told by the fuse of its set; a store whose own fuse has blown ends
 // with its process, and would outlive the bubble.
 func TestABlownFuseIsSeenAndAStopLeavesTheStoreAlone(t *testing.T) {
