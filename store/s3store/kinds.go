@@ -69,7 +69,7 @@ func kindOf(ctx context.Context, err error) error {
 	}
 	e, ok := answer(err)
 	if !ok {
-		return mayfly.Wrap(mayfly.Unavailable, err, hintOf(err))
+		return unanswered(err)
 	}
 	switch e.Code {
 	case "NoSuchKey":
@@ -108,6 +108,12 @@ func kindOf(ctx context.Context, err error) error {
 		return mayfly.Wrap(mayfly.Unsupported, err, "")
 	}
 	return mayfly.Wrap(mayfly.Unavailable, err, "")
+}
+
+// unanswered is what is left of a request that had no answer. The time-out of a
+// try is ours: a caller who finds one takes it for his own, and for his item's fault.
+func unanswered(err error) error {
+	return mayfly.Errorf(mayfly.Unavailable, "%v", err).WithHint(hintOf(err))
 }
 
 // hintOf is for a server that did not answer.

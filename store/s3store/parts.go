@@ -137,8 +137,11 @@ func (u *upload) abort(ctx context.Context) error {
 	err := u.s.try(ctx, u.s.writes(u.key), func() error {
 		return u.s.server.core.AbortMultipartUpload(ctx, u.s.opts.Bucket, u.name, u.id)
 	})
-	if hasCode(err, "NoSuchUpload") {
+	switch {
+	case hasCode(err, "NoSuchUpload"):
 		return nil
+	case ctx.Err() != nil:
+		return unanswered(err)
 	}
 	return err
 }

@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +101,28 @@ func TestAnEndedContextEndsThePause(t *testing.T) {
 	})
 }
 
+// The time-out of a try is not the caller's: who goes by it would take a server that
+// hangs for an item's fault.
+func TestATryThatWasGivenUpIsNotTheCallersTimeOut(t *testing.T) {
+	s := alone(t, Options{Tries: 1})
+	dial := net.Dialer{Timeout: time.Nanosecond}
+	_, dialled := dial.Dial("tcp", "127.0.0.1:1")
+	for name, cause := range map[string]error{
+		"no answer":     context.DeadlineExceeded,
+		"no connection": dialled,
+		"given up":      context.Canceled,
+	} {
+		err := s.try(t.Context(), s.reads("00/x"), func() error { return &url.Error{Op: "Get", URL: "http://127.0.0.1:1/", Err: cause} })
+		wantKind(t, mayfly.Unavailable, err)
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v is taken for the caller's own", name, err)
+		}
+	}
+	if !errors.Is(dialled, context.DeadlineExceeded) {
+		t.Errorf("%v shows nothing", dialled)
+	}
+}
+
 func TestPausesDoubleUpToABoundAndDiffer(t *testing.T) {
 	for n, want := range map[int]time.Duration{1: 50, 2: 100, 3: 200, 7: 3200, 8: 5000, 60: 5000} {
 		want *= time.Millisecond
@@ -146,29 +173,42 @@ func TestASlowReaderIsNotEnded(t *testing.T) {
 }
 
 func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
-	var asked atomic.Int32
+	var mu sync.Mutex
+	asked := map[string]int{} // by the first of the names in a request
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		_, _ = io.Copy(io.Discard, r.Body)
+		body, _ := io.ReadAll(r.Body)
+		name := regexp.MustCompile(`00/[a-z]+`).FindString(fmt.Sprintln(r.URL.Path, r.URL.Query(), string(body)))
+		mu.Lock()
+		asked[name]++
+		mu.Unlock()
 		<-r.Context().Done()
 	}))
 	t.Cleanup(silent.Close)
 	s := connect(t, Options{
 		Endpoint: silent.URL, Credentials: Credentials{Key: "ana", Secret: "secret"},
-		Tries: 2, Pause: time.Millisecond, Patience: 50 * time.Millisecond,
+		Tries: 2, Pause: time.Millisecond, Patience: time.Second,
 	})
 	hot := tier(t, s, TierOptions{Bucket: "hot"})
 	for name, call := range map[string]func() error{
-		"open":   func() error { _, _, err := hot.Open(t.Context(), "00/x", store.Span{}); return err },
-		"stat":   func() error { _, err := hot.Stat(t.Context(), "00/x"); return err },
-		"put":    func() error { _, err := hot.Put(t.Context(), "00/x", bytes.NewReader([]byte("x"))); return err },
-		"delete": func() error { return hot.Delete(t.Context(), "00/x") },
-		"list":   func() error { _, err := hot.List(t.Context(), "", "", 10); return err },
-		"copy":   func() error { _, err := hot.CopyTo(t.Context(), hot, "00/x", "00/y"); return err },
+		"open":   func() error { _, _, err := hot.Open(t.Context(), "00/open", store.Span{}); return err },
+		"stat":   func() error { _, err := hot.Stat(t.Context(), "00/stat"); return err },
+		"put":    func() error { _, err := hot.Put(t.Context(), "00/put", strings.NewReader("x")); return err },
+		"delete": func() error { return hot.Delete(t.Context(), "00/delete") },
+		"list":   func() error { _, err := hot.List(t.Context(), "00/list/a", "", 10); return err },
+		"copy":   func() error { _, err := hot.CopyTo(t.Context(), hot, "00/copy", "00/y"); return err },
 	} {
-		asked.Store(0)
-		if err := call(); !errors.Is(err, mayfly.Unavailable) || asked.Load() != 2 {
-			t.Errorf("%s: asked %d times, %v", name, asked.Load(), err)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := call()
+			wantKind(t, mayfly.Unavailable, err)
+			if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+				t.Errorf("%v is taken for the caller's own", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if n := asked["00/"+name]; n != 2 {
+				t.Errorf("asked %d times: %v", n, asked)
+			}
+		})
 	}
 }
