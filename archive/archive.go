@@ -117,7 +117,7 @@ func (a *Archive) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error)
 	}
 	for _, step := range []func(context.Context) error{p.leaveErased, p.claim, p.copy, p.name, p.eraseHot, p.finish, p.tell} {
 		if err := step(ctx); err != nil {
-			return nil, fmt.Errorf("archive: %w", err)
+			return nil, fmt.Errorf("archive: %w", p.blame(ctx, err))
 		}
 	}
 	return p.failures, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -113,9 +114,9 @@ func (p *pass) notCopied(ctx context.Context, failed []walk.Failure) error {
 	return p.abandon(ctx, lost)
 }
 
-// isAway says whether the copies failed because a tier is away or full: every
-// one of a batch did, or one alone behind another. Alone it may be the item's own
-// trouble, unless a tier does not even say what it has.
+// isAway says whether the copies failed because a tier is away or full: it does
+// not even say what it has, or every one of a batch failed, or one alone behind
+// another. Alone it may be the item's own trouble.
 func (p *pass) isAway(ctx context.Context, errs []error, at []int) error {
 	for _, i := range at {
 		if !errors.Is(errs[i], mayfly.Unavailable) && !errors.Is(errs[i], mayfly.Full) {
@@ -129,10 +130,14 @@ func (p *pass) isAway(ctx context.Context, errs []error, at []int) error {
 		t = &trouble{first: before.first, away: t.away || before.away || before.first != item.ID}
 	}
 	p.trouble.Store(t)
-	if !t.away && p.answers(ctx, item.MediaKey(item.Generation, 0)) {
-		return nil
+	err := mayfly.Errorf(mayfly.Unavailable, "a tier is away, none of %d items could be copied: %w", len(at), errs[at[0]])
+	switch {
+	case !p.answers(ctx, item):
+		return walk.Down(err)
+	case t.away:
+		return err
 	}
-	return mayfly.Errorf(mayfly.Unavailable, "a tier is away, none of %d items could be copied: %w", len(at), errs[at[0]])
+	return nil
 }
 
 // trouble is what is known since the last copy that went well: the first item
@@ -142,10 +147,33 @@ type trouble struct {
 	away  bool
 }
 
-// answers says whether both tiers answer at all.
-func (p *pass) answers(ctx context.Context, key mayfly.BlobKey) bool {
+// blame is the error of a pass that failed. A time that was used up waiting for a
+// tier is not the items', however few they are.
+func (p *pass) blame(ctx context.Context, err error) error {
+	if ctx.Err() != context.DeadlineExceeded || walk.IsAway(err) || walk.IsDown(err) {
+		return err
+	}
+	for _, item := range p.batch.Items {
+		if item.Media > 0 {
+			if !p.answers(ctx, item) {
+				err = walk.Down(mayfly.Errorf(mayfly.Unavailable, "a tier does not answer: %w", err))
+			}
+			break
+		}
+	}
+	return err
+}
+
+// answerWithin is how soon a tier says whether it has an object, if it answers.
+const answerWithin = 5 * time.Second
+
+// answers says whether both tiers answer at all, also when ctx has ended.
+func (p *pass) answers(ctx context.Context, item mayfly.Item) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+	defer cancel()
 	for _, tier := range []store.Blobs{p.set.Hot, p.set.Cold} {
-		if _, err := tier.Stat(ctx, key); errors.Is(err, mayfly.Unavailable) {
+		_, err := tier.Stat(ctx, item.MediaKey(item.Generation, 0))
+		if errors.Is(err, mayfly.Unavailable) || errors.Is(err, context.DeadlineExceeded) {
 			return false
 		}
 	}

@@ -35,8 +35,8 @@ func (w *Walker) act(ctx context.Context, page []mayfly.Item, full bool, l look)
 		case l.first && IsAway(err):
 			w.untold = err // the second look tells it, and the watermark waits for that
 			w.again = max(w.again, page[n-1].ID.Deadline())
-		case IsAway(err):
-			return false, err // smaller batches would be told no more
+		case IsAway(err), IsDown(err):
+			return false, err // smaller batches would be told no more, or fare no better
 		case n > 1:
 			w.batchSize, tried = n/2, max(tried, n)
 			if w.spent.enough() { // it was slow to fail: go on by a fresh now, under a lease that is alive

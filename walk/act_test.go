@@ -358,3 +358,32 @@ func TestWhatIsAwayHoldsTheWalkUpAndParksNothing(t *testing.T) {
 	pass(t, w, now)
 	same(t, "done", distinct(k.done), ids)
 }
+
+// A store that does not answer is waited for, whatever time the act has used up with
+// it: no half of the batch would fare better, and none is parked (L10).
+func TestAStoreThatHangsHoldsTheWalkUpAndParksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, k := open(t), &book{}
+		ids := due(t, set, spread(start, time.Second, 5)...)
+		k.then = func(ctx context.Context, _ walk.Batch) ([]walk.Failure, error) {
+			<-ctx.Done()
+			return nil, walk.Down(ctx.Err())
+		}
+		w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
+		now := start.Add(time.Hour)
+		for range 10 { // as often as it takes to be down to one
+			if _, err := w.Pass(t.Context(), now); !errors.Is(err, mayfly.Unavailable) {
+				t.Fatal(err)
+			}
+			if got := stored(t, set); got >= ids[0].Deadline() || w.Progress().Parked > 0 {
+				t.Fatalf("watermark at %s, %d parked", got, w.Progress().Parked)
+			}
+		}
+		if sizes := k.sizes(); len(sizes) != 10 || slices.Min(sizes) != slices.Max(sizes) {
+			t.Errorf("batches of %v, want one a pass and all alike", sizes)
+		}
+		k.then = nil
+		pass(t, w, now)
+		same(t, "done", distinct(k.done), ids)
+	})
+}

@@ -25,6 +25,25 @@ func IsAway(err error) bool {
 	return errors.As(err, &e)
 }
 
+// Down is the error of an act that could not do its deed because a store does not
+// answer: every item would fare alike. The walk waits, nobody is parked and no try
+// is counted (L10), however long the act has waited for it.
+func Down(err error) error {
+	if err == nil {
+		return nil
+	}
+	return mayfly.Wrap(mayfly.Unavailable, silent{elsewhere{err}}, "")
+}
+
+// IsDown says whether err is one of Down.
+func IsDown(err error) bool {
+	var e silent
+	return errors.As(err, &e)
+}
+
+// silent is an error of a store that does not answer.
+type silent struct{ elsewhere }
+
 // elsewhere is an error of what an act waited for: its time-out is not the act's.
 type elsewhere struct{ err error }
 
