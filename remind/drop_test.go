@@ -76,14 +76,12 @@ func TestNothingThatIsNotFinishedIsDropped(t *testing.T) {
 	h := newHouse(t)
 	dues := h.every(time.Hour, 24*time.Hour)
 	const outage = 20 * 24 * time.Hour
-	away := true
-	h.fail = func(_ remind.Step, b walk.Batch) ([]walk.Failure, error) {
-		if away {
-			return nil, mayfly.Errorf(mayfly.Unavailable, "away")
-		}
-		return nil, nil
-	}
 	h.remind(remind.Reminder{Due: dues[0], ID: h.item(), Step: remind.Expire}) // two of a page: it is not the items
+	h.fail = func(remind.Step, walk.Batch) ([]walk.Failure, error) {
+		return nil, mayfly.Errorf(mayfly.Unavailable, "away")
+	}
+	real := h.set.Writer
+	h.set.Writer = dying{real, new(int)} // nor can they be written again
 	w := h.walker(remind.Options{Kept: kept})
 	for at := now; at < now.Add(outage); at = at.Add(5 * time.Hour) {
 		_, err := w.Pass(t.Context(), at)
@@ -94,7 +92,7 @@ func TestNothingThatIsNotFinishedIsDropped(t *testing.T) {
 	if left := h.due(now, now.Add(24*time.Hour)); len(left) != len(dues)+1 {
 		t.Fatalf("%d of %d are left", len(left), len(dues)+1)
 	}
-	away = false
+	h.set.Writer, h.fail = real, nil
 	at := now.Add(outage)
 	calls := &ranges{Rows: h.set.Rows}
 	h.set.Rows = calls

@@ -74,6 +74,8 @@ type Reminder struct {
 	Reason  string // why it was written
 	Tries   uint32 // how often the step has failed
 	History []Try  // the last of them, oldest first
+	// Waits is since when it waits for what its step needs and is away; 0: it does not.
+	Waits mayfly.Instant
 }
 
 // Try is one try that failed.
@@ -84,6 +86,7 @@ type Try struct {
 
 const (
 	format     = 1
+	waiting    = 2   // the format of one that waits: since when comes first
 	maxReason  = 256 // bytes kept of a reason
 	maxHistory = 8   // tries kept
 )
@@ -91,12 +94,17 @@ const (
 // Write adds the reminder to a batch. No store reclaims it: none can tell whether
 // it is finished (L13).
 func Write(b *store.Batch, r Reminder) {
-	b.Put(store.Reminders, r.key(), appendNote([]byte{format}, r.Reason, r.Tries, r.History), 0)
+	value := []byte{format}
+	if r.Waits != 0 {
+		value = binary.BigEndian.AppendUint64([]byte{waiting}, uint64(r.Waits))
+	}
+	b.Put(store.Reminders, r.key(), appendNote(value, r.Reason, r.Tries, r.History), 0)
 }
 
 // failed is the reminder after one more try that failed.
 func (r Reminder) failed(at mayfly.Instant, why error) Reminder {
 	r.Tries++
+	r.Waits = 0
 	history := append(append([]Try(nil), r.History...), Try{At: at, Reason: why.Error()})
 	r.History = history[max(0, len(history)-maxHistory):]
 	return r
@@ -127,11 +135,17 @@ func Read(row store.Row) (Reminder, error) {
 		ID:   mayfly.ID([]byte(row.Sort[8:24])),
 		Step: Step(row.Sort[24]),
 	}
-	if len(row.Value) == 0 || row.Value[0] != format {
+	var note []byte
+	switch v := row.Value; {
+	case len(v) > 0 && v[0] == format:
+		note = v[1:]
+	case len(v) > 9 && v[0] == waiting:
+		r.Waits, note = mayfly.Instant(binary.BigEndian.Uint64(v[1:])), v[9:]
+	default:
 		return r, mayfly.Errorf(mayfly.Corrupt, "a reminder for %s cannot be read", r.ID)
 	}
 	var err error
-	if r.Reason, r.Tries, r.History, err = readNote(row.Value[1:]); err != nil {
+	if r.Reason, r.Tries, r.History, err = readNote(note); err != nil {
 		return r, fmt.Errorf("a reminder for %s: %w", r.ID, err)
 	}
 	return r, nil

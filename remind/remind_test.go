@@ -44,6 +44,7 @@ func TestARemindersWayThroughTheStore(t *testing.T) {
 		{Due: minute.Start() + 1, ID: newID(t, 0x05), Step: remind.Expire, Tries: 300, Reason: strings.Repeat("x", 256), History: []remind.Try{{At: 7, Reason: "away"}, {At: 9}}},
 		{Due: (minute + 1).Start() - 1, ID: newID(t, 0x15), Step: remind.Announce, Tries: 1 << 31},
 		{Due: (minute + 1).Start() - 1, ID: newID(t, 0x15), Step: remind.Expire},
+		{Due: (minute + 1).Start() - 1, ID: newID(t, 0x25), Step: remind.Erase, Waits: now, Tries: 2, History: []remind.Try{{At: 7, Reason: "away"}}},
 	}
 	elsewhere := []remind.Reminder{
 		{Due: (minute + 1).Start(), ID: newID(t, 0x15), Step: remind.Expire},
@@ -106,6 +107,7 @@ func TestWhatIsNoReminderIsCorrupt(t *testing.T) {
 	for name, row := range map[string]store.Row{
 		"a short key":             {Sort: good.Sort[1:], Value: good.Value},
 		"no value":                {Sort: good.Sort},
+		"one that waits, cut":     {Sort: good.Sort, Value: []byte{2, 0, 0, 0, 0, 0, 0, 0, 7}},
 		"a format of the future":  {Sort: good.Sort, Value: append([]byte{99}, good.Value[1:]...)},
 		"attempts that never end": {Sort: good.Sort, Value: append([]byte{1}, slices.Repeat([]byte{0xff}, 12)...)},
 	} {

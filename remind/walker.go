@@ -68,6 +68,15 @@ type Walker struct {
 	done   mayfly.Instant
 
 	dropped walk.Watermark // up to where finished reminders are gone
+	trouble map[Step]trouble
+	down    map[Step]error // in this pass: the steps that a store keeps from being done
+}
+
+// trouble is what is known of a step since it last went well: the first item that
+// failed as if a store were away, and whether it was not the only one.
+type trouble struct {
+	first mayfly.ID
+	away  bool
 }
 
 // New is the walker of a shard's reminders.
@@ -76,7 +85,7 @@ func New(set store.Set, shard *walk.Shard, acts Acts, o Options) (*Walker, error
 	if err != nil {
 		return nil, err
 	}
-	return &Walker{set: set, shard: shard, acts: acts, o: o}, nil
+	return &Walker{set: set, shard: shard, acts: acts, o: o, trouble: map[Step]trouble{}}, nil
 }
 
 // A pass is cut short after so much, so that its now stays fresh and its lease
@@ -95,6 +104,7 @@ func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err e
 		return false, err
 	}
 	w.o.Budget.Earn(1) // a node with nothing to do may still try again, slowly
+	w.down = map[Step]error{}
 	target, pages := now.Add(-w.o.Settle), 0
 	touched := false
 	for minute, n := (w.done + 1).Minute(), 0; w.done < target && minute <= target.Minute(); minute, n = minute+1, n+1 {
@@ -115,6 +125,11 @@ func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err e
 	}
 	if err == nil {
 		err = w.drop(ctx)
+	}
+	for step, down := range w.down { // it held up nobody else, and somebody hears of it
+		if err == nil {
+			err = fmt.Errorf("step %s waits: %w", step, down)
+		}
 	}
 	if err != nil {
 		return false, fmt.Errorf("remind: shard %d: %w", w.shard.Number(), err)
@@ -205,11 +220,16 @@ func (w *Walker) handle(ctx context.Context, page []store.Row, now mayfly.Instan
 		}
 	}
 	for _, step := range order {
-		failures, err := w.do(ctx, step, bySteps[step], now)
-		if walk.IsAway(err) { // the log is: no try is counted, and nobody else waits for it (L8, L10)
+		failures, err := []failure(nil), w.down[step]
+		if err == nil {
+			failures, err = w.do(ctx, step, bySteps[step], now)
+		}
+		if walk.IsDown(err) {
+			w.down[step] = err
+		}
+		if walk.IsDown(err) || walk.IsAway(err) { // a store or the log is: no try is counted, and nobody else waits for it (L8, L10)
 			for _, r := range bySteps[step] {
-				r.Due = now.Add(w.o.After)
-				Write(&later, r)
+				Write(&later, w.putOff(r, now, rand.Float64()))
 			}
 			continue
 		}
@@ -245,6 +265,18 @@ func (w *Walker) again(ctx context.Context, later *store.Batch, f failure, now m
 	return nil
 }
 
+// putOff is the reminder for later, because what its step needs is away. The pause
+// is as long as that has lasted, up to Longest, less up to a quarter by dice in
+// [0, 1): however long it lasts, few are written for it (I17).
+func (w *Walker) putOff(r Reminder, now mayfly.Instant, dice float64) Reminder {
+	if r.Waits == 0 {
+		r.Waits = now
+	}
+	lasted := min(now.Sub(r.Waits), w.o.Longest)
+	r.Due = now.Add(max(w.o.After, time.Duration(float64(lasted)*(1-dice/4))))
+	return r
+}
+
 // backoff is the pause after the n-th failure: it doubles from after on, up to
 // longest, and is spread over a half above and below by dice in [0, 1); never
 // shorter than after.
@@ -257,8 +289,8 @@ func backoff(n uint32, after, longest time.Duration, dice float64) time.Duration
 }
 
 // do does one step for the items of reminders. A batch that fails is tried again
-// one by one. When all of them fail as Unavailable it is not the items: the pass
-// ends, and no try is counted.
+// one by one. What is away, the log or a store, is answered as that, and no try is
+// counted.
 func (w *Walker) do(ctx context.Context, step Step, reminders []Reminder, now mayfly.Instant) ([]failure, error) {
 	items, by, err := w.rows(ctx, reminders)
 	if err != nil || len(items) == 0 {
@@ -274,13 +306,15 @@ func (w *Walker) do(ctx context.Context, step Step, reminders []Reminder, now ma
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if walk.IsAway(err) {
+	if walk.IsAway(err) || walk.IsDown(err) {
 		return nil, err
 	}
 	if err != nil {
-		if failed, err = w.oneByOne(ctx, act, items, now); err != nil {
+		if failed, err = w.oneByOne(ctx, step, act, items, now); err != nil {
 			return nil, err
 		}
+	} else {
+		delete(w.trouble, step)
 	}
 	failures := make([]failure, len(failed))
 	for i, f := range failed {
@@ -289,25 +323,42 @@ func (w *Walker) do(ctx context.Context, step Step, reminders []Reminder, now ma
 	return failures, nil
 }
 
-func (w *Walker) oneByOne(ctx context.Context, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failed []walk.Failure, err error) {
-	away := 0
+// oneByOne tries each item alone.
+func (w *Walker) oneByOne(ctx context.Context, step Step, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failed []walk.Failure, err error) {
 	for _, item := range items {
 		failures, err := w.act(ctx, act, []mayfly.Item{item}, now)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		if walk.IsAway(err) || walk.IsDown(err) {
+			return nil, err
+		}
+		if w.isDown(step, item.ID, err) {
+			return nil, walk.Down(fmt.Errorf("it is not the items: %w", err))
+		}
 		if err != nil {
-			if errors.Is(err, mayfly.Unavailable) {
-				away++
-			}
 			failures = []walk.Failure{{Item: item, Err: err}}
 		}
 		failed = append(failed, failures...)
 	}
-	if away == len(items) && away > 1 {
-		return nil, fmt.Errorf("all %d items of a page failed, so that it is not the items: %w", away, failed[0].Err)
-	}
 	return failed, nil
+}
+
+// isDown says whether a step failed for an item because a store is down. One that
+// fails as Unavailable may be in trouble of its own; one behind another is not, nor
+// is one that waited for a store all of its time.
+func (w *Walker) isDown(step Step, id mayfly.ID, err error) bool {
+	if !errors.Is(err, mayfly.Unavailable) {
+		delete(w.trouble, step)
+		return false
+	}
+	t, known := w.trouble[step]
+	if !known {
+		t.first = id
+	}
+	t.away = t.away || t.first != id || errors.Is(err, context.DeadlineExceeded)
+	w.trouble[step] = t
+	return t.away
 }
 
 func (w *Walker) act(ctx context.Context, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failures []walk.Failure, err error) {

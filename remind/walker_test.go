@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -351,13 +352,19 @@ func TestAnOutageCountsNoTries(t *testing.T) {
 		return nil, mayfly.Errorf(mayfly.Unavailable, "away")
 	}
 	w := h.walker(remind.Options{Tries: 1})
-	for i := range 5 {
-		if _, err := w.Pass(t.Context(), now.Add(time.Hour).Add(time.Duration(i)*time.Minute)); !errors.Is(err, mayfly.Unavailable) {
+	began, heard := now.Add(time.Hour), 0
+	for at := began; at < began.Add(time.Hour); at = at.Add(time.Minute) {
+		if _, err := w.Pass(t.Context(), at); errors.Is(err, mayfly.Unavailable) {
+			heard++
+		} else if err != nil {
 			t.Fatal(err)
 		}
 	}
+	if heard < 3 {
+		t.Errorf("it was heard of %d times", heard)
+	}
 	h.fail = nil
-	h.pass(w, now.Add(2*time.Hour))
+	h.pass(w, began.Add(2*time.Hour+time.Minute))
 	if len(h.done[remind.Expire]) != 20 || len(h.dead()) != 0 {
 		t.Errorf("%d done, dead %+v", len(h.done[remind.Expire]), h.dead())
 	}
@@ -391,11 +398,113 @@ func TestALogThatIsAwayHoldsUpNoOtherStepAndCountsNoTries(t *testing.T) {
 		t.Fatalf("done: %v", h.done)
 	}
 	away = false
-	if _, err := w.Pass(t.Context(), at.Add(5*time.Minute)); err != nil {
+	if _, err := w.Pass(t.Context(), at.Add(at.Sub(now))); err != nil { // no later than it has lasted
 		t.Fatal(err)
 	}
 	if got := h.done[remind.Announce]; len(got) != 1 || got[0] != told {
 		t.Fatalf("told afterwards: %v", got)
+	}
+}
+
+// hanging is an act that waits for a store until its time is up, and says so like a
+// driver does.
+func hanging(ctx context.Context, _ walk.Batch) ([]walk.Failure, error) {
+	<-ctx.Done()
+	return nil, mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
+}
+
+// L10: a store that hangs is found out once in a pass, not by each item, and the
+// steps beside it are done.
+func TestAStoreThatHangsHoldsUpNoOtherStepAndCountsNoTries(t *testing.T) {
+	for _, n := range []int{1, 25} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t)
+			for range n {
+				h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Erase})
+			}
+			h.remind(remind.Reminder{Due: now.Add(soon + time.Second), ID: h.item(), Step: remind.Expire})
+			acts := h.acts(remind.Erase, remind.Expire)
+			erase := acts[remind.Erase]
+			acts[remind.Erase] = hanging
+			w, err := remind.New(h.set, walk.NewShard(h.set.Rows, shard, "one", 5*time.Second, now.Add(-time.Minute)), acts, remind.Options{Tries: 1, Page: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range []time.Duration{time.Hour, 2 * time.Hour} {
+				began := time.Now()
+				if _, err := w.Pass(t.Context(), now.Add(at)); !errors.Is(err, mayfly.Unavailable) || errors.Is(err, context.DeadlineExceeded) {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > 65*time.Second {
+					t.Errorf("%d reminders took %s", n, took)
+				}
+			}
+			if len(h.done[remind.Expire]) != 1 {
+				t.Error("the step beside it waited")
+			}
+			acts[remind.Erase] = erase
+			h.pass(w, now.Add(4*time.Hour))
+			if len(h.done[remind.Erase]) != n || len(h.dead()) != 0 {
+				t.Errorf("%d of %d done, dead %+v", len(h.done[remind.Erase]), n, h.dead())
+			}
+		})
+	}
+}
+
+// rewritten counts the reminders that are written.
+type rewritten struct {
+	store.Writer
+	n int
+}
+
+func (w *rewritten) Commit(ctx context.Context, b *store.Batch) error {
+	for _, stage := range b.Stages() {
+		for _, p := range stage.Puts {
+			if p.Table == store.Reminders {
+				w.n++
+			}
+		}
+	}
+	return w.Writer.Commit(ctx, b)
+}
+
+// I17: what waits for the log is written again a few times, however long the log is
+// away, and told no later afterwards than it was away, nor than Longest.
+func TestWhatWaitsForTheLogIsSeldomWrittenAgain(t *testing.T) {
+	for _, c := range []struct {
+		outage time.Duration
+		most   int // times that each is written again
+	}{{3 * time.Minute, 2}, {time.Hour, 9}, {6 * time.Hour, 13}, {48 * time.Hour, 25}} {
+		h := newHouse(t)
+		const n = 20
+		for range n {
+			h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Announce})
+		}
+		away := true
+		h.fail = func(remind.Step, walk.Batch) ([]walk.Failure, error) {
+			if away {
+				return nil, walk.Away(mayfly.Errorf(mayfly.Unknown, "no answer yet"))
+			}
+			return nil, nil
+		}
+		writes := &rewritten{Writer: h.set.Writer}
+		h.set.Writer = writes
+		w := h.walker(remind.Options{Tries: 1})
+		back := now.Add(soon + c.outage)
+		for at := now.Add(soon); at < back; at = at.Add(15 * time.Second) {
+			h.pass(w, at)
+		}
+		if each := float64(writes.n) / n; each < 1 || each > float64(c.most) {
+			t.Errorf("in %s each was written again %.1f times, want %d at most", c.outage, each, c.most)
+		}
+		away = false
+		within := max(soon, min(c.outage, 6*time.Hour)) + 30*time.Second
+		for at := back; at <= back.Add(within); at = at.Add(15 * time.Second) {
+			h.pass(w, at)
+		}
+		if told := len(h.done[remind.Announce]); told != n || len(h.dead()) != 0 {
+			t.Errorf("%s after %s without the log %d of %d are told, dead %+v", within, c.outage, told, n, h.dead())
+		}
 	}
 }
 
