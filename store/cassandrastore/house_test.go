@@ -44,3 +44,10 @@ func births(t testing.TB, n int, lifetime string) []store.Birth {
 	}
 	return made
 }
+
+func expire(item mayfly.Item) mayfly.Change {
+	return mayfly.Change{
+		ID: item.ID, From: item.State, Generation: item.Generation, To: mayfly.ExpiredHot,
+		Nonce: mayfly.Nonce(rand.Uint64() | 1), Run: 7, Cause: mayfly.ByExpiry, At: item.ID.Deadline(),
+	}
+}

@@ -160,13 +160,6 @@ func insert(t testing.TB, s *Store, births ...store.Birth) {
 	}
 }
 
-func expire(item mayfly.Item) mayfly.Change {
-	return mayfly.Change{
-		ID: item.ID, From: item.State, Generation: item.Generation, To: mayfly.ExpiredHot,
-		Nonce: mayfly.Nonce(rand.Uint64() | 1), Run: 7, Cause: mayfly.ByExpiry, At: item.ID.Deadline(),
-	}
-}
-
 func itemsOf(births []store.Birth) []mayfly.Item {
 	items := make([]mayfly.Item, len(births))
 	for i, b := range births {

@@ -12,18 +12,19 @@ const (
 )
 
 // settle decides by the rows as they are now. A batch is applied whole or not at
-// all, so one row that tells is enough: one that shows our nonce says that it
-// landed; one that has not passed the generation we would have written, and is not
-// ours, says that it did not (L1).
+// all, so one row that tells is enough: one that has not passed the generation we
+// would have written, and is not ours, says that it did not land; else one that
+// shows our nonce says that it did (L1). In this order: who sends a change again
+// with its nonce may find it landed alone, by an earlier call.
 func settle(writes []write, now map[mayfly.ID]mayfly.Item) settled {
 	told := inDoubt
 	for _, w := range writes {
 		item, there := now[w.before.ID]
 		switch {
 		case there && item == w.after:
-			return landed
+			told = landed
 		case there && item.Generation <= w.after.Generation:
-			told = notLanded
+			return notLanded
 		}
 	}
 	return told

@@ -22,6 +22,8 @@ func TestRowsTellWhetherABatchHasLanded(t *testing.T) {
 		"both show our nonce":                        {[]mayfly.Item{one.after, two.after}, landed},
 		"one shows it, the other has moved on":       {[]mayfly.Item{theirs(1, 9), two.after}, landed},
 		"one shows it, the other is gone":            {[]mayfly.Item{one.after}, landed},
+		"one shows it, of an earlier call":           {[]mayfly.Item{one.after, two.before}, notLanded},
+		"the other shows it, of an earlier call":     {[]mayfly.Item{one.before, two.after}, notLanded},
 		"both are as they were":                      {[]mayfly.Item{one.before, two.before}, notLanded},
 		"somebody else took our generation":          {[]mayfly.Item{theirs(1, 4), theirs(2, 20)}, notLanded},
 		"somebody else is between our two":           {[]mayfly.Item{theirs(1, 20), theirs(2, 7)}, notLanded},

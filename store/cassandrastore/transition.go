@@ -48,31 +48,51 @@ func (s *Store) turn(ctx context.Context, p *page) (err error) {
 	if p.rows, err = s.readPlaces(ctx, readLedger, p.hole, p.places()); err != nil {
 		return readError("transition in "+p.hole.String(), err)
 	}
+	return p.settleBy(asking{
+		condition: func(writes []write) (bool, map[mayfly.ID]mayfly.Item, error) { return s.condition(ctx, p.hole, writes) },
+		readBack:  func(writes []write) (map[mayfly.ID]mayfly.Item, error) { return s.readBack(ctx, p.hole, writes) },
+	})
+}
+
+// asking is what a page asks of the servers.
+type asking struct {
+	condition func([]write) (applied bool, now map[mayfly.ID]mayfly.Item, err error)
+	readBack  func([]write) (now map[mayfly.ID]mayfly.Item, err error)
+}
+
+// settleBy writes a page whose rows are read, until its outcomes stand.
+func (p *page) settleBy(ask asking) error {
 	unsure := false // a batch that was sent may still land
 	for range attempts {
 		writes := p.compose()
 		if len(writes) == 0 {
 			return nil
 		}
-		applied, now, err := s.condition(ctx, p.hole, writes)
+		applied, now, err := ask.condition(writes)
 		if err == nil && applied {
 			return nil
 		}
 		if err != nil {
-			if unsent(change, err) || errors.Is(err, mayfly.Corrupt) {
+			refused := unsent(change, err) || errors.Is(err, mayfly.Corrupt)
+			if refused && !unsure {
 				return writeError(change, "transition in "+p.hole.String(), err)
 			}
+			if refused {
+				break // this one is not, an earlier one may be
+			}
 			unsure = true
-			if now, err = s.readBack(ctx, p.hole, writes); err != nil {
+			if now, err = ask.readBack(writes); err != nil {
 				break
 			}
 		}
-		switch told := settle(writes, now); {
-		case told == landed: // its outcomes stand as they were composed
-			return nil
-		case told == inDoubt && unsure:
-			p.doubt(writes)
-			return nil
+		if unsure { // else a nonce of ours is of an earlier call, and tells of its own row only
+			switch settle(writes, now) {
+			case landed: // its outcomes stand as they were composed
+				return nil
+			case inDoubt:
+				p.doubt(writes)
+				return nil
+			}
 		}
 		p.learn(writes, now)
 	}
