@@ -2,6 +2,7 @@ package cassandrastore
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -45,6 +46,11 @@ type picks struct {
 	nodes []string
 }
 
+func (picks) HostUp(*gocql.HostInfo)     {}
+func (picks) HostDown(*gocql.HostInfo)   {}
+func (picks) AddHost(*gocql.HostInfo)    {}
+func (picks) RemoveHost(*gocql.HostInfo) {}
+
 func (p picks) Pick(gocql.ExecutableStatement) gocql.NextHost {
 	left := p.nodes
 	return func() gocql.SelectedHost {
@@ -73,6 +79,39 @@ func TestASecondAskingAlwaysFindsANode(t *testing.T) {
 			t.Errorf("%s: %q are handed out, want %q", name, got, c.want)
 		}
 	}
+}
+
+// learns waits for a node that prepares the text of a request, if there is one.
+type learns struct {
+	picks
+	prepared chan struct{}
+}
+
+func (l learns) Pick(q gocql.ExecutableStatement) gocql.NextHost {
+	if q != nil {
+		<-l.prepared
+	}
+	return l.picks.Pick(q)
+}
+
+func TestATextThatANodePreparesWithoutAnEndIsAskedOfAnyNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		prepared := make(chan struct{})
+		policy := &around{
+			HostSelectionPolicy: learns{picks{nodes: []string{"a", "b"}}, prepared},
+			silences:            newSilences(discard()), several: func() bool { return false },
+		}
+		begun := time.Now()
+		got := handedOut(t, policy, request{})
+		if took := time.Since(begun); got != "ab" || took != secondAfter {
+			t.Errorf("%q are handed out after %s, want all after %s", got, took, secondAfter)
+		}
+		close(prepared)
+		begun = time.Now()
+		if got := handedOut(t, policy, request{}); got != "ab" || time.Since(begun) > 0 {
+			t.Errorf("%q are handed out after %s, want all at once", got, time.Since(begun))
+		}
+	})
 }
 
 func TestOnlyWhatIsTheSameTwiceIsAskedOfASecondNode(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
@@ -18,7 +19,8 @@ type Store struct {
 	forms   forms
 	tables  map[store.Table]*tableText
 	stamps  *stamps
-	lanes   *lanes
+	lanes   *lanes                           // of the ledger
+	swaps   map[store.Table]*lanes           // apart: no lease waits behind a batch that hangs
 	eras    sync.Map                         // hole → struct{}: the eras that are known to be listed
 	second  gocql.SpeculativeExecutionPolicy // for what may be asked twice
 }
@@ -53,10 +55,13 @@ func newStore(o Options, session *gocql.Session) *Store {
 	o.Credentials = Credentials{} // the session has them
 	s := &Store{
 		opts: o, session: session, forms: newForms(), tables: map[store.Table]*tableText{},
-		stamps: &stamps{now: o.Now}, lanes: newLanes(), second: secondAsking(),
+		stamps: &stamps{now: o.Now}, lanes: newLanes(), swaps: map[store.Table]*lanes{}, second: secondAsking(),
 	}
 	for _, t := range store.Tables() {
 		s.tables[t] = newTableText(t)
+		if t.Declared().Mode == store.Swapped {
+			s.swaps[t] = newLanes()
+		}
 	}
 	return s
 }
@@ -88,6 +93,16 @@ func connect(ctx context.Context, o Options, keyspace string) (*gocql.Session, e
 	}
 }
 
+const (
+	// driverAgrees is how long the driver waits behind each statement of the schema
+	// for every node to have it, those that are down too. agree does it better.
+	driverAgrees = time.Second
+	// mostTexts and mostNodes are what the driver remembers: a text that it forgets is
+	// prepared again by each request, on each node.
+	mostTexts = 1000
+	mostNodes = 100
+)
+
 func clusterConfig(o Options, keyspace string) *gocql.ClusterConfig {
 	c := gocql.NewCluster(o.Hosts...)
 	c.Port = o.Port
@@ -104,6 +119,11 @@ func clusterConfig(o Options, keyspace string) *gocql.ClusterConfig {
 		HostSelectionPolicy: gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy(), gocql.DoNotShuffleReplicas()),
 	}
 	c.Metadata.CacheMode = gocql.KeyspaceOnly
+	if keyspace == "" { // for the schema, which is routed by nothing
+		c.Metadata.CacheMode = gocql.Disabled
+	}
+	c.MaxWaitSchemaAgreement = driverAgrees
+	c.MaxRoutingKeyInfo, c.MaxPreparedStmts = mostTexts, mostTexts*mostNodes
 	c.ReconnectInterval = reconnectEvery
 	c.Logger = driverLog{o.Logger}
 	if o.Credentials.User != "" {

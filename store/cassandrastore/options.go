@@ -29,7 +29,7 @@ type Options struct {
 	TLS         *tls.Config // plain TCP if nil
 
 	Timeout        time.Duration // of one request; 10 s if 0
-	ConnectTimeout time.Duration // of one connection; 10 s if 0
+	ConnectTimeout time.Duration // of one connection; 5 s if 0
 	Patience       time.Duration // for the schema at start; 2 min if 0
 	Connections    int           // to each node; 2 if 0
 
@@ -49,6 +49,7 @@ const (
 	defaultKeyspace    = "mayfly"
 	defaultCopies      = 3
 	defaultTimeout     = 10 * time.Second
+	defaultConnect     = 5 * time.Second // a start asks a node that hangs up to four times, one after the other
 	defaultPatience    = 2 * time.Minute
 	defaultConnections = 2
 	maxConnections     = 64
@@ -62,7 +63,7 @@ func (o Options) complete() (Options, error) {
 	o.Keyspace = cmp.Or(o.Keyspace, defaultKeyspace)
 	o.Copies = cmp.Or(o.Copies, defaultCopies)
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, defaultTimeout)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, defaultConnect)
 	o.Patience = cmp.Or(o.Patience, defaultPatience)
 	o.Connections = cmp.Or(o.Connections, defaultConnections)
 	if o.Logger == nil {

@@ -87,7 +87,7 @@ func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new [
 	if err := begin(ctx); err != nil {
 		return false, nil, err
 	}
-	leave, err := s.lanes.enter(ctx, tableName(t)+"/"+key.Partition)
+	leave, err := s.swaps[t].enter(ctx, key.Partition)
 	if err != nil {
 		return false, nil, err
 	}

@@ -48,22 +48,19 @@ func (s *silences) ObserveBatch(_ context.Context, b gocql.ObservedBatch) {
 }
 
 func (s *silences) observe(host *gocql.HostInfo, took time.Duration, err error) {
-	unanswered := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, gocql.ErrTimeoutNoResponse)
-	if unanswered && took < secondAfter {
-		return // it had no time to answer
-	}
+	silent := unanswered(err, took)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	node := s.nodes[host]
 	switch {
-	case unanswered && node == nil:
+	case silent && node == nil:
 		s.nodes[host] = &silence{inRow: 1}
-	case unanswered:
+	case silent:
 		if node.inRow++; node.inRow == silentAfter {
 			node.probe = s.now().Add(probeEvery)
 			s.log.Warn("cassandra: a node does not answer, and is asked behind the others", "node", host.ConnectAddressAndPort())
 		}
-	case node != nil:
+	case node != nil && answered(err):
 		delete(s.nodes, host)
 		if node.inRow >= silentAfter {
 			s.log.Info("cassandra: a node answers again", "node", host.ConnectAddressAndPort())
@@ -71,16 +68,26 @@ func (s *silences) observe(host *gocql.HostInfo, took time.Duration, err error) 
 	}
 }
 
-// last says whether a request is to ask the node behind all others. A request that
-// may be asked twice is let through as a probe when it is time for one.
-func (s *silences) last(host *gocql.HostInfo, twice bool) bool {
+// unanswered says that the node had its time and said nothing. A connection that
+// breaks tells neither that nor that it answers.
+func unanswered(err error, took time.Duration) bool {
+	if errors.Is(err, gocql.ErrTimeoutNoResponse) {
+		return true // the time that requests have, however short it is set
+	}
+	left := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return left && took >= secondAfter
+}
+
+// last says whether a request is to ask the node behind all others. One that may be
+// a probe is let through when it is time for one.
+func (s *silences) last(host *gocql.HostInfo, mayProbe bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	node := s.nodes[host]
 	if node == nil || node.inRow < silentAfter {
 		return false
 	}
-	if now := s.now(); twice && !now.Before(node.probe) {
+	if now := s.now(); mayProbe && !now.Before(node.probe) {
 		node.probe = now.Add(probeEvery)
 		return false
 	}

@@ -3,8 +3,9 @@ package cassandrastore
 import (
 	"bytes"
 	"context"
-	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +73,7 @@ func TestANodeThatDoesNotAnswerIsAskedLast(t *testing.T) {
 func TestANodeThatAnswersAtAllIsNotSilent(t *testing.T) {
 	for name, answer := range map[string]error{
 		"rows":       nil,
-		"a refusal":  errors.New("no"),
+		"a refusal":  &gocql.RequestErrInvalid{},
 		"a time-out": &gocql.RequestErrWriteTimeout{}, // of the copies that it asked
 	} {
 		n := newNeighbourhood(t)
@@ -90,6 +91,44 @@ func TestANodeThatAnswersAtAllIsNotSilent(t *testing.T) {
 		if n.log.Len() > 0 {
 			t.Errorf("%s: %s", name, n.log.String())
 		}
+	}
+}
+
+func TestAConnectionThatBreaksIsNoAnswer(t *testing.T) {
+	for _, broken := range []error{gocql.ErrConnectionClosed, gocql.ErrNoStreams, io.EOF, &net.OpError{Op: "write", Err: io.ErrClosedPipe}} {
+		n := newNeighbourhood(t)
+		for range 10 * silentAfter {
+			n.came("b", time.Minute, broken)
+		}
+		n.want("abc")
+		for range silentAfter {
+			n.came("a", time.Second, context.Canceled)
+			n.came("a", time.Minute, broken)
+		}
+		n.want("bca")
+	}
+}
+
+func TestANodeIsSilentThatLetsAShortTimeoutPass(t *testing.T) {
+	n := newNeighbourhood(t)
+	for range silentAfter {
+		n.came("a", secondAfter/5, gocql.ErrTimeoutNoResponse) // cassandra.timeout
+	}
+	n.want("bca")
+}
+
+func TestARequestIsAProbeWithItsFirstNodeOnly(t *testing.T) {
+	n := newNeighbourhood(t)
+	n.several = func() bool { return true }
+	for _, name := range []string{"a", "b"} {
+		for range silentAfter {
+			n.came(name, time.Second, context.Canceled)
+		}
+	}
+	n.at = n.at.Add(probeEvery)
+	// a is the probe and may not answer: b would not either.
+	if got, want := handedOut(t, n.around, request{twice: true}), "acb"+"cab"+"cab"+"cab"; got != want {
+		t.Errorf("%q are asked, want %q", got, want)
 	}
 }
 

@@ -1,0 +1,76 @@
+package cassandrastore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// texts are all statements that a store prepares.
+func texts() map[string]bool {
+	all := map[string]bool{
+		readBody: true, insertBody(): true, emptyBody(): true, removeBody(): true, readEras: true, listEra(): true,
+	}
+	forms := newForms()
+	for _, f := range []*form{forms.items, forms.eternal} {
+		for _, text := range []string{f.insert, f.update, f.remove, f.walk} {
+			all[text] = true
+		}
+		for _, n := range readSizes() {
+			all[f.read(n)] = true
+		}
+	}
+	for _, t := range store.Tables() {
+		text := newTableText(t)
+		for _, text := range []string{text.get, text.put, text.remove, text.drop, text.begin, text.replace, text.end} {
+			all[text] = text != ""
+		}
+		for _, r := range []store.Range{{}, {From: "a"}, {To: "b"}, {From: "a", To: "b"}} {
+			all[rangeText(t, r)] = true
+			r.Reverse = true
+			all[rangeText(t, r)] = true
+		}
+	}
+	delete(all, "")
+	return all
+}
+
+func TestTheDriverForgetsNoTextInALargeRing(t *testing.T) {
+	c := clusterConfig(Options{Hosts: []string{"a"}, Logger: discard()}, "k")
+	if n := len(texts()); c.MaxRoutingKeyInfo < n || c.MaxPreparedStmts < 100*n {
+		t.Errorf("%d texts: the driver keeps %d, and of all nodes %d", n, c.MaxRoutingKeyInfo, c.MaxPreparedStmts)
+	}
+}
+
+func TestTheDriverDoesNotWaitLongForNodesToAgree(t *testing.T) {
+	for _, keyspace := range []string{"", "k"} {
+		c := clusterConfig(Options{Hosts: []string{"a"}, Logger: discard()}, keyspace)
+		if statements := time.Duration(3 * len(migrations("k"))); c.MaxWaitSchemaAgreement > defaultPatience/statements {
+			t.Errorf("%s for each statement of the schema", c.MaxWaitSchemaAgreement)
+		}
+	}
+}
+
+func TestNoLeaseWaitsForALaneThatAnotherTableTakes(t *testing.T) {
+	s := newStore(Options{}, nil)
+	all := []*lanes{s.lanes}
+	for table, lanes := range s.swaps {
+		if table != store.Leases {
+			all = append(all, lanes)
+		}
+	}
+	for _, lanes := range all {
+		for _, lane := range lanes {
+			lane <- struct{}{}
+		}
+	}
+	leave, err := s.swaps[store.Leases].enter(t.Context(), "shard 3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	if len(all) < 3 {
+		t.Errorf("%d other kinds of lanes", len(all))
+	}
+}
