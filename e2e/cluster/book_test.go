@@ -48,7 +48,7 @@ type book struct {
 	notes   map[mayfly.ID]*note
 	order   []*note
 	tries   int            // to publish, without success: each may have left a row and an object
-	givenUp int            // births whose outcome was never known
+	givenUp int            // births that were never acknowledged, by any key
 	answers map[string]int // of reads, by answerOf
 	refused map[string]int // of publishing, by answerOf
 	count   map[word]int

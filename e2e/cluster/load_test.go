@@ -83,12 +83,15 @@ func (l *load) work(number int, do func(*hand)) {
 	}
 }
 
-// write publishes one story, with one key however often it takes and wherever.
+// write publishes one story, with one key however often it takes and wherever. A
+// key that has outlived its story is answered 410, and by its hint the story is
+// published once more, with a new key.
 func (l *load) write(h *hand) {
 	h.count++
 	key := fmt.Sprintf("%s-%d-%d-%d", l.name, l.o.seed, h.number, h.count)
-	what := publication(key, "everyone", l.o.lifetimes[h.IntN(len(l.o.lifetimes))])
-	for began := time.Now(); ; {
+	lifetime := l.o.lifetimes[h.IntN(len(l.o.lifetimes))]
+	what := publication(key, "everyone", lifetime)
+	for began, again := time.Now(), 0; ; {
 		p := h.at[h.IntN(len(h.at))]
 		s, err := p.Publish(context.Background(), what)
 		if err == nil {
@@ -97,11 +100,16 @@ func (l *load) write(h *hand) {
 			return
 		}
 		l.book.failedTry(err)
-		if !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown) || time.Since(began) > l.o.patience {
+		over := errors.Is(err, mayfly.Gone)
+		if !over && (!errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown) || time.Since(began) > l.o.patience) {
 			l.book.mu.Lock()
 			l.book.givenUp++
 			l.book.mu.Unlock()
 			return
+		}
+		if over {
+			began, again = time.Now(), again+1
+			what = publication(fmt.Sprintf("%s-%d", key, again), "everyone", lifetime)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -80,7 +80,8 @@ func loseOne(w *town) {
 	}
 	onlyAnswers(w, "reads", answers, "2xx", "404", "410", "503")
 	onlyAnswers(w, "births", refused, "503", "410") // 410: with the same key, after its deadline
-	// Nothing but what was in flight when one went may have been refused, and a retry was acknowledged.
+	// Nothing but what was in flight when one went may have been refused, and a retry
+	// was acknowledged, by a new key after 410.
 	inFlight := len(losses) * 20
 	if answers["503"] > inFlight || refused["503"] > inFlight || w.book.givenUp > 0 {
 		w.Errorf("%d reads and %d births were refused, %d births given up", answers["503"], refused["503"], w.book.givenUp)
