@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/redisstore"
 )
 
 // Finding is what a check found about one server.
@@ -46,13 +47,9 @@ func try(ctx context.Context, cfg config.Config, t Time, s *Store, open func(con
 }
 
 func checkRedis(ctx context.Context, cfg config.Redis, t Time) error {
-	shared, err := connectRedis(cfg, t)
+	o, err := redisOptions(cfg, t)
 	if err != nil {
 		return err
 	}
-	err = shared.Check(ctx)
-	if closed := shared.Close(); err == nil {
-		err = closed
-	}
-	return err
+	return redisstore.Check(ctx, o)
 }

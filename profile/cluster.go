@@ -167,9 +167,13 @@ func connectS3(c config.S3) (*s3store.Server, error) {
 }
 
 func (s *Store) openRedis(_ context.Context, cfg config.Config, t Time) error {
-	shared, err := connectRedis(cfg.Redis, t)
+	o, err := redisOptions(cfg.Redis, t)
 	if err != nil {
 		return err
+	}
+	shared, err := redisstore.Open(o)
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
 	}
 	s.open = append(s.open, shared)
 	s.Set.Signals = shared.Signals()
@@ -177,23 +181,19 @@ func (s *Store) openRedis(_ context.Context, cfg config.Config, t Time) error {
 	return nil
 }
 
-func connectRedis(c config.Redis, t Time) (*redisstore.Store, error) {
+func redisOptions(c config.Redis, t Time) (redisstore.Options, error) {
 	password, err := secret("redis.password", c.Password)
 	if err != nil {
-		return nil, err
+		return redisstore.Options{}, err
 	}
 	authority, err := authorityOf("redis", c.Authority)
 	if err != nil {
-		return nil, err
+		return redisstore.Options{}, err
 	}
-	shared, err := redisstore.Open(redisstore.Options{
+	return redisstore.Options{
 		Addresses: c.Addresses, User: c.User, Password: password, TLS: c.TLS, Authority: authority,
 		Prefix: c.Prefix, Lease: c.Lease, Elapsed: t.Elapsed, Logger: slog.Default(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
-	}
-	return shared, nil
+	}, nil
 }
 
 // limits are those that the nodes share, and while their server is away each

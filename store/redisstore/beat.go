@@ -29,7 +29,7 @@ func (s *Signals) pay(ctx context.Context) error {
 	if debts == s.paid.Load() {
 		return nil
 	}
-	if _, err := s.door.run(ctx, s.scripts.pay, s.rollKey(), rand.Text()); err != nil {
+	if _, err := s.door.run(ctx, s.scripts.pay, s.roll, rand.Text()); err != nil {
 		return fmt.Errorf("pay: %w", err)
 	}
 	s.paid.Store(debts)
@@ -40,7 +40,7 @@ func (s *Signals) enter(ctx context.Context) error {
 	// Until it is answered or given up, it may be entering us any moment.
 	s.spoke.Store(int64(s.now() + s.o.Lease))
 	defer func() { s.spoke.Store(int64(s.now())) }()
-	answer, err := s.door.run(ctx, s.scripts.beat, s.rollKey(), rand.Text(), string(s.node), strconv.FormatUint(s.nextBeat(), 10),
+	answer, err := s.door.run(ctx, s.scripts.beat, s.roll, rand.Text(), string(s.node), strconv.FormatUint(s.nextBeat(), 10),
 		milliseconds(s.o.Lease), milliseconds(s.o.Forget), s.ownChannel())
 	if errors.Is(err, errNotConnected) {
 		return err

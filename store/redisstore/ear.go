@@ -10,7 +10,11 @@ import (
 // What is told while nobody listens shows as a gap when somebody listens again.
 func (s *Signals) listen(ctx context.Context) error {
 	defer s.hearing.lose()
-	return s.door.listen(ctx, func() { s.beater.Wake() }, s.hear, s.allChannel(), s.ownChannel())
+	err := s.door.listen(ctx, func() { s.beater.Wake() }, s.hear, s.allChannel(), s.ownChannel())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = err
+	return err
 }
 
 func (s *Signals) hear(text string) {

@@ -54,7 +54,7 @@ func (l *Limits) Take(ctx context.Context, key string, rate store.Rate, cost int
 	}
 	within, cancel := context.WithTimeout(ctx, l.o.Patience)
 	defer cancel()
-	taken, err := l.take(within, fmt.Sprintf("{%s:limits:%02x}:%s", l.o.Prefix, tag, key), rate, cost)
+	taken, err := l.take(within, l.script, l.bucketKey(tag, key), rate, cost)
 	switch {
 	case err == nil:
 		bucket.answered()
@@ -64,8 +64,12 @@ func (l *Limits) Take(ctx context.Context, key string, rate store.Rate, cost int
 	return taken, err
 }
 
-func (l *Limits) take(ctx context.Context, key string, rate store.Rate, cost int) (store.Taken, error) {
-	answer, err := l.door.run(ctx, l.script, key, perMicrosecond(rate), strconv.Itoa(rate.Count), strconv.Itoa(cost))
+func (l *Limits) bucketKey(tag int, key string) string {
+	return fmt.Sprintf("{%s:limits:%02x}:%s", l.o.Prefix, tag, key)
+}
+
+func (l *Limits) take(ctx context.Context, script *rueidis.Lua, key string, rate store.Rate, cost int) (store.Taken, error) {
+	answer, err := l.door.run(ctx, script, key, perMicrosecond(rate), strconv.Itoa(rate.Count), strconv.Itoa(cost))
 	if err != nil {
 		return store.Taken{}, unavailable("take", err)
 	}
@@ -88,6 +92,3 @@ func limitTag(key string) int {
 	_, _ = h.Write([]byte(key)) // never fails
 	return int(h.Sum32() % limitTags)
 }
-
-// checkRate is any rate, for a Take that takes nothing.
-func checkRate() store.Rate { return store.Rate{Count: 1, Per: time.Second} }

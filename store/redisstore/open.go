@@ -3,12 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/mayflyhq/mayfly"
 )
 
 // Store is Redis as the nodes of a cluster share it.
@@ -31,7 +26,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	o.Password = "" // the door has it
-	s := &Store{door: d, limits: newLimits(d, o), signals: newSignals(d, o)}
+	s := &Store{door: d, limits: newLimits(d, o), signals: newSignals(d, o, rollOf(o.Prefix))}
 	return s, nil
 }
 
@@ -50,41 +45,3 @@ func (s *Store) Close() error {
 }
 
 const closing = 10 * time.Second
-
-// oldest is the first version of Redis that has sharded channels.
-const oldest = 7
-
-// Check asks the servers for all that the store needs of them and says what is
-// wrong, for an operator who asks before he starts a node.
-func (s *Store) Check(ctx context.Context) error {
-	c := s.door.opened()
-	if c == nil {
-		return unavailable("connect", s.door.why())
-	}
-	for address, client := range c.commands.Nodes() {
-		info, err := client.Do(ctx, client.B().Info().Section("server").Build()).ToString()
-		if err != nil {
-			return unavailable("ask "+address+" for its version", err)
-		}
-		if err := checkVersion(info); err != nil {
-			return fmt.Errorf("redis: %s: %w", address, err)
-		}
-	}
-	if _, err := s.limits.take(ctx, fmt.Sprintf("{%s:limits:check}", s.limits.o.Prefix), checkRate(), 0); err != nil {
-		return err
-	}
-	return s.signals.check(ctx)
-}
-
-func checkVersion(info string) error {
-	_, after, _ := strings.Cut(info, "redis_version:")
-	major, _, _ := strings.Cut(after, ".")
-	n, err := strconv.Atoi(major)
-	if err != nil {
-		return mayfly.Errorf(mayfly.Unsupported, "the server does not say its version")
-	}
-	if n < oldest {
-		return mayfly.Errorf(mayfly.Unsupported, "the server is Redis %d", n).WithHint(fmt.Sprintf("Redis %d or newer is needed", oldest))
-	}
-	return nil
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -49,7 +48,7 @@ func (s *Signals) Publish(ctx context.Context, signal store.Signal) error {
 func (s *Signals) tell(ctx context.Context, signal store.Signal) (told, error) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Lease)
 	defer cancel()
-	answer, err := s.door.run(within, s.scripts.publish, s.rollKey(), rand.Text(), string(s.node), s.allChannel(), signalText(signal))
+	answer, err := s.door.run(within, s.scripts.publish, s.roll, rand.Text(), string(s.node), s.allChannel(), signalText(signal))
 	if err != nil {
 		s.away.Store(true)
 		return told{}, err
@@ -105,7 +104,7 @@ func (s *Signals) noteLapsed(ctx context.Context, t told, missing map[nodeID]str
 	s.o.Logger.Warn("redis: nodes have not acknowledged a signal within a lease", "nodes", len(missing))
 	within, cancel := context.WithTimeout(ctx, s.o.Lease)
 	defer cancel()
-	if _, err := s.door.run(within, s.scripts.lapse, s.rollKey(), args...); err != nil {
+	if _, err := s.door.run(within, s.scripts.lapse, s.roll, args...); err != nil {
 		s.o.Logger.Warn("redis: the lapse of a lease could not be noted", "error", err)
 	}
 }
@@ -128,36 +127,28 @@ func (s *Signals) inVain(ctx context.Context, cause error) error {
 	return unavailable("publish", cause)
 }
 
-// check tries what signals need of the server.
-func (s *Signals) check(ctx context.Context) error {
-	if err := s.sendBeat(ctx); err != nil {
-		return unavailable("check signals", err)
-	}
-	if _, err := s.door.run(ctx, s.scripts.lapse, s.rollKey(), rand.Text()); err != nil {
-		return unavailable("check signals", err)
-	}
-	for s.now() < time.Duration(s.spoke.Load())+2*s.o.Lease {
-		if _, held := s.hearing.lease(s.now()); held {
-			return nil
-		}
-		if err := loop.Rest(ctx, s.o.Lease/20); err != nil {
-			return unavailable("check signals", err)
-		}
-	}
-	return unavailable("check signals", fmt.Errorf("beats are taken, and none comes back within %v", 2*s.o.Lease))
-}
-
 // close gives the leases up, and then the place on the roll.
 func (s *Signals) close(ctx context.Context) error {
-	err := errors.Join(s.ear.Stop(ctx), s.beater.Stop(ctx), s.acker.Stop(ctx))
-	s.hearing.lose()
+	err := s.stop(ctx)
 	within, cancel := context.WithTimeout(ctx, s.o.Lease)
 	defer cancel()
 	if s.away.Load() || s.pay(within) != nil {
 		return err // the others notice the silence, which lasts until the node is forgotten
 	}
-	if _, gone := s.door.run(within, s.scripts.leave, s.rollKey(), rand.Text(), string(s.node)); gone != nil {
+	if gone := s.leave(within); gone != nil {
 		s.o.Logger.Warn("redis: the node could not be struck off the roll", "error", gone)
 	}
+	return err
+}
+
+// stop ends what the node does by itself, and its lease.
+func (s *Signals) stop(ctx context.Context) error {
+	err := errors.Join(s.ear.Stop(ctx), s.beater.Stop(ctx), s.acker.Stop(ctx))
+	s.hearing.lose()
+	return err
+}
+
+func (s *Signals) leave(ctx context.Context) error {
+	_, err := s.door.run(ctx, s.scripts.leave, s.roll, rand.Text(), string(s.node))
 	return err
 }

@@ -24,10 +24,13 @@ var payLua string
 //go:embed leave.lua
 var leaveLua string
 
+//go:embed forget.lua
+var forgetLua string
+
 // scripts are the deeds of signals, each of which happens whole on one server.
-type scripts struct{ beat, publish, lapse, pay, leave *rueidis.Lua }
+type scripts struct{ beat, publish, lapse, pay, leave, forget *rueidis.Lua }
 
 func newScripts() scripts {
 	of := func(text string) *rueidis.Lua { return rueidis.NewLuaScript(memoryLua + text) }
-	return scripts{beat: of(beatLua), publish: of(publishLua), lapse: of(lapseLua), pay: of(payLua), leave: of(leaveLua)}
+	return scripts{beat: of(beatLua), publish: of(publishLua), lapse: of(lapseLua), pay: of(payLua), leave: of(leaveLua), forget: of(forgetLua)}
 }

@@ -19,7 +19,7 @@ func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 		var log storetest.Noted
 		good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		s := open(t, good)
-		if err := s.Check(t.Context()); err != nil {
+		if err := Check(t.Context(), good); err != nil {
 			t.Fatal(err)
 		}
 		mustTake(t, s.Limits(), "ana", hourly(5), 1, noon)
@@ -45,8 +45,8 @@ func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 				if !c.waits {
 					t.Errorf("%s: %s is let in", name, about)
 				}
-				err = bad.Check(t.Context())
 				mustClose(t, bad)
+				err = Check(t.Context(), o)
 			}
 			wantKind(t, mayfly.Unavailable, err)
 			if err == nil || !strings.Contains(err.Error(), c.hint) {

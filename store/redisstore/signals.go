@@ -51,6 +51,7 @@ import (
 type Signals struct {
 	door    *door
 	o       Options
+	roll    string // its key
 	scripts scripts
 	node    nodeID
 	acks    *acks
@@ -69,6 +70,7 @@ type Signals struct {
 	owed  map[nodeID]place // acknowledgements
 	life  life             // the last one met
 	metAt time.Duration    // when
+	deaf  error            // why the ear heard nothing more, the last time
 
 	handling    sync.Mutex // handlers run, come and go one at a time
 	subscribers map[*subscription]func(store.Signal)
@@ -87,9 +89,9 @@ type sentBeat struct {
 // beatsPerLease: a beat may be lost, and another late, and the lease is kept.
 const beatsPerLease = 4
 
-func newSignals(d *door, o Options) *Signals {
+func newSignals(d *door, o Options, roll string) *Signals {
 	s := &Signals{
-		door: d, o: o, scripts: newScripts(), node: nodeID(rand.Text()), acks: newAcks(), hearing: newHearing(o.Lease),
+		door: d, o: o, roll: roll, scripts: newScripts(), node: nodeID(rand.Text()), acks: newAcks(), hearing: newHearing(o.Lease),
 		owed: map[nodeID]place{}, subscribers: map[*subscription]func(store.Signal){},
 	}
 	s.spoke.Store(int64(-o.Lease)) // nobody counts on us yet
@@ -112,10 +114,12 @@ func (s *Signals) failed(doing string) func(error, int) {
 	}
 }
 
-func (s *Signals) rollKey() string    { return fmt.Sprintf("{%s:signals}", s.o.Prefix) }
-func (s *Signals) allChannel() string { return s.rollKey() + ":1:all" }
+// rollOf is the key of the roll that the nodes share.
+func rollOf(prefix string) string { return fmt.Sprintf("{%s:signals}", prefix) }
+
+func (s *Signals) allChannel() string { return s.roll + ":1:all" }
 func (s *Signals) ownChannel() string { return s.channelOf(s.node) }
 func (s *Signals) now() time.Duration { return s.o.Elapsed() }
 func (s *Signals) channelOf(node nodeID) string {
-	return s.rollKey() + ":1:node:" + string(node)
+	return s.roll + ":1:node:" + string(node)
 }
