@@ -177,7 +177,7 @@ func (s *Store) openRedis(_ context.Context, cfg config.Config, t Time) error {
 	}
 	s.open = append(s.open, shared)
 	s.Set.Signals = shared.Signals()
-	s.Set.Limits = limits{shared.Limits(), memstore.NewLimits(cfg.Memory.Buckets)}
+	s.Set.Limits = newLimits(shared.Limits(), memstore.NewLimits(cfg.Memory.Buckets), t.Elapsed, slog.Default())
 	return nil
 }
 
@@ -194,16 +194,4 @@ func redisOptions(c config.Redis, t Time) (redisstore.Options, error) {
 		Addresses: c.Addresses, User: c.User, Password: password, TLS: c.TLS, Authority: authority,
 		Prefix: c.Prefix, Lease: c.Lease, Elapsed: t.Elapsed, Logger: slog.Default(),
 	}, nil
-}
-
-// limits are those that the nodes share, and while their server is away each
-// node's own (C3, I19).
-type limits struct{ shared, own store.Limits }
-
-func (l limits) Take(ctx context.Context, key string, rate store.Rate, cost int, now mayfly.Instant) (store.Taken, error) {
-	taken, err := l.shared.Take(ctx, key, rate, cost, now)
-	if err == nil || errors.Is(err, mayfly.Invalid) || ctx.Err() != nil {
-		return taken, err
-	}
-	return l.own.Take(ctx, key, rate, cost, now)
 }

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/config"
-	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/store/memstore"
 )
 
 // nowhere is a cluster whose servers are not there: each port was free a moment ago.
@@ -101,27 +98,5 @@ func TestAnAuthorityThatIsNoneIsRefusedBeforeAnythingIsSent(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// away is a server of limits that cannot be reached.
-type away struct{ asked int }
-
-func (a *away) Take(context.Context, string, store.Rate, int, mayfly.Instant) (store.Taken, error) {
-	a.asked++
-	return store.Taken{}, mayfly.Errorf(mayfly.Unavailable, "away")
-}
-
-func TestANodeCountsByItselfWhileTheSharedCountersAreAway(t *testing.T) {
-	shared := &away{}
-	l := limits{shared, memstore.NewLimits(16)}
-	for i := range 4 {
-		taken, err := l.Take(t.Context(), "ana", store.Rate{Count: 3, Per: time.Hour}, 1, 1_000_000)
-		if err != nil || taken.OK != (i < 3) {
-			t.Errorf("take %d: %+v, %v", i, taken, err)
-		}
-	}
-	if shared.asked != 4 {
-		t.Errorf("the shared counters were asked %d times", shared.asked)
 	}
 }
