@@ -145,3 +145,21 @@ func wantKind(t testing.TB, kind mayfly.Kind, err error) {
 		t.Errorf("error is %v, want kind %s", err, kind)
 	}
 }
+
+// leftOver names what puts in parts and probes have left in the bucket.
+func leftOver(t testing.TB, s *Store) (names []string) {
+	t.Helper()
+	for o := range s.server.core.ListObjectsIter(t.Context(), s.opts.Bucket, minio.ListObjectsOptions{Prefix: s.root + afterKeys, Recursive: true}) {
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		names = append(names, o.Key)
+	}
+	for u := range s.server.core.ListIncompleteUploads(t.Context(), s.opts.Bucket, s.root, true) {
+		if u.Err != nil {
+			t.Fatal(u.Err)
+		}
+		names = append(names, "upload of "+u.Key)
+	}
+	return names
+}

@@ -2,6 +2,7 @@ package s3store
 
 import (
 	"cmp"
+	"log/slog"
 	"net/url"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type Options struct {
 	Endpoint    string // https://host or http://host:port
 	Public      string // the same server as holders of presigned addresses reach it; Endpoint if empty
+	NoPresign   bool   // nobody is given an address: Probe tries none
 	Region      string // us-east-1 if empty
 	Credentials Credentials
 	Authority   []byte // PEM of who signed the server's certificate; the system's authorities if empty
@@ -27,6 +29,8 @@ type Options struct {
 	PartBytes int64 // above it an object is put in parts; 8 MiB if 0, 5 MiB at least
 	Parts     int   // parts in memory at once; 16 if 0
 	CopyBytes int64 // above it an object is copied in parts of that size; 5 GiB if 0
+
+	Logger *slog.Logger // for what the operator should know; slog.Default() if nil
 }
 
 const (
@@ -50,6 +54,9 @@ func (o Options) complete() (Options, error) {
 	o.PartBytes = cmp.Or(o.PartBytes, 8*mebibyte)
 	o.Parts = cmp.Or(o.Parts, 16)
 	o.CopyBytes = cmp.Or(o.CopyBytes, maxSingle)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
 	for _, address := range []string{o.Endpoint, o.Public} {
 		if err := checkAddress(address); err != nil {
 			return o, err

@@ -12,29 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/minio/minio-go/v7"
-
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
-
-// leftOver names what puts in parts have left in the bucket.
-func leftOver(t testing.TB, s *Store) (names []string) {
-	t.Helper()
-	for o := range s.server.core.ListObjectsIter(t.Context(), s.opts.Bucket, minio.ListObjectsOptions{Prefix: s.root + afterKeys, Recursive: true}) {
-		if o.Err != nil {
-			t.Fatal(o.Err)
-		}
-		names = append(names, o.Key)
-	}
-	for u := range s.server.core.ListIncompleteUploads(t.Context(), s.opts.Bucket, s.root, true) {
-		if u.Err != nil {
-			t.Fatal(u.Err)
-		}
-		names = append(names, "upload of "+u.Key)
-	}
-	return names
-}
 
 func TestAStreamOfUnknownLengthGoesInPartsAndIsDescribedWhole(t *testing.T) {
 	s := connect(t, quick(realServer(t)))

@@ -21,11 +21,12 @@ type probe struct {
 	*Store
 	names   []string // two of them, in order
 	content []byte
-	version string // that the first got when it was written
+	version string  // that the first got when it was written
+	holder  *holder // of presigned addresses; nil if there are none
 }
 
 // Probe refuses a server that this package cannot rely on, and says all that is
-// wrong with it. It writes two objects of a few bytes and deletes them. Where it
+// wrong with it. It writes three objects of a few bytes and deletes them. Where it
 // sees the server compute a hash by itself, Checksum works from then on. Errors:
 // Unsupported with a hint, and Unavailable where it could not find out.
 func (s *Store) Probe(ctx context.Context) error {
@@ -36,7 +37,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	}
 	var errs []error
 	for _, step := range []func(context.Context) error{
-		p.strangers, p.forgers, p.hurt, p.ranges, p.copies, p.listing, p.parts, p.versions, p.deletes,
+		p.strangers, p.forgers, p.presigned, p.hurt, p.ranges, p.copies, p.listing, p.parts, p.versions, p.deletes, p.expired,
 	} {
 		if err := step(ctx); err != nil {
 			errs = append(errs, err)
@@ -91,7 +92,7 @@ func refused(err error) bool {
 	return ok && e.StatusCode >= http.StatusBadRequest && e.StatusCode < http.StatusInternalServerError
 }
 
-// strangers may neither write nor read: media of close friends lie here (I18).
+// strangers may neither write nor read nor list: media of close friends lie here (I18).
 func (p *probe) strangers(ctx context.Context) error {
 	client, err := p.server.client(p.server.opts.Endpoint, credentials.NewStatic("", "", "", credentials.SignatureAnonymous))
 	if err != nil {
@@ -107,7 +108,14 @@ func (p *probe) strangers(ctx context.Context) error {
 	if err == nil {
 		err = body.Close()
 	}
-	return mustRefuse("objects are handed out without a signature: anybody may read", err)
+	if err := mustRefuse("objects are handed out without a signature: anybody may read", err); err != nil {
+		return err
+	}
+	err = nil
+	for object := range client.ListObjectsIter(ctx, p.opts.Bucket, minio.ListObjectsOptions{Prefix: p.names[0], MaxKeys: 1}) {
+		err = object.Err
+	}
+	return mustRefuse("the bucket is listed without a signature: anybody may see what there is", err)
 }
 
 func mustRefuse(what string, err error) error {

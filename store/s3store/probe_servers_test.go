@@ -9,7 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -105,6 +109,32 @@ func TestTheProbeSaysWhatAServerLacks(t *testing.T) {
 			},
 		},
 		{
+			name: "signatures of addresses", says: "with another signature is taken",
+			also: taken(func(r *http.Request) bool { return strings.HasPrefix(r.URL.Query().Get("X-Amz-Signature"), "0000") }),
+		},
+		{
+			name: "names in addresses", says: "is taken for another",
+			also: taken(func(r *http.Request) bool {
+				return r.URL.Query().Has("X-Amz-Signature") && strings.HasSuffix(r.URL.Path, "-0")
+			}),
+		},
+		{
+			name: "the time of addresses", says: "is taken after its time",
+			also: taken(func(r *http.Request) bool { return r.URL.Query().Get("X-Amz-Expires") == "1" }),
+		},
+		{
+			name: "lists for strangers", says: "listed without a signature",
+			when: func(r *http.Request) bool { return unsigned(r) && r.URL.Query().Has("list-type") },
+			then: func(w http.ResponseWriter) {
+				_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><ListBucketResult></ListBucketResult>`)
+			},
+		},
+		{
+			name: "addresses", says: "a presigned address to write is refused",
+			when: func(r *http.Request) bool { return r.URL.Query().Has("X-Amz-Signature") },
+			then: refuse(http.StatusNotImplemented, "NotImplemented"),
+		},
+		{
 			name: "deletes that delete", says: "is not gone",
 			when: func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("delete") },
 			then: nil, // says that it has: see below
@@ -135,6 +165,49 @@ func TestTheProbeSaysWhatAServerLacks(t *testing.T) {
 			var e *mayfly.Error
 			if !errors.As(err, &e) || c.name != "uploads in parts" && e.Hint == "" {
 				t.Errorf("there is no hint in %v", err)
+			}
+		})
+	}
+}
+
+// taken answers what the server has refused as if it had not.
+func taken(is func(r *http.Request) bool) func(*http.Response) error {
+	return func(res *http.Response) error {
+		if res.StatusCode == http.StatusForbidden && is(res.Request) {
+			res.StatusCode = http.StatusOK
+		}
+		return nil
+	}
+}
+
+// A proxy that calls the server by another name than its caller did breaks every
+// signature; one that this node cannot reach may be reached by others.
+func TestAPublicAddressLeadsToTheServerAsItIsCalled(t *testing.T) {
+	o := quick(realServer(t))
+	upstream, err := url.Parse(o.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rewrites := httptest.NewServer(httputil.NewSingleHostReverseProxy(upstream))
+	t.Cleanup(rewrites.Close)
+	renames := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) }})
+	t.Cleanup(renames.Close)
+	for _, c := range []struct{ name, public, says, warns string }{
+		{"the host as it came", rewrites.URL, "", ""},
+		{"another host", renames.URL, "a presigned address to write is refused: 403 Forbidden SignatureDoesNotMatch (the public address has to lead to this server", ""},
+		{"nobody there", "http://127.0.0.1:1", "", "does not answer this node"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log strings.Builder
+			o := o
+			o.Public, o.Logger = c.public, slog.New(slog.NewTextHandler(&log, nil))
+			s := connect(t, o)
+			err := tier(t, s, TierOptions{Bucket: freshBucket(t, s)}).Probe(t.Context())
+			if (err == nil) != (c.says == "") || !strings.Contains(fmt.Sprint(err), c.says) {
+				t.Errorf("the probe says %v, want %q", err, c.says)
+			}
+			if (log.Len() == 0) != (c.warns == "") || !strings.Contains(log.String(), c.warns) || strings.Contains(log.String(), "X-Amz") {
+				t.Errorf("the log says %q, want %q", &log, c.warns)
 			}
 		})
 	}

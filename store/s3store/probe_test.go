@@ -3,6 +3,7 @@ package s3store
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -13,9 +14,112 @@ func TestAServerThatLooksAtNoSignatureIsRefused(t *testing.T) {
 	s := connect(t, fakeServer(t))
 	err := tier(t, s, TierOptions{Bucket: freshBucket(t, s)}).Probe(t.Context())
 	wantKind(t, mayfly.Unsupported, err)
-	for _, what := range []string{"without a signature are taken", "with a wrong signature are taken", "not those that were signed", "make the bucket private"} {
+	for _, what := range []string{"without a signature are taken", "with a wrong signature are taken", "with another signature is taken", "not those that were signed", "make the bucket private"} {
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("the probe does not say %q:\n%v", what, err)
+		}
+	}
+}
+
+// gatekeeper stands before a server that looks at no signature, and refuses what it
+// should, but for one thing.
+func gatekeeper(t *testing.T, o Options, but string) Options {
+	t.Helper()
+	refuses := map[string]func(r *http.Request) bool{
+		"unsigned list":  func(r *http.Request) bool { return unsigned(r) && r.URL.Query().Has("list-type") },
+		"unsigned write": func(r *http.Request) bool { return unsigned(r) && r.Method == http.MethodPut },
+		"unsigned read":  func(r *http.Request) bool { return unsigned(r) && !r.URL.Query().Has("list-type") },
+	}
+	for method, verb := range map[string]string{http.MethodGet: " read", http.MethodPut: " write"} {
+		by := func(r *http.Request) url.Values { // of the address
+			if r.Method != method {
+				return nil
+			}
+			return r.URL.Query()
+		}
+		refuses["forged"+verb] = func(r *http.Request) bool { return strings.HasPrefix(by(r).Get("X-Amz-Signature"), "0000") }
+		refuses["renamed"+verb] = func(r *http.Request) bool { return by(r).Has("X-Amz-Signature") && strings.HasSuffix(r.URL.Path, "-0") }
+		refuses["stale"+verb] = func(r *http.Request) bool { return by(r).Get("X-Amz-Expires") == "1" }
+	}
+	if but != "" && refuses[but] == nil {
+		t.Fatalf("nobody refuses %s", but)
+	}
+	delete(refuses, but)
+	p, address := before(t, o.Endpoint, nil)
+	real := p.server()
+	p.handle(func(w http.ResponseWriter, r *http.Request) {
+		for _, is := range refuses {
+			if is(r) {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+		}
+		real.ServeHTTP(w, r)
+	})
+	o.Endpoint = address
+	return o
+}
+
+func unsigned(r *http.Request) bool {
+	return r.Header.Get("Authorization") == "" && !r.URL.Query().Has("X-Amz-Signature")
+}
+
+// Who has an address, or none, gets what it is for while it lasts, and nothing else.
+func TestAServerThatTakesAnAddressForMoreIsRefused(t *testing.T) {
+	said := map[string]string{
+		"unsigned list": "the bucket is listed without a signature",
+		"forged read":   "with another signature is taken: anybody may read",
+		"forged write":  "with another signature is taken: anybody may write",
+		"renamed read":  "taken for another: anybody may read",
+		"renamed write": "taken for another: anybody may write",
+		"stale read":    "taken after its time",
+		"stale write":   "taken after its time",
+		"":              "",
+	}
+	for but, says := range said {
+		t.Run(but, func(t *testing.T) {
+			t.Parallel()
+			o := quick(fakeServer(t))
+			bucket := freshBucket(t, connect(t, o))
+			hot := tier(t, connect(t, gatekeeper(t, o, but)), TierOptions{Bucket: bucket, Prefix: "hot"})
+			err := hot.Probe(t.Context()) // it is refused for other reasons, too
+			wantKind(t, mayfly.Unsupported, err)
+			for _, other := range said {
+				if other != "" && strings.Contains(fmt.Sprint(err), other) != (other == says) {
+					t.Errorf("the probe says\n%v\nwant %q", err, says)
+				}
+			}
+			if names := leftOver(t, hot); len(names) > 0 {
+				t.Errorf("the probe left %q behind", names)
+			}
+		})
+	}
+}
+
+func TestAServerThatTakesNoAddressIsRefusedUnlessNoneIsHandedOut(t *testing.T) {
+	for method, says := range map[string]string{
+		http.MethodPut: "a presigned address to write is refused: 403 Forbidden AccessDenied",
+		http.MethodGet: "a presigned address to read is refused: 403 Forbidden AccessDenied",
+	} {
+		o := quick(fakeServer(t))
+		bucket := freshBucket(t, connect(t, o))
+		p, address := before(t, o.Endpoint, nil)
+		real := p.server()
+		p.handle(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == method && r.URL.Query().Has("X-Amz-Signature") {
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = fmt.Fprint(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code></Error>`)
+				return
+			}
+			real.ServeHTTP(w, r)
+		})
+		o.Endpoint = address
+		for _, off := range []bool{false, true} {
+			o.NoPresign = off
+			err := tier(t, connect(t, o), TierOptions{Bucket: bucket}).Probe(t.Context())
+			if strings.Contains(fmt.Sprint(err), says+" (use a server that takes presigned addresses, or turn presigning off)") == off {
+				t.Errorf("off %t: the probe says\n%v\nwant %q", off, err, says)
+			}
 		}
 	}
 }

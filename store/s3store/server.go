@@ -31,6 +31,7 @@ type Server struct {
 	heads     sync.Pool     // *[]byte of headBytes
 	parts     sync.Pool     // *[]byte of PartBytes
 	slots     chan struct{} // one for each part in memory
+	expires   atomic.Bool   // Probe saw the server refuse an address whose time is over
 
 	mu    sync.Mutex
 	tiers []*Store
