@@ -2,6 +2,7 @@ package profile
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/mayflyhq/mayfly/config"
@@ -16,8 +17,8 @@ type Finding struct {
 	Err    error  // nil: it can be relied on
 }
 
-// Check tries every server of a cluster as Cluster would, each by itself, and
-// says what is wrong with it. It leaves the keyspace and the topics that Cluster
+// Check tries on every server of a cluster what a node does there, each by itself,
+// and says what is wrong with it. It leaves the keyspace and the topics that Cluster
 // makes. Of the embedded profile there is nothing to try.
 func Check(ctx context.Context, cfg config.Config, t Time) []Finding {
 	if cfg.Profile != config.Cluster {
@@ -27,7 +28,7 @@ func Check(ctx context.Context, cfg config.Config, t Time) []Finding {
 	cassandra.Set.Log = unused{}
 	found := []Finding{
 		{"cassandra", strings.Join(cfg.Cassandra.Hosts, ", "), try(ctx, cfg, t, cassandra, cassandra.openCassandra)},
-		{"kafka", strings.Join(cfg.Kafka.Brokers, ", "), try(ctx, cfg, t, kafka, kafka.openKafka)},
+		{"kafka", strings.Join(cfg.Kafka.Brokers, ", "), try(ctx, cfg, t, kafka, kafka.checkKafka)},
 		{"s3", cfg.S3.Endpoint, try(ctx, cfg, t, s3, s3.openS3)},
 		{"redis", strings.Join(cfg.Redis.Addresses, ", "), nil},
 	}
@@ -44,6 +45,18 @@ func try(ctx context.Context, cfg config.Config, t Time, s *Store, open func(con
 		err = closed
 	}
 	return err
+}
+
+// checkKafka asks for what mayfly replay needs, too.
+func (s *Store) checkKafka(ctx context.Context, cfg config.Config, t Time) error {
+	log, err := s.connectKafka(ctx, cfg, t, false)
+	if err != nil {
+		return err
+	}
+	if err := log.Check(ctx); err != nil {
+		return fmt.Errorf("kafka: %w", err)
+	}
+	return nil
 }
 
 func checkRedis(ctx context.Context, cfg config.Redis, t Time) error {

@@ -38,24 +38,26 @@ func Cluster(ctx context.Context, cfg config.Config, t Time) (*Store, error) {
 }
 
 func (s *Store) openKafka(ctx context.Context, cfg config.Config, t Time) error {
-	return s.connectKafka(ctx, cfg, t, false)
+	_, err := s.connectKafka(ctx, cfg, t, false)
+	return err
 }
 
 // openKafkaLate lets a node start while Kafka is away: it keeps events as reminders
 // then, as a running one does (L8).
 func (s *Store) openKafkaLate(ctx context.Context, cfg config.Config, t Time) error {
-	return s.connectKafka(ctx, cfg, t, true)
+	_, err := s.connectKafka(ctx, cfg, t, true)
+	return err
 }
 
-func (s *Store) connectKafka(ctx context.Context, cfg config.Config, t Time, late bool) error {
+func (s *Store) connectKafka(ctx context.Context, cfg config.Config, t Time, late bool) (*kafkastore.Store, error) {
 	k := cfg.Kafka
 	wire, err := wireTLS("kafka", k.TLS, k.Authority)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	password, err := secret("kafka.password", k.Password)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	log, err := kafkastore.Open(ctx, kafkastore.Options{
 		Brokers: k.Brokers, Prefix: k.Prefix, Partitions: k.Partitions, Copies: k.Copies, Keep: cfg.Log.Retention,
@@ -65,11 +67,11 @@ func (s *Store) connectKafka(ctx context.Context, cfg config.Config, t Time, lat
 		Now:      t.Now, Logger: slog.Default(),
 	})
 	if err != nil {
-		return fmt.Errorf("kafka: %w", err)
+		return nil, fmt.Errorf("kafka: %w", err)
 	}
 	s.open = append(s.open, log)
 	s.Set.Log = log
-	return nil
+	return log, nil
 }
 
 // openCassandra comes after the log, which takes the events of batches.

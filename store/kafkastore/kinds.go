@@ -31,7 +31,7 @@ func hintOf(err error) string {
 	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism):
 		return "check user, password and mechanism"
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return "allow the user to read, write, create and describe the topics"
+		return "allow the user to read, write, create and describe the topics, and to describe their configs"
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		return "allow the user to read the groups"
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):

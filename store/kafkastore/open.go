@@ -21,7 +21,9 @@ type Store struct {
 	opts     Options
 	common   []kgo.Opt // of every client, the credentials among them
 	appender *kgo.Client
-	admin    *kadm.Client // asks and makes topics
+	reach    *kgo.Client  // asks
+	admin    *kadm.Client // asks through it, and makes topics
+	who      who
 	underWay *semaphore.Weighted
 	rest     *rest
 	prepared atomic.Bool // the topics are there, and kept as they must be
@@ -34,15 +36,16 @@ type Store struct {
 var _ store.Log = (*Store)(nil)
 
 // Open connects to the brokers, makes the topics that are not there and looks at
-// how they are kept. Errors: Invalid (the options, or a topic that forgets too soon,
-// with what to do), Unavailable (also with Options.Late, if a broker answers with a
-// refusal).
+// how they are kept, and whether events may be written to them. Errors: Invalid (the
+// options, or a topic that forgets too soon, with what to do), Unavailable (also with
+// Options.Late, if a broker answers with a refusal).
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
 	common := slices.Clip(o.client()) // what is appended is not shared
+	user := who{o.Credentials.User, o.Brokers}
 	o.Credentials = Credentials{}
 	appender, err := kgo.NewClient(append(common,
 		kgo.RequiredAcks(kgo.AllISRAcks()),
@@ -59,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, mayfly.Wrap(mayfly.Invalid, wrapped("open", err), "")
 	}
 	s := &Store{
-		opts: o, common: common, appender: appender, admin: kadm.NewClient(admin),
+		opts: o, common: common, appender: appender, reach: admin, admin: kadm.NewClient(admin), who: user,
 		underWay: semaphore.NewWeighted(int64(o.UnderWay)), rest: newRest(), readers: map[string]*reader{},
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*o.Patience) // a cluster that starts elects its leaders first

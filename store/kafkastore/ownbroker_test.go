@@ -27,7 +27,7 @@ type ownBroker struct {
 	frozen  int // its process, from freeze to thaw
 }
 
-func startBroker(t *testing.T) *ownBroker {
+func startBroker(t *testing.T, args ...string) *ownBroker {
 	t.Helper()
 	// Whoever runs the tests may stop what is left here, if this program is killed.
 	state, err := os.MkdirTemp(os.Getenv("MAYFLY_TEST_STATES"), "*.state")
@@ -42,7 +42,7 @@ func startBroker(t *testing.T) *ownBroker {
 			t.Error(err)
 		}
 	})
-	out := b.servers(t.Context(), "up", "kafka")
+	out := b.servers(t.Context(), append([]string{"up", "kafka"}, args...)...)
 	for _, found := range regexp.MustCompile(`export (\w+)='([^']*)'`).FindAllStringSubmatch(out, -1) {
 		b.env[found[1]] = found[2]
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/mayflyhq/mayfly"
 )
@@ -16,12 +17,15 @@ import (
 const lookAgain = 100 * time.Millisecond
 
 // prepareTopics makes the topics that are not there, waits until each partition has
-// a leader, and refuses those that forget too soon.
+// a leader, and refuses those that forget too soon or may not be written to.
 func (s *Store) prepareTopics(ctx context.Context) error {
 	if err := s.makeTopics(ctx); err != nil {
 		return unavailable("make the topics", err)
 	}
-	return s.judgeTopics(ctx, s.opts.Keep)
+	if err := s.judgeTopics(ctx, s.opts.Keep); err != nil {
+		return err
+	}
+	return s.judgeRights(ctx, kmsg.ACLOperationWrite)
 }
 
 // prepare does what Open could not: nothing is appended to a topic that nobody has
