@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"fmt"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,13 +19,45 @@ func (c *change) freeze() {
 	c.Helper()
 	for round := range pick(1, 10) {
 		stale := []*process{c.a, c.b}[round%2]
-		time.Sleep(time.Duration(c.random.IntN(300)) * time.Millisecond)
-		c.away(stale, "frozen past its lease", 3*lease+busy)
-		stale.signal(syscall.SIGSTOP)
-		time.Sleep(2*lease + lease/2 + time.Duration(c.random.IntN(500))*time.Millisecond)
+		x := c.frozen(stale)
+		c.await(x)
+		time.Sleep(time.Until(x.at.Add(2*lease + lease/2 + time.Duration(c.random.IntN(500))*time.Millisecond)))
+		before := c.trace(x)
+		c.traces = append(c.traces, before)
 		stale.signal(syscall.SIGCONT)
+		ending := make(chan struct{})
+		var looks sync.WaitGroup
+		looks.Go(func() { before.follow(ending) })
 		c.together()
+		close(ending)
+		looks.Wait()
 	}
+}
+
+// frozen freezes a node when work of its shards was due that it had not done. One
+// that had nothing to do is let go on, and frozen again.
+func (c *change) frozen(stale *process) *absence {
+	c.Helper()
+	for range 20 {
+		time.Sleep(time.Duration(c.random.IntN(300)) * time.Millisecond)
+		x := c.absent(stale, "frozen past its lease", lease+takeOver)
+		stale.signal(syscall.SIGSTOP)
+		time.Sleep(50 * time.Millisecond) // what was on its way to the server is there
+		due := 0
+		for id, t := range c.trace(x).seen {
+			if t.state == mayfly.Active && id.Deadline().Time().Before(x.at) || t.state == mayfly.Archiving {
+				due++
+			}
+		}
+		if due > 0 {
+			c.Logf("%s is frozen with %d items to do", stale.name, due)
+			c.follow(x)
+			return x
+		}
+		stale.signal(syscall.SIGCONT)
+	}
+	c.Fatalf("%s never has anything to do", stale.name)
+	return nil
 }
 
 // usualGenerations are the transitions of a story's life up to cold storage:

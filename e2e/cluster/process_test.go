@@ -91,11 +91,16 @@ func (p *process) begin() {
 	go func() { ended <- cmd.Wait() }()
 }
 
-// awaitReady waits until it says that it is ready for users, and says how long that took.
+// awaitReady waits until it says that it is ready for users, or to walk if it does
+// nothing else, and says how long that took.
 func (p *process) awaitReady(within time.Duration) time.Duration {
 	p.Helper()
+	role := "api"
+	if p.sets["roles"] == "walk" {
+		role = "walk"
+	}
 	return eventually(p, within, p.name+" is ready", func() bool {
-		ready := p.ready("api")
+		ready := p.ready(role)
 		select {
 		case err := <-p.ended: // whoever answered was somebody else
 			p.ended <- err
@@ -111,23 +116,37 @@ func (p *process) ready(role string) bool {
 	return p.answers(p.admin+"/readyz?role="+role, 3*time.Second)
 }
 
-// balances says what a load balancer goes by: whether the public door is ready.
-func (p *process) balances() bool { return p.answers(p.api+"/readyz", time.Second) }
+// balances says what a load balancer goes by, whether the public door is ready, if
+// it was ready before: at once by an answer or by none that can come. A node may take
+// two seconds to judge its ledger, and a look that lasts longer than one tells nothing.
+func (p *process) balances(before bool) bool {
+	status, err := p.status(p.api+"/readyz", time.Second)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return before
+	}
+	return err == nil && status == http.StatusOK
+}
 
 // answers says whether a URL answers with 200 in time.
 func (p *process) answers(url string, within time.Duration) bool {
+	status, err := p.status(url, within)
+	return err == nil && status == http.StatusOK
+}
+
+// status is what a URL answers in time.
+func (p *process) status(url string, within time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return 0, err
 	}
 	res, err := p.http.Do(req)
 	if err != nil {
-		return false
+		return 0, err
 	}
 	_, err = io.Copy(io.Discard, res.Body)
-	return errors.Join(err, res.Body.Close()) == nil && res.StatusCode == http.StatusOK
+	return res.StatusCode, errors.Join(err, res.Body.Close())
 }
 
 func (p *process) signal(s os.Signal) {
@@ -230,8 +249,14 @@ func (p *process) metrics() string {
 }
 
 // parked is how many items its walks have left to a reminder.
-func (p *process) parked() (n int) {
-	for _, found := range regexp.MustCompile(`(?m)^mayfly_walk_parked_total\{.*\} (\d+)$`).FindAllStringSubmatch(p.metrics(), -1) {
+func (p *process) parked() int { return p.sum("mayfly_walk_parked_total") }
+
+// acted is how many items its walks have acted on.
+func (p *process) acted() int { return p.sum("mayfly_walk_items_total") }
+
+// sum is a counter of its metrics, over all labels.
+func (p *process) sum(counter string) (n int) {
+	for _, found := range regexp.MustCompile(`(?m)^`+counter+`\{.*\} (\d+)$`).FindAllStringSubmatch(p.metrics(), -1) {
 		count, err := strconv.Atoi(found[1])
 		if err != nil {
 			p.Fatal(err)

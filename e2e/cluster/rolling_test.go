@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
@@ -28,8 +31,10 @@ func (c *change) roll() {
 	go func() { balanced <- c.balanced(ctx) }()
 	for round := range rounds {
 		p := []*process{c.a, c.b}[round%2]
-		c.away(p, "told to stop", lease+busy)
+		x := c.away(p, "told to stop", notice+takeOver)
 		longestStop = max(longestStop, p.stop())
+		c.gaveUp(x)
+		c.await(x)
 		c.load.goOn(30, 50, time.Minute)
 		time.Sleep(lease)
 		p.begin()
@@ -46,37 +51,67 @@ func (c *change) roll() {
 	}
 }
 
+// gaveUp wants a node that has ended well to have left the roll and every shard.
+func (c *change) gaveUp(x *absence) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	all, err := holders(ctx, c.store.Set.Rows)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for shard, holder := range all {
+		if holder == x.holder {
+			c.Errorf("%s has ended, and holds shard %d", holder, shard)
+		}
+	}
+	roll, err := store.Walkers(ctx, c.store.Set.Rows, mayfly.InstantOf(x.at))
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, w := range roll { // of when it was told: a place that has only run out since is not given up
+		if w.Holder == x.holder {
+			c.Errorf("%s has ended, and has its place on the roll", w.Holder)
+		}
+	}
+}
+
 // balance is what somebody met who goes by /readyz.
 type balance struct {
 	reads  int
 	failed []error
 }
 
-// balanced reads through whichever node has said last that it is ready.
+// balanced reads through whichever node has said last that it is ready. Each is
+// looked at by itself: one that is slow to say so holds up no look at the other.
 func (c *change) balanced(ctx context.Context) (b balance) {
 	nodes := []*process{c.a, c.b}
 	people := []*person{c.person(c.a, "balanced"), c.person(c.b, "balanced")}
-	var ready []int
-	for looked := (time.Time{}); ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
-		if time.Since(looked) > 200*time.Millisecond {
-			ready = ready[:0]
-			for i, p := range nodes {
-				if p.balances() {
-					ready = append(ready, i)
-				}
+	ready := make([]atomic.Bool, len(nodes))
+	var looks sync.WaitGroup
+	for i, p := range nodes {
+		ready[i].Store(p.balances(false))
+		looks.Go(func() {
+			for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+				ready[i].Store(p.balances(ready[i].Load()))
 			}
-			looked = time.Now()
-		}
+		})
+	}
+	defer looks.Wait()
+	for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
 		n := c.book.some(100, rand.IntN)
 		if n == nil {
 			continue
 		}
 		b.reads++
-		if len(ready) == 0 {
+		i := rand.IntN(len(nodes))
+		if !ready[i].Load() {
+			i = len(nodes) - 1 - i
+		}
+		if !ready[i].Load() {
 			b.failed = append(b.failed, mayfly.Errorf(mayfly.Unavailable, "no node is ready"))
 			continue
 		}
-		i := ready[rand.IntN(len(ready))]
 		if _, err := people[i].Story(context.Background(), n.id); errors.Is(err, mayfly.Unavailable) || errors.Is(err, mayfly.Unknown) {
 			b.failed = append(b.failed, fmt.Errorf("%s: %w", nodes[i].name, err))
 		}
