@@ -20,7 +20,7 @@ import (
 // The broker is killed with -9 and comes back, under load: meanwhile a birth is
 // acknowledged behind a durable reminder or refused before, never lost, and a node
 // starts that has never met the broker. A consumer is killed between its effect and
-// its commit: effects are there once (I13).
+// its commit, and its group is moved back: effects are there once (I13).
 func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
 	t.Parallel()
 	const proof = "broker and consumer killed"
@@ -38,7 +38,7 @@ func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Hang = 0
-	w.consumer(e)
+	second := w.consumer(e)
 	l.goOn(50, 50, time.Minute)
 
 	w.street.kill(t, "kafka", 1)
@@ -70,6 +70,7 @@ func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
 		t.Errorf("%d births acknowledged and %d refused tell nothing", acked, refused)
 	}
 	w.judgeEffects(proof, e.Folder, before, end.events)
+	w.judgeReplay(proof, second, e, end.events)
 }
 
 // judgeEffects wants the effect of every event that ended a story, once.

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -21,6 +23,9 @@ import (
 // test kills between an effect and its commit.
 const mortalConsumer = "MAYFLY_MORTAL_CONSUMER"
 
+// mortals is the group of such consumers.
+const mortals = "mortals"
+
 // errand is what it is to do.
 type errand struct {
 	Brokers []string
@@ -30,14 +35,16 @@ type errand struct {
 }
 
 // consume makes the effects of the events that ended stories, page by page, until
-// it is killed. It says so when it stands between an effect and its commit.
+// it is killed or told to stop. It says so when it stands between an effect and its commit.
 func consume(text string) {
 	var e errand
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		panic(err)
 	}
-	for { // the broker may be away: begin again, as a supervisor would
-		err := e.read(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	for ctx.Err() == nil { // the broker may be away: begin again, as a supervisor would
+		err := e.read(ctx)
 		fmt.Fprintln(os.Stderr, "consumer:", err)
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -52,7 +59,7 @@ func (e errand) read(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // what failed before is what matters
-	r, err := log.Reader(ctx, mayfly.Ends, "mortals")
+	r, err := log.Reader(ctx, mayfly.Ends, mortals)
 	if err != nil {
 		return err
 	}
