@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -137,6 +138,10 @@ func (h *house) left(items []mayfly.Item) (n int) {
 // readable and what it wrote of itself as cold was verified; when it behaves
 // again everything is archived, and nothing is left over.
 func TestNoOrderOfFaultsOfATierLosesAMedium(t *testing.T) {
+	synctest.Test(t, testNoOrderOfFaults) // what is slow takes no time
+}
+
+func testNoOrderOfFaults(t *testing.T) {
 	const seed, lives = 20261115, 25
 	t.Logf("seed %d", seed)
 	faults, tries := 0, 0
