@@ -13,51 +13,60 @@ import (
 )
 
 // freeze stops a node with SIGSTOP in the middle of its work, past its lease, and
-// continues it. The other has taken over meanwhile: what the stale one had begun it
-// cannot write any more, and what it deletes is dead (L1, L4, I10).
+// continues it as soon as the other has taken over and done that work: what the stale
+// one had begun it cannot write any more, and what it deletes is dead (L1, L4, I10).
 func (c *change) freeze() {
 	c.Helper()
 	for round := range pick(1, 10) {
 		stale := []*process{c.a, c.b}[round%2]
-		x := c.frozen(stale)
+		x, due := c.frozen(stale)
 		c.await(x)
-		time.Sleep(time.Until(x.at.Add(2*lease + lease/2 + time.Duration(c.random.IntN(500))*time.Millisecond)))
-		before := c.trace(x)
-		c.traces = append(c.traces, before)
+		eventually(c, time.Minute, "the other has done what was due", func() bool { return len(c.trace(x).undone(due)) == 0 })
+		t := c.trace(x)
+		c.traces = append(c.traces, t)
+		c.Logf("%s goes on after %s", stale.name, time.Since(x.at).Round(time.Millisecond))
 		stale.signal(syscall.SIGCONT)
 		ending := make(chan struct{})
 		var looks sync.WaitGroup
-		looks.Go(func() { before.follow(ending) })
+		looks.Go(func() { t.follow(ending) })
 		c.together()
 		close(ending)
 		looks.Wait()
 	}
 }
 
-// frozen freezes a node when work of its shards was due that it had not done. One
-// that had nothing to do is let go on, and frozen again.
-func (c *change) frozen(stale *process) *absence {
+// patient is how long a batch may last where nodes are frozen: what was begun before
+// is not given up at the thaw.
+const patient = 30 * time.Second
+
+// frozen freezes a node in the middle of an archiving: a claim stands that is not
+// done. It says what of its shards was due or begun. One that was at nothing is let
+// go on, and frozen again.
+func (c *change) frozen(stale *process) (*absence, map[mayfly.ID]trace) {
 	c.Helper()
-	for range 20 {
-		time.Sleep(time.Duration(c.random.IntN(300)) * time.Millisecond)
+	for range 50 {
+		time.Sleep(time.Duration(c.random.IntN(200)) * time.Millisecond)
 		x := c.absent(stale, "frozen past its lease", lease+takeOver)
 		stale.signal(syscall.SIGSTOP)
 		time.Sleep(50 * time.Millisecond) // what was on its way to the server is there
-		due := 0
+		due, claims := map[mayfly.ID]trace{}, 0
 		for id, t := range c.trace(x).seen {
-			if t.state == mayfly.Active && id.Deadline().Time().Before(x.at) || t.state == mayfly.Archiving {
-				due++
+			if t.state == mayfly.Archiving {
+				claims++
+			}
+			if t.state == mayfly.Archiving || t.state == mayfly.Active && id.Deadline().Time().Before(x.at) {
+				due[id] = t
 			}
 		}
-		if due > 0 {
-			c.Logf("%s is frozen with %d items to do", stale.name, due)
+		if claims > 0 {
+			c.Logf("%s is frozen with %d claims of the archive, and %d items to do", stale.name, claims, len(due))
 			c.follow(x)
-			return x
+			return x, due
 		}
 		stale.signal(syscall.SIGCONT)
 	}
-	c.Fatalf("%s never has anything to do", stale.name)
-	return nil
+	c.Fatalf("%s is never in the middle of something", stale.name)
+	return nil, nil
 }
 
 // usualGenerations are the transitions of a story's life up to cold storage:

@@ -22,8 +22,8 @@ func TestNodesThatAreFrozenRestartedAndKilledLoseNothing(t *testing.T) {
 	const proof = "nodes frozen, restarted, killed"
 	r := seeded(t)
 	w := usedTown(t, servers(t))
-	noticed := map[string]string{"listen.drain_after": notice.String()}
-	c := &change{town: w, a: w.start("a", noticed), b: w.start("b", noticed), random: r}
+	sets := map[string]string{"listen.drain_after": notice.String(), "walk.timeout": patient.String()}
+	c := &change{town: w, a: w.start("a", sets), b: w.start("b", sets), random: r}
 	c.store = w.open(w.config("lookout", nil))
 	w.awaitShared(c.a, c.b)
 	c.load = w.begin(loadOptions{

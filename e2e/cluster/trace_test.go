@@ -67,6 +67,16 @@ func (t *traces) judge(item mayfly.Item) {
 	t.seen[item.ID] = now
 }
 
+// undone are those of the rows that nobody has written since.
+func (t *traces) undone(before map[mayfly.ID]trace) (ids []mayfly.ID) {
+	for id, was := range before {
+		if now, found := t.seen[id]; !found || now == was {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // judgeTraces holds them against the rows as they are at the end, and wants nothing
 // to have been written by a stale node.
 func (c *change) judgeTraces(proof string, end *audit) {
