@@ -53,7 +53,7 @@ func TestNodesWhoseClocksAreWrongServeAndMintNothing(t *testing.T) {
 	for _, s := range wrong {
 		storetest.Proof(t, proof, "answers of the one "+s.name, sorted(s.answers))
 		onlyAnswers(t, "asks of the one "+s.name, s.answers, "read: 503", "ring: 503", "birth: 503")
-		if s.answers["read: 503"] < 50 || s.answers["birth: 503"] < 5 {
+		if s.answers["read: 503"] < 50 || s.answers["birth: 503"] < 5 || s.looks < 5 {
 			t.Error("that tells little")
 		}
 	}
@@ -109,8 +109,10 @@ func (s *shifted) walksNothing() {
 	}
 	all, err := holders(context.Background(), s.rows)
 	if err != nil {
-		s.Fatal(err)
+		s.Log(err) // that tells nothing
+		return
 	}
+	s.looks++
 	if slices.Contains(all[:], s.holder) {
 		s.Fatalf("the one %s holds leases: %v", s.name, all)
 	}
@@ -146,6 +148,7 @@ type shifted struct {
 	node               *node.Node
 	holder             string
 	rows               store.Rows
+	looks              int // at the leases
 	stop               func()
 }
 

@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -61,16 +60,14 @@ type change struct {
 // was frozen says for a while that it has what it had.
 func (c *change) together() {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
-	defer cancel()
 	eventually(c, 30*time.Second, "each node holds its share", func() bool {
-		all, err := holders(ctx, c.store.Set.Rows)
+		walkers, all := c.leases(time.Now())
 		count := map[string]int{}
 		for _, holder := range all {
 			count[holder]++
 		}
-		a, b := count[c.walker(ctx, c.a.name)], count[c.walker(ctx, c.b.name)]
-		return err == nil && min(a, b) >= mayfly.Shards/4 && a+b == mayfly.Shards
+		a, b := count[walkers[c.a.name]], count[walkers[c.b.name]]
+		return min(a, b) >= mayfly.Shards/4 && a+b == mayfly.Shards
 	})
 	c.load.goOn(30, 50, time.Minute)
 }

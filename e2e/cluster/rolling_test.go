@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
@@ -51,27 +50,19 @@ func (c *change) roll() {
 	}
 }
 
-// gaveUp wants a node that has ended well to have left the roll and every shard.
+// gaveUp wants a node that has ended well to have left every shard, and the roll as
+// of when it was told: a place that has only run out since is not given up.
 func (c *change) gaveUp(x *absence) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	all, err := holders(ctx, c.store.Set.Rows)
-	if err != nil {
-		c.Fatal(err)
-	}
+	walkers, all := c.leases(x.at)
 	for shard, holder := range all {
 		if holder == x.holder {
 			c.Errorf("%s has ended, and holds shard %d", holder, shard)
 		}
 	}
-	roll, err := store.Walkers(ctx, c.store.Set.Rows, mayfly.InstantOf(x.at))
-	if err != nil {
-		c.Fatal(err)
-	}
-	for _, w := range roll { // of when it was told: a place that has only run out since is not given up
-		if w.Holder == x.holder {
-			c.Errorf("%s has ended, and has its place on the roll", w.Holder)
+	for _, holder := range walkers {
+		if holder == x.holder {
+			c.Errorf("%s has ended, and has its place on the roll", holder)
 		}
 	}
 }

@@ -59,18 +59,17 @@ func (c *change) follow(x *absence) {
 // absent is a node from now on, and the shards that it holds.
 func (c *change) absent(p *process, what string, most time.Duration) *absence {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
-	defer cancel()
-	x := &absence{what: what, holder: c.walker(ctx, p.name), held: map[mayfly.Shard]bool{}, most: most, taken: make(chan time.Duration, 1)}
-	all, err := holders(ctx, c.store.Set.Rows)
-	if err != nil || x.holder == "" {
-		c.Fatalf("%s, which is %q on the roll: %v", p.name, x.holder, err)
-	}
-	for shard, holder := range all {
-		if holder == x.holder {
-			x.held[mayfly.Shard(shard)] = true
+	x := &absence{what: what, held: map[mayfly.Shard]bool{}, most: most, taken: make(chan time.Duration, 1)}
+	eventually(c, 30*time.Second, p.name+" is on the roll and holds shards", func() bool {
+		walkers, all := c.leases(time.Now())
+		x.holder = walkers[p.name]
+		for shard, holder := range all {
+			if x.holder != "" && holder == x.holder {
+				x.held[mayfly.Shard(shard)] = true
+			}
 		}
-	}
+		return len(x.held) > 0
+	})
 	x.at = time.Now()
 	return x
 }
@@ -105,19 +104,23 @@ func (c *change) await(x *absence) {
 	}
 }
 
-// walker is the process that walks under a name; "" if none does.
-func (c *change) walker(ctx context.Context, name string) string {
+// leases are the processes that walk at an instant, by name, and who holds each shard.
+func (c *change) leases(at time.Time) (walkers map[string]string, all [mayfly.Shards]string) {
 	c.Helper()
-	roll, err := store.Walkers(ctx, c.store.Set.Rows, mayfly.InstantOf(time.Now()))
-	if err != nil {
-		c.Fatal(err)
-	}
-	for _, w := range roll {
-		if w.Name == name {
-			return w.Holder
+	eventually(c, 30*time.Second, "the leases can be read", func() bool {
+		ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
+		defer cancel()
+		roll, err := store.Walkers(ctx, c.store.Set.Rows, mayfly.InstantOf(at))
+		if err == nil {
+			all, err = holders(ctx, c.store.Set.Rows)
 		}
-	}
-	return ""
+		walkers = map[string]string{}
+		for _, w := range roll {
+			walkers[w.Name] = w.Holder
+		}
+		return err == nil
+	})
+	return walkers, all
 }
 
 // holders are the processes that hold each shard, by the leases; "" if it was given up.
