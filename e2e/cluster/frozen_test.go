@@ -21,8 +21,11 @@ func (c *change) freeze() {
 		stale := []*process{c.a, c.b}[round%2]
 		x, due := c.frozen(stale)
 		c.await(x)
-		eventually(c, time.Minute, "the other has done what was due", func() bool { return len(c.trace(x).undone(due)) == 0 })
-		t := c.trace(x)
+		var t *traces
+		eventually(c, time.Minute, "the other has done what was due", func() bool {
+			t = c.trace(x)
+			return len(t.undone(due)) == 0
+		})
 		c.traces = append(c.traces, t)
 		c.Logf("%s goes on after %s", stale.name, time.Since(x.at).Round(time.Millisecond))
 		stale.signal(syscall.SIGCONT)

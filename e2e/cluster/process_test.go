@@ -82,13 +82,19 @@ func (p *process) begin() {
 	}
 	p.cmd = exec.Command(path, args...)
 	p.cmd.Dir, p.cmd.Stderr, p.cmd.Stdout = p.folder, p.log, io.Discard
-	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAYFLY_") })
+	p.cmd.Env = ownEnviron()
 	if err := p.cmd.Start(); err != nil {
 		p.Fatal(err)
 	}
 	ended, cmd := make(chan error, 1), p.cmd
 	p.ended = ended
 	go func() { ended <- cmd.Wait() }()
+}
+
+// ownEnviron is the environment without what is for the tests: to the program it
+// would be settings.
+func ownEnviron() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MAYFLY_") })
 }
 
 // awaitReady waits until it says that it is ready for users, or to walk if it does

@@ -9,7 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -34,9 +37,13 @@ func (w *town) judgeReplay(proof string, reads *consumer, e errand, log *events)
 	if err != nil {
 		w.Fatalf("%v: %s", err, out)
 	}
-	var waiting int
-	if _, err := fmt.Sscanf(out, "ends: group "+mortals+" reads on from "+from.String()+"; %d events wait for it", &waiting); err != nil {
-		w.Fatalf("%v: %s", err, out)
+	found := regexp.MustCompile(`(?m)^ends: group ` + mortals + ` reads on from ` + from.String() + `; ([\d,]+) events wait for it$`).FindStringSubmatch(out)
+	if found == nil {
+		w.Fatalf("a replay says %q", out)
+	}
+	waiting, err := strconv.Atoi(strings.ReplaceAll(found[1], ",", ""))
+	if err != nil {
+		w.Fatal(err)
 	}
 	w.consumer(e)
 	var news, more int // effects of what it had not come to yet, and events that came again
@@ -62,8 +69,10 @@ func (w *town) replay(from mayfly.Instant) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "replay", "--config", w.file, "--set", "node=operator",
-		"--from", from.String(), "--group", mortals, "--stream", mayfly.Ends.String()).CombinedOutput()
+	cmd := exec.CommandContext(ctx, path, "replay", "--config", w.file, "--set", "node=operator",
+		"--from", from.String(), "--group", mortals, "--stream", mayfly.Ends.String())
+	cmd.Env = ownEnviron()
+	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
