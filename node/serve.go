@@ -27,7 +27,11 @@ func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 		return nil, mayfly.Errorf(mayfly.Invalid, "serve: a node without a key knows nobody").WithHint("give the node a key: node.LoadKey")
 	}
 	registry := prometheus.NewRegistry()
-	for _, c := range []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(n)} {
+	collected := []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(n)}
+	if own, ok := n.set.Limits.(prometheus.Collector); ok { // those of a cluster count how often they were not shared (C3)
+		collected = append(collected, own)
+	}
+	for _, c := range collected {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

@@ -160,7 +160,7 @@ func connectS3(c config.S3) (*s3store.Server, error) {
 	}
 	server, err := s3store.Connect(s3store.Options{
 		Endpoint: c.Endpoint, Public: c.Public, Region: c.Region, Authority: authority,
-		Credentials: s3store.Credentials{Key: key, Secret: word},
+		Credentials: s3store.Credentials{Key: key, Secret: word}, NoPresign: !c.Presign, Logger: slog.Default(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("s3: %w", err)

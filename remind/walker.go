@@ -265,14 +265,21 @@ func (w *Walker) again(ctx context.Context, later *store.Batch, f failure, now m
 	return nil
 }
 
+const longestWait = 20 * time.Minute
+
 // putOff is the reminder for later, because what its step needs is away. The pause
 // is as long as that has lasted, up to Longest, less up to a quarter by dice in
-// [0, 1): however long it lasts, few are written for it (I17).
+// [0, 1): however long it lasts, few are written for it (I17). Other steps than
+// Announce are few, and somebody may wait for them (ST5).
 func (w *Walker) putOff(r Reminder, now mayfly.Instant, dice float64) Reminder {
 	if r.Waits == 0 {
 		r.Waits = now
 	}
-	lasted := min(now.Sub(r.Waits), w.o.Longest)
+	longest := w.o.Longest
+	if r.Step != Announce {
+		longest = min(longest, longestWait)
+	}
+	lasted := min(now.Sub(r.Waits), longest)
 	r.Due = now.Add(max(w.o.After, time.Duration(float64(lasted)*(1-dice/4))))
 	return r
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/mayflyhq/mayfly/loop"
 )
 
 // The driver opens a session when it has tried every node, which takes half a minute
@@ -61,8 +63,9 @@ func (j *joining) state() (some, all bool) {
 
 // Ready implements gocql.ReadyPolicy. It is asked after each node that was tried.
 func (a *around) Ready() bool {
-	for ends := time.Now().Add(joinWithin); ; time.Sleep(joinLook) {
-		if some, all := a.joining.state(); all || time.Now().After(ends) {
+	elapsed := loop.Stopwatch()
+	for ends := elapsed() + joinWithin; ; time.Sleep(joinLook) {
+		if some, all := a.joining.state(); all || elapsed() > ends {
 			return some
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/mayflyhq/mayfly/loop"
 )
 
 // A node that hangs keeps its connections, and the driver asks it for most of a
@@ -22,19 +24,19 @@ const (
 // silences knows the nodes that do not answer, by what came of requests.
 type silences struct {
 	log *slog.Logger
-	now func() time.Time
+	now func() time.Duration // runs forward only
 
 	mu    sync.Mutex
 	nodes map[*gocql.HostInfo]*silence
 }
 
 type silence struct {
-	inRow int       // requests without an answer since the last that had one
-	probe time.Time // when it may be asked in its turn once more
+	inRow int           // requests without an answer since the last that had one
+	probe time.Duration // when it may be asked in its turn once more
 }
 
 func newSilences(log *slog.Logger) *silences {
-	return &silences{log: log, now: time.Now, nodes: map[*gocql.HostInfo]*silence{}}
+	return &silences{log: log, now: loop.Stopwatch(), nodes: map[*gocql.HostInfo]*silence{}}
 }
 
 // ObserveQuery implements gocql.QueryObserver.
@@ -57,7 +59,7 @@ func (s *silences) observe(host *gocql.HostInfo, took time.Duration, err error) 
 		s.nodes[host] = &silence{inRow: 1}
 	case silent:
 		if node.inRow++; node.inRow == silentAfter {
-			node.probe = s.now().Add(probeEvery)
+			node.probe = s.now() + probeEvery
 			s.log.Warn("cassandra: a node does not answer, and is asked behind the others", "node", host.ConnectAddressAndPort())
 		}
 	case node != nil && answered(err):
@@ -87,8 +89,8 @@ func (s *silences) last(host *gocql.HostInfo, mayProbe bool) bool {
 	if node == nil || node.inRow < silentAfter {
 		return false
 	}
-	if now := s.now(); mayProbe && !now.Before(node.probe) {
-		node.probe = now.Add(probeEvery)
+	if now := s.now(); mayProbe && now >= node.probe {
+		node.probe = now + probeEvery
 		return false
 	}
 	return true

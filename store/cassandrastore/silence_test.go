@@ -30,7 +30,7 @@ func newNeighbourhood(t *testing.T) *neighbourhood {
 		silences:            newSilences(slog.New(slog.NewTextHandler(&n.log, nil))),
 		several:             func() bool { return false }, // one round
 	}
-	n.silences.now = func() time.Time { return n.at }
+	n.silences.now = func() time.Duration { return n.at.Sub(time.Unix(0, 0)) }
 	return n
 }
 

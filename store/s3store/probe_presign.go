@@ -22,7 +22,7 @@ const (
 	shortLife = time.Second
 	overAfter = 1300 * time.Millisecond
 	askAgain  = 100 * time.Millisecond
-	askTimes  = 8
+	askTimes  = 40
 )
 
 // publicWithin is how long the public address has to answer this node at all.

@@ -1,10 +1,14 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
-	"sync"
+	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -15,23 +19,30 @@ const (
 	lastPort  = 19_999
 )
 
-var given = struct {
-	mu    sync.Mutex
-	ports map[int]bool
-}{ports: map[int]bool{}}
-
-// Address is a free one on loopback that nobody else is given in this program, nor
-// any client while its server is away.
+// Address is a free one on loopback. Until the test ends no other test of this
+// program is given it, nor any client while its server is away.
 func Address(t testing.TB) string {
 	t.Helper()
-	given.mu.Lock()
-	defer given.mu.Unlock()
+	folder := filepath.Join(os.TempDir(), fmt.Sprintf("mayfly-ports-%d", os.Getpid()))
 	for range 1000 {
-		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		if given.ports[port] {
+		if err := os.MkdirAll(folder, 0o700); err != nil { // the last test that ended took it away
+			t.Fatal(err)
+		}
+		port := strconv.Itoa(firstPort + rand.IntN(lastPort-firstPort+1))
+		given, err := os.OpenFile(filepath.Join(folder, port), os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		address := fmt.Sprintf("127.0.0.1:%d", port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := errors.Join(given.Close(), os.Remove(given.Name())); err != nil {
+				t.Error(err)
+			}
+			_ = os.Remove(folder) // the last one does
+		})
+		address := "127.0.0.1:" + port
 		l, err := net.Listen("tcp", address)
 		if err != nil {
 			continue
@@ -39,7 +50,6 @@ func Address(t testing.TB) string {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		given.ports[port] = true
 		return address
 	}
 	t.Fatal("no free port")
