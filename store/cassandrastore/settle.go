@@ -1,6 +1,10 @@
 package cassandrastore
 
-import "github.com/mayflyhq/mayfly"
+import (
+	"slices"
+
+	"github.com/mayflyhq/mayfly"
+)
 
 // settled is what the rows tell about a batch whose outcome did not come.
 type settled uint8
@@ -28,4 +32,12 @@ func settle(writes []write, now map[mayfly.ID]mayfly.Item) settled {
 		}
 	}
 	return told
+}
+
+// whole says whether every row is as the batch would have written it.
+func whole(writes []write, now map[mayfly.ID]mayfly.Item) bool {
+	return !slices.ContainsFunc(writes, func(w write) bool {
+		item, there := now[w.before.ID]
+		return !there || item != w.after
+	})
 }

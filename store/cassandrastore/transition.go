@@ -85,7 +85,9 @@ func (p *page) settleBy(ask asking) error {
 				break
 			}
 		}
-		if unsure { // else a nonce of ours is of an earlier call, and tells of its own row only
+		// Refused, a row with our nonce may be of an earlier call, and tells of itself only;
+		// all of them are the batch itself, whatever the server says of it.
+		if unsure || whole(writes, now) {
 			switch settle(writes, now) {
 			case landed: // its outcomes stand as they were composed
 				return nil
