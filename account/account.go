@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/erase"
+	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/store"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/archive"
+	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/node"
 )
 

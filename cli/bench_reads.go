@@ -11,10 +11,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/archive"
+	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/node"
-	"github.com/mayflyhq/mayfly/sweep"
-	"github.com/mayflyhq/mayfly/walk"
 )
 
 // readsTrial asks at a fixed rate, in pairs of rounds: one at rest, one while a

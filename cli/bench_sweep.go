@@ -12,9 +12,9 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/sweep"
-	"github.com/mayflyhq/mayfly/walk"
 )
 
 // sweepTrial sweeps one minute that is over, as fast as it goes.

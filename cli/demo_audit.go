@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/walk"
 )
 
 // audit looks at everything that is left: the log, every row, every object.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/clock"
 	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/profile"
 	"github.com/mayflyhq/mayfly/store"

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/erase"
+	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/profile"
-	"github.com/mayflyhq/mayfly/walk"
 	"github.com/mayflyhq/mayfly/wire"
 )
 

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/clock"
 	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/profile"
 )
 

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/gate"
-	"github.com/mayflyhq/mayfly/hydrate"
-	"github.com/mayflyhq/mayfly/intake"
-	"github.com/mayflyhq/mayfly/restore"
+	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
+	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/store"
 )
 

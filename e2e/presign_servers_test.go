@@ -24,17 +24,17 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/account"
-	archivist "github.com/mayflyhq/mayfly/archive"
 	"github.com/mayflyhq/mayfly/client"
-	"github.com/mayflyhq/mayfly/clock"
 	"github.com/mayflyhq/mayfly/config"
+	archivist "github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/httpapi"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/profile"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/s3store"
-	"github.com/mayflyhq/mayfly/sweep"
-	"github.com/mayflyhq/mayfly/walk"
 	"github.com/mayflyhq/mayfly/wire"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/account"
-	"github.com/mayflyhq/mayfly/erase"
-	"github.com/mayflyhq/mayfly/restore"
-	"github.com/mayflyhq/mayfly/walk"
+	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/restore"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/wire"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/account"
-	"github.com/mayflyhq/mayfly/clock"
-	"github.com/mayflyhq/mayfly/media"
+	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/story"
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/account"
-	"github.com/mayflyhq/mayfly/clock"
 	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/wire"
 )

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/media"
+	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/wire"
 )
 

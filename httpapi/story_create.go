@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/media"
+	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/story"
 	"github.com/mayflyhq/mayfly/wire"
 )

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/audit"
-	"github.com/mayflyhq/mayfly/remind"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/walk"
 	"github.com/mayflyhq/mayfly/wire"
 )
 

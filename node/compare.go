@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/mayflyhq/mayfly/clock"
+	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/loop"
 )
 

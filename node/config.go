@@ -3,16 +3,16 @@ package node
 import (
 	"time"
 
-	"github.com/mayflyhq/mayfly/archive"
-	"github.com/mayflyhq/mayfly/clock"
 	"github.com/mayflyhq/mayfly/config"
-	"github.com/mayflyhq/mayfly/erase"
-	"github.com/mayflyhq/mayfly/gate"
-	"github.com/mayflyhq/mayfly/intake"
-	"github.com/mayflyhq/mayfly/remind"
-	"github.com/mayflyhq/mayfly/restore"
-	"github.com/mayflyhq/mayfly/sweep"
-	"github.com/mayflyhq/mayfly/walk"
+	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/restore"
+	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
 // FromConfig are the options that a configuration asks for.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/audit"
-	"github.com/mayflyhq/mayfly/remind"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/remind"
 )
 
 // RetryDead puts dead letters on their way again, due at due, and says how many.

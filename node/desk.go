@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/erase"
+	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/httpapi"
-	"github.com/mayflyhq/mayfly/restore"
 	"github.com/mayflyhq/mayfly/wire"
 )
 

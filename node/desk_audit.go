@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/audit"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/wire"
 )
 

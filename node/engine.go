@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/archive"
-	"github.com/mayflyhq/mayfly/audit"
-	"github.com/mayflyhq/mayfly/erase"
-	"github.com/mayflyhq/mayfly/gate"
-	"github.com/mayflyhq/mayfly/hydrate"
-	"github.com/mayflyhq/mayfly/intake"
-	"github.com/mayflyhq/mayfly/remind"
-	"github.com/mayflyhq/mayfly/restore"
-	"github.com/mayflyhq/mayfly/sweep"
-	"github.com/mayflyhq/mayfly/walk"
+	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
+	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/restore"
+	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
 // engine is every step of a life, each knowing of the others only what it calls.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/gate"
+	"github.com/mayflyhq/mayfly/engine/gate"
 )
 
 // sentences are the answer for people, most important first. They are a pure

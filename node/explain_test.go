@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/archive"
 	"github.com/mayflyhq/mayfly/config"
-	"github.com/mayflyhq/mayfly/gate"
-	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/node"
-	"github.com/mayflyhq/mayfly/restore"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/wire"
 )

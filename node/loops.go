@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/clock"
+	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/walk"
 )
 
 func (o Options) withDefaults(set store.Set) Options {

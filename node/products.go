@@ -6,7 +6,7 @@ import (
 
 	"github.com/mayflyhq/mayfly/account"
 	"github.com/mayflyhq/mayfly/config"
-	"github.com/mayflyhq/mayfly/media"
+	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/story"
 )

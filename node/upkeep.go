@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/erase"
+	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/loop"
-	"github.com/mayflyhq/mayfly/walk"
 )
 
 // Upkeep is what a node does beside the lives of items: it collects what nobody

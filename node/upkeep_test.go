@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/store"
 )

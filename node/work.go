@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/remind"
-	"github.com/mayflyhq/mayfly/walk"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
 // work is what a node walks; of one that does not walk it is empty.

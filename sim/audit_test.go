@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/remind"
+	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/store"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/engine/intake"
 )
 
 // wish is one thing that somebody wants published. What is expected of it is

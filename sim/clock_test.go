@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/sweep"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/gate"
+	"github.com/mayflyhq/mayfly/engine/gate"
 )
 
 func outcome(o gate.Opened, err error) string {

@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/archive"
-	"github.com/mayflyhq/mayfly/restore"
+	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/restore"
+	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/sweep"
-	"github.com/mayflyhq/mayfly/walk"
 )
 
 // something publishes, or does something to what is there.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/walk"
+	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
 func TestAStoryThatItsAuthorDeletesIsGoneFromEveryDoorAndDeletingAgainIsNoError(t *testing.T) {

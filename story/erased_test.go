@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/audit"
-	"github.com/mayflyhq/mayfly/erase"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/story"
 )

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/restore"
+	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/story"
 )
 

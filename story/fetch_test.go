@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/erase"
+	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/story"
 )
 

@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/media"
+	"github.com/mayflyhq/mayfly/engine/media"
 )
 
 // incoming is a medium on its way in, cleaned (C4). It ends when what was sent

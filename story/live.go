@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/media"
+	"github.com/mayflyhq/mayfly/engine/media"
 )
 
 // authorLocks let one birth of an author at a time between counting and

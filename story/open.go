@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/gate"
+	"github.com/mayflyhq/mayfly/engine/gate"
 )
 
 // Open is the story for viewer at now. Errors: the gate's Gone and NotFound,

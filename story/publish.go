@@ -8,7 +8,7 @@ import (
 	"iter"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/engine/intake"
 )
 
 // Publish makes a story of the draft: its media stream through the cleaning of

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/engine/intake"
 )
 
 // publishReserved makes a story of a reserved upload. Its objects become one

@@ -7,8 +7,8 @@ import (
 	"io"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/gate"
-	"github.com/mayflyhq/mayfly/intake"
+	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store"
 )
 

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/profile"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
-	"github.com/mayflyhq/mayfly/walk"
 )
 
 // lagLimit is how late hard expiry may be (L4), unless a test says less.

@@ -1,0 +1,166 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// noEraser stands where nobody erases: what is deleted is parked and asked for
+// again.
+func noEraser(_ context.Context, b walk.Batch) ([]walk.Failure, error) {
+	failures := make([]walk.Failure, len(b.Items))
+	for i, item := range b.Items {
+		failures[i] = walk.Failure{Item: item, Err: mayfly.Errorf(mayfly.Unsupported, "nothing here erases %s", item.ID)}
+	}
+	return failures, nil
+}
+
+// ending ends items for good: deleted, told to the caches and to the log, and
+// erased (L15). The pigeonhole is its reminder: whatever breaks off is done
+// again from the rows.
+type ending struct {
+	set   store.Set
+	erase walk.Act
+	by    mayfly.Cause
+	tidy  time.Duration // after its deadline a tombstone made later needs a reminder to leave by
+}
+
+// ended says whether cause, and nobody else, deleted the item. A tombstone that
+// is held keeps its bytes (I21).
+func ended(item mayfly.Item, cause mayfly.Cause) bool {
+	return item.State == mayfly.Deleted && item.Cause == cause && !item.Held
+}
+
+// end deletes rows, and tells and erases them together with those that an
+// earlier try has deleted.
+func (e ending) end(ctx context.Context, b walk.Batch, rows, before []mayfly.Item) (failures []walk.Failure, err error) {
+	if err := e.remindToTidy(ctx, b, rows); err != nil {
+		return nil, err
+	}
+	deleted, failures, err := e.delete(ctx, b, rows)
+	if err != nil {
+		return nil, err
+	}
+	deleted = append(deleted, before...)
+	if len(deleted) == 0 {
+		return failures, nil
+	}
+	signals := make([]store.Signal, len(deleted))
+	for i, item := range deleted {
+		signals[i] = store.Signal{Topic: store.RowChanged, ID: item.ID}
+	}
+	_ = store.PublishAll(ctx, e.set.Signals, signals...) // whoever cannot be told forgets them by itself
+	if err := e.set.Log.Append(ctx, eventsOf(deleted, mayfly.WasDeleted)...); err != nil {
+		return nil, fmt.Errorf("append %d events: %w", len(deleted), walk.Away(err))
+	}
+	left, err := e.erase(ctx, walk.Batch{Items: deleted, Now: b.Now, Run: b.Run, Repeat: true})
+	if err != nil {
+		return nil, fmt.Errorf("erase %d items: %w", len(deleted), err)
+	}
+	return append(failures, left...), nil
+}
+
+// A tombstone stays for 30 days; a walk a day behind that removes it (L13).
+const tombstone = 31 * 24 * time.Hour
+
+// remindToTidy makes the reminders durable that remove the tombstones which come
+// too late for the walk that removes the others.
+func (e ending) remindToTidy(ctx context.Context, b walk.Batch, rows []mayfly.Item) error {
+	var notes store.Batch
+	for _, item := range rows {
+		if b.Now > item.ID.Deadline().Add(e.tidy) {
+			remind.Write(&notes, remind.Reminder{Due: b.Now.Add(tombstone), ID: item.ID, Step: remind.Tidy, Reason: "deleted late by " + e.by.String()})
+		}
+	}
+	if len(notes.Stages()) == 0 {
+		return nil
+	}
+	if err := e.set.Writer.Commit(ctx, &notes); err != nil {
+		return fmt.Errorf("remind to tidy: %w", err)
+	}
+	return nil
+}
+
+func (e ending) delete(ctx context.Context, b walk.Batch, rows []mayfly.Item) (deleted []mayfly.Item, failures []walk.Failure, err error) {
+	if len(rows) == 0 {
+		return nil, nil, nil
+	}
+	changes := make([]mayfly.Change, len(rows))
+	for i, item := range rows {
+		changes[i] = composed(mayfly.Change{To: mayfly.Deleted}, item, e.by, b)
+	}
+	outcomes, err := e.set.Ledger.Transition(ctx, changes)
+	if err != nil {
+		return nil, nil, err
+	}
+	fail := func(i int, err error) { failures = append(failures, walk.Failure{Item: rows[i], Err: err}) }
+	for i, outcome := range outcomes {
+		switch current := outcome.Current; {
+		case outcome.Verdict == store.Applied, outcome.Verdict == store.Stale && ended(current, e.by):
+			deleted = append(deleted, current)
+		case outcome.Verdict == store.Missing, outcome.Verdict == store.Stale && (current.State == mayfly.Deleted || current.Held):
+			// It is gone, is somebody's delete, or waits for its release.
+		case outcome.Verdict == store.Stale:
+			fail(i, mayfly.Errorf(mayfly.Conflict, "%s has just been moved", rows[i].ID))
+		case outcome.Verdict == store.Refused:
+			fail(i, outcome.Err)
+		default:
+			fail(i, mayfly.Errorf(mayfly.Unknown, "whether %s was deleted is not known", rows[i].ID))
+		}
+	}
+	return deleted, failures, nil
+}
+
+// leaveErased ends the rows whose owner's account was erased: they get no cold
+// copy (L9, ST14). The others stay with the pass.
+func (p *pass) leaveErased(ctx context.Context) error {
+	erased, err := erasedOwners(ctx, p.set.Rows, p.rows)
+	if err != nil {
+		return err
+	}
+	var kept, theirs []mayfly.Item
+	for _, item := range p.rows {
+		if erased[item.Owner] {
+			theirs = append(theirs, item)
+		} else {
+			kept = append(kept, item)
+		}
+	}
+	p.rows = kept
+	e := ending{set: p.set, erase: p.o.Erase, by: mayfly.ByAccount, tidy: 24 * time.Hour}
+	failures, err := e.end(ctx, p.batch, theirs, p.gone)
+	p.failures = append(p.failures, failures...)
+	return err
+}
+
+// erasedOwners are the owners of rows whose account has a tombstone: one lookup
+// for the page.
+func erasedOwners(ctx context.Context, rows store.Rows, items []mayfly.Item) (map[mayfly.UserID]bool, error) {
+	var owners []mayfly.UserID
+	var keys []store.Key
+	seen := make(map[mayfly.UserID]bool, len(items))
+	for _, item := range items {
+		if !item.Owner.IsZero() && !seen[item.Owner] {
+			seen[item.Owner] = true
+			owners, keys = append(owners, item.Owner), append(keys, store.Key{Partition: string(item.Owner[:])})
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	found, err := rows.Get(ctx, store.Erased, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("look for erased accounts: %w", err)
+	}
+	erased := map[mayfly.UserID]bool{}
+	for i, value := range found {
+		erased[owners[i]] = value != nil
+	}
+	return erased, nil
+}

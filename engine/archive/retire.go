@@ -1,0 +1,102 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// RetireName is Retire's name among the walks.
+const RetireName = "retire"
+
+// RetireOptions are the settings of Retire.
+type RetireOptions struct {
+	After  time.Duration // the deadline an item's years are over; 0 is never
+	Window time.Duration // of the archive: what serves again is retired so long after; default 90 min
+	Remind time.Duration // how far ahead a reminder is at least; default 2 min
+	Erase  walk.Act      // as in Options
+}
+
+// Retire ends what has been in the archive for its years (L13).
+type Retire struct {
+	set store.Set
+	o   RetireOptions
+}
+
+// NewRetire is a Retire over set.
+func NewRetire(set store.Set, o RetireOptions) (*Retire, error) {
+	if o.Window == 0 {
+		o.Window = 90 * time.Minute
+	}
+	if o.Remind == 0 {
+		o.Remind = 2 * time.Minute
+	}
+	if o.Erase == nil {
+		o.Erase = noEraser
+	}
+	if o.Window < 0 || o.Remind < 0 || o.After < 0 || o.After > 0 && o.After <= o.Window {
+		return nil, mayfly.Errorf(mayfly.Invalid, "retire: %s after the deadline is not after the archive's window of %s, or a reminder is %s ahead", o.After, o.Window, o.Remind)
+	}
+	return &Retire{set: set, o: o}, nil
+}
+
+// Walk is Retire as a walk; ok is false when items are kept for ever.
+func (r *Retire) Walk() (w walk.Walk, ok bool) {
+	return walk.Walk{Name: RetireName, Offset: r.o.After, Behind: Name, Act: r.Act, Park: parkAs(remind.Retire)}, r.o.After > 0
+}
+
+// Act retires a batch. It is the walk's act, and what a reminder does.
+func (r *Retire) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	var rows, before []mayfly.Item
+	var later store.Batch
+	for _, item := range b.Items {
+		switch {
+		case !r.over(item, b.Now):
+			// Its years were made longer since it was reminded of: the walk will come.
+		case item.State == mayfly.Active:
+			remind.Write(&later, remind.Reminder{Due: r.later(item, b.Now), ID: item.ID, Step: remind.Retire, Reason: "it serves again, or waits for the sweep"})
+		case ended(item, mayfly.ByRetention) && again(item, b):
+			before = append(before, item)
+		case retirable(item, b.Now):
+			rows = append(rows, item)
+		}
+	}
+	if len(later.Stages()) > 0 {
+		if err := r.set.Writer.Commit(ctx, &later); err != nil {
+			return nil, fmt.Errorf("retire: remind of what serves again: %w", err)
+		}
+	}
+	e := ending{set: r.set, erase: r.o.Erase, by: mayfly.ByRetention, tidy: r.o.After + 24*time.Hour}
+	failures, err := e.end(ctx, b, rows, before)
+	if err != nil {
+		return nil, fmt.Errorf("retire: %w", err)
+	}
+	return failures, nil
+}
+
+// over says whether the item's years are over, by its id (L14).
+func (r *Retire) over(item mayfly.Item, now mayfly.Instant) bool {
+	return r.o.After > 0 && item.ID.ExpiredAt(now) && now >= item.ID.Deadline().Add(r.o.After)
+}
+
+// later is when an item that serves again may be retired: it has ended by then,
+// and the archive has seen it.
+func (r *Retire) later(item mayfly.Item, now mayfly.Instant) mayfly.Instant {
+	return max(item.End().Add(r.o.Window), now.Add(max(r.o.Window, r.o.Remind)))
+}
+
+// retirable says whether the row can be ended: it serves nobody, and nobody
+// holds it (I21).
+func retirable(item mayfly.Item, now mayfly.Instant) bool {
+	switch item.State {
+	case mayfly.Cold, mayfly.ExpiredHot, mayfly.Archiving:
+		return !item.Held && item.EndedAt(now)
+	default:
+		return false
+	}
+}

@@ -1,0 +1,172 @@
+package clock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly/engine/clock"
+	"pgregory.net/rapid"
+)
+
+// TestClockKeepsItsPromisesWhateverHappensToTheWall drives a machine at random
+// and holds every reading to what L7 and I9 promise.
+func TestClockKeepsItsPromisesWhateverHappensToTheWall(t *testing.T) {
+	doubts, reboots := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		m := &model{machine: clock.NewManual(noon)}
+		m.start()
+		m.look(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"time passes":   func(t *rapid.T) { m.pass(t, duration(0, 2*time.Hour).Draw(t, "d")) },
+			"suspended":     func(t *rapid.T) { m.pass(t, duration(0, 60*day).Draw(t, "d")) },
+			"small step":    func(t *rapid.T) { m.step(t, duration(-5*time.Minute, 5*time.Minute).Draw(t, "d")) },
+			"large step":    func(t *rapid.T) { m.step(t, duration(-60*day, 60*day).Draw(t, "d")) },
+			"set right":     func(t *rapid.T) { m.step(t, m.clock.Read().Steady.Sub(m.clock.Read().Wall)) },
+			"synchronised":  func(t *rapid.T) { m.machine.Synchronise(true); m.pass(t, time.Second); m.agreed(t) },
+			"confirmed":     func(t *rapid.T) { m.clock.Confirm(); m.look(t); m.agreed(t) },
+			"restarted":     func(t *rapid.T) { m.crash(t); m.restart(t, duration(0, 60*day).Draw(t, "down")) },
+			"rebooted":      func(t *rapid.T) { m.crash(t); m.reboot(t, duration(-60*day, 60*day).Draw(t, "off")); reboots++ },
+			"":              func(t *rapid.T) { m.look(t) },
+			"time passes 2": func(t *rapid.T) { m.pass(t, duration(0, 3*time.Second).Draw(t, "d")) },
+		})
+		doubts += m.doubts
+	})
+	if doubts < 50 || reboots < 50 {
+		t.Fatalf("too little was tried: %d doubts, %d reboots", doubts, reboots)
+	}
+	t.Logf("%d readings in doubt, %d reboots", doubts, reboots)
+}
+
+func duration(from, to time.Duration) *rapid.Generator[time.Duration] {
+	return rapid.Map(rapid.Int64Range(int64(from/time.Microsecond), int64(to/time.Microsecond)),
+		func(us int64) time.Duration { return time.Duration(us) * time.Microsecond })
+}
+
+type model struct {
+	machine *clock.Manual
+	clock   *clock.Clock
+	saved   clock.Mark
+	last    clock.Reading
+	sure    clock.Reading // the last one that was confirmed
+	doubts  int
+}
+
+const (
+	limit = 5 * time.Minute
+	tick  = 2 * time.Millisecond // what rounding may cost
+)
+
+func (m *model) start() { m.clock = clock.New(m.machine.Source(), clock.Options{}, m.saved) }
+
+// look reads and saves, as the node's loop does, and checks what holds always.
+func (m *model) look(t *rapid.T) clock.Reading {
+	was, r := m.last, m.clock.Read()
+	m.last = r
+	ahead := r.Wall.Sub(r.Steady)
+	switch {
+	case r.Steady < was.Steady:
+		t.Fatalf("I9: the confirmed time went back from %s to %s", was.Steady, r.Steady)
+	case r.Now < was.Now && was.Confirmed:
+		t.Fatalf("I9: time went back from a confirmed %s to %s", was.Now, r.Now)
+	case r.Now < r.Steady:
+		t.Fatalf("hides by %s, below the confirmed %s", r.Now, r.Steady)
+	case r.Confirmed != (r.Err == nil) || r.Confirmed && r.Now != r.Steady:
+		t.Fatalf("does not fit together: %+v", r)
+	case r.Confirmed && ahead > tick:
+		t.Fatalf("confirmed %s behind the wall", ahead)
+	case !r.Confirmed && (ahead < limit-tick || r.Now != r.Wall):
+		t.Fatalf("in doubt without need: %+v", r)
+	}
+	mark, ok := m.clock.Mark()
+	if ok != r.Confirmed {
+		t.Fatalf("mark %+v of %+v", mark, r)
+	}
+	if ok {
+		if mark.At < m.saved.At || mark.At < r.Steady || mark.At.Sub(r.Steady) > tick {
+			t.Fatalf("mark %+v after %+v, of %+v", mark, m.saved, r)
+		}
+		m.saved = mark
+		m.sure = r
+	} else {
+		m.doubts++
+	}
+	return r
+}
+
+// pass lets time pass: the clock goes on at its pace, or a tenth slower.
+func (m *model) pass(t *rapid.T, d time.Duration) {
+	was := m.last
+	m.machine.Advance(d)
+	r := m.look(t)
+	if !was.Confirmed && r.Confirmed {
+		return // synchronised meanwhile
+	}
+	if rose := r.Steady.Sub(was.Steady); rose < d-d/10-tick || rose > d+tick {
+		t.Fatalf("rose by %s in %s", rose, d)
+	}
+	if behind := was.Steady.Sub(was.Wall); was.Confirmed && behind < limit && d >= 10*behind+tick {
+		m.agreed(t)
+	}
+}
+
+// step moves the wall: the confirmed time follows small steps forward, and no other.
+func (m *model) step(t *rapid.T, d time.Duration) {
+	was := m.last
+	m.machine.Step(d)
+	r := m.look(t)
+	rose, ahead := r.Steady.Sub(was.Steady), r.Wall.Sub(was.Steady)
+	switch {
+	case ahead > limit+tick && r.Confirmed && was.Confirmed:
+		t.Fatalf("followed %s at once", ahead)
+	case ahead > tick && ahead < limit-tick && !r.Confirmed:
+		t.Fatalf("did not follow %s", ahead)
+	case ahead <= 0 && rose > tick:
+		t.Fatalf("rose by %s without cause", rose)
+	}
+}
+
+func (m *model) agreed(t *rapid.T) {
+	if r := m.last; !r.Confirmed || r.Steady.Sub(r.Wall) < -tick {
+		t.Fatalf("not in step with the wall: %+v", r)
+	}
+}
+
+// crash ends the process up to a save period after the last mark. What it read
+// in doubt binds the next one to nothing: that was hidden by the step alone.
+func (m *model) crash(t *rapid.T) {
+	m.machine.Advance(duration(0, time.Second).Draw(t, "unsaved"))
+	if r := m.clock.Read(); r.Confirmed {
+		m.sure = r
+	}
+	m.last = m.sure
+}
+
+func (m *model) restart(t *rapid.T, down time.Duration) {
+	was, sure := m.last, m.clock.Read().Confirmed
+	m.machine.Advance(down)
+	m.start()
+	r := m.look(t)
+	if rose := r.Steady.Sub(was.Steady); sure && (rose < down-tick || rose > down+limit+tick) {
+		t.Fatalf("rose by %s in %s of absence", rose, down)
+	}
+}
+
+// reboot turns the machine off; less than no time is a wall that is behind.
+func (m *model) reboot(t *rapid.T, off time.Duration) {
+	saved := m.saved
+	m.machine.Reboot(0)
+	m.machine.Step(off)
+	m.start()
+	r := m.look(t)
+	if saved.At == 0 {
+		return
+	}
+	switch gap := r.Wall.Sub(saved.At); {
+	case gap > 30*day+tick && r.Confirmed:
+		t.Fatalf("took a gap of %s for an outage", gap)
+	case gap < 30*day-tick && !r.Confirmed:
+		t.Fatalf("doubts a gap of %s", gap)
+	case gap <= 0 && r.Steady > saved.Ceiling:
+		t.Fatalf("with the wall behind started at %s, above the ceiling %s", r.Steady, saved.Ceiling)
+	}
+}

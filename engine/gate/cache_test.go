@@ -1,0 +1,266 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// live is a house with one live story that ben has opened once.
+func live(t *testing.T, o gate.Options) (*house, mayfly.Item) {
+	t.Helper()
+	h := open(t, o)
+	item := story(t)
+	h.put(item, mayfly.Body{Text: "sea"})
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve)
+	h.lookups()
+	return h, item
+}
+
+func TestALiveRowIsReadOnceUnderALease(t *testing.T) {
+	h, item := live(t, gate.Options{})
+	for range 10 {
+		h.want(item.ID, mayfly.ViewerOf(ben), deadline-1, gate.Serve)
+	}
+	if n := h.lookups(); n != 0 {
+		t.Errorf("%d lookups", n)
+	}
+	h.want(item.ID, mayfly.ViewerOf(ben), deadline, gate.Gone) // what is cached is judged by now
+	h.want(item.ID, mayfly.ViewerOf(ana), deadline, gate.Archived)
+}
+
+// The walks move on what has ended, and tell nobody (ST6: its author is shown
+// state and tier).
+func TestAnAuthorIsShownWhereAnEndedStoryIsNow(t *testing.T) {
+	h, item := live(t, gate.Options{})
+	state := func() mayfly.State {
+		opened, err := h.gate.Open(t.Context(), item.ID, mayfly.ViewerOf(ana), deadline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := h.gate.OpenAll(t.Context(), []mayfly.ID{item.ID}, mayfly.ViewerOf(ana), deadline)
+		if err != nil || len(all) != 1 || all[0].Item.State != opened.Item.State {
+			t.Fatalf("OpenAll says %v, %v", all, err)
+		}
+		return opened.Item.State
+	}
+	for _, next := range []mayfly.State{mayfly.ExpiredHot, mayfly.Archiving, mayfly.Cold} {
+		h.move(item.ID, next)
+		if s := state(); s != next {
+			t.Errorf("shown %s, and it is %s", s, next)
+		}
+	}
+	h.lookups()
+	if state(); h.lookups() != 0 {
+		t.Error("what is cold has come to rest, and is looked up")
+	}
+}
+
+func TestAnInvalidationIsSeenAtOnce(t *testing.T) {
+	h, item := live(t, gate.Options{})
+	h.move(item.ID, mayfly.Active, hold)
+	h.signal(store.RowChanged, item.ID)
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
+}
+
+func TestAnInvalidationOfAnotherItemLeavesTheRowCached(t *testing.T) {
+	h, item := live(t, gate.Options{})
+	h.signal(store.RowChanged, newID(t, ana, 2))
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve)
+	if n := h.lookups(); n != 0 {
+		t.Errorf("%d lookups", n)
+	}
+}
+
+// trap 18: a signal that was lost with the lease costs a lookup and no answer.
+func TestALostLeaseIsLookedUp(t *testing.T) {
+	h, item := live(t, gate.Options{})
+	h.wire.setCut(true)
+	h.move(item.ID, mayfly.Deleted)
+	h.signal(store.RowChanged, item.ID) // nobody hears it
+	for range 2 {
+		h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
+	}
+	if h.ledger.gets.Load() != 2 {
+		t.Errorf("%d lookups in two reads without a lease", h.ledger.gets.Load())
+	}
+	h.wire.setCut(false) // another epoch: what was cached in the old one is not looked at
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
+}
+
+func TestARowReadWithoutALeaseIsNotCached(t *testing.T) {
+	h := open(t, gate.Options{})
+	item := story(t)
+	h.put(item, mayfly.Body{})
+	h.wire.setCut(true)
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve)
+	h.wire.setCut(false)
+	h.lookups()
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve)
+	if h.lookups() == 0 {
+		t.Error("answered from what was read without a lease")
+	}
+}
+
+// A slow read must not put back what a delete has just taken out.
+func TestAFillThatAnInvalidationOvertookIsDropped(t *testing.T) {
+	h := open(t, gate.Options{})
+	item := story(t)
+	h.put(item, mayfly.Body{})
+	h.ledger.get = func([]store.Found) error { // between the read and the fill
+		h.ledger.get = nil
+		h.move(item.ID, mayfly.Deleted)
+		h.signal(store.RowChanged, item.ID)
+		return nil
+	}
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve) // began before the delete was answered
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
+}
+
+// A lease that was lost and came back during a read is another epoch: signals
+// of the time between are not known.
+func TestAFillOverALostLeaseIsNotUsed(t *testing.T) {
+	h := open(t, gate.Options{})
+	item := story(t)
+	h.put(item, mayfly.Body{})
+	h.ledger.get = func([]store.Found) error {
+		h.ledger.get = nil
+		h.wire.setCut(true)
+		h.move(item.ID, mayfly.Deleted)
+		h.signal(store.RowChanged, item.ID)
+		h.wire.setCut(false)
+		return nil
+	}
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve)
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
+}
+
+func TestWithoutACacheTheAnswersAreTheSame(t *testing.T) {
+	h, item := live(t, gate.Options{CacheRows: -1})
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve)
+	if h.lookups() == 0 {
+		t.Error("cached, though nothing is to be")
+	}
+	h.move(item.ID, mayfly.Deleted)
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden) // nobody had to be told
+	h.signal(store.RowChanged, item.ID)
+}
+
+// I17: 100 rows of the cache are 100 KiB, not 100 × whatever a body has.
+func TestBigBodiesDoNotMakeABigCache(t *testing.T) {
+	h := open(t, gate.Options{CacheRows: 100})
+	big := mayfly.Body{Text: strings.Repeat("x", 50<<10)}
+	for i := range uint64(30) {
+		item := story(t)
+		item.ID = newID(t, ana, 1000+i)
+		h.put(item, big)
+		h.want(item.ID, mayfly.Viewer{}, birth, gate.Serve)
+	}
+	h.lookups()
+	cached := 0
+	for i := range uint64(30) {
+		before := h.ledger.gets.Load()
+		h.want(newID(t, ana, 1000+i), mayfly.Viewer{}, birth, gate.Serve)
+		if h.ledger.gets.Load() == before {
+			cached++
+		}
+		runtime.Gosched()
+	}
+	if cached > 4 {
+		t.Errorf("%d bodies of 50 KiB are cached", cached)
+	}
+}
+
+// restoredStory is a story of ana's that support has put back for a second.
+func restoredStory(h *house) mayfly.Item {
+	h.Helper()
+	item := story(h)
+	h.put(item, mayfly.Body{})
+	h.move(item.ID, mayfly.ExpiredHot)
+	h.move(item.ID, mayfly.Active, func(c *mayfly.Change) { c.Cause, c.ServesUntil = mayfly.BySupport, deadline+1000 })
+	return item
+}
+
+func TestARestoredStoryIsServedUntilServesUntil(t *testing.T) {
+	for name, cut := range map[string]bool{"under a lease": false, "without a lease": true} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, gate.Options{})
+			h.wire.setCut(cut)
+			item := restoredStory(h)
+			h.want(item.ID, mayfly.ViewerOf(ben), deadline, gate.Gone) // not in the set yet
+			h.restore(item.ID)
+			h.signal(store.RestoredSet, item.ID)
+			h.want(item.ID, mayfly.ViewerOf(ben), deadline, gate.Serve)
+			h.want(item.ID, mayfly.ViewerOf(ben), deadline+999, gate.Serve)
+			h.want(item.ID, mayfly.ViewerOf(ben), deadline+1000, gate.Gone)
+			h.want(item.ID, mayfly.ViewerOf(ana), deadline+1000, gate.Archived)
+		})
+	}
+}
+
+func TestTheRestoredSetIsLoadedOnceAndAgainAfterASignal(t *testing.T) {
+	h := open(t, gate.Options{})
+	for i := range 3 {
+		for range 10 {
+			h.want(newID(t, ana, 7), mayfly.Viewer{}, deadline, gate.Gone)
+		}
+		if n := h.lookups(); n != mayfly.Shards {
+			t.Errorf("time %d: %d lookups, want %d", i+1, n, mayfly.Shards)
+		}
+		h.signal(store.RestoredSet, mayfly.ID{})
+	}
+	h.want(newID(t, ana, 7), mayfly.Viewer{}, deadline, gate.Gone)
+	h.lookups()
+	h.wire.setCut(true)
+	h.wire.setCut(false)
+	h.want(newID(t, ana, 7), mayfly.Viewer{}, deadline, gate.Gone)
+	if n := h.lookups(); n != mayfly.Shards {
+		t.Errorf("in another epoch: %d lookups", n)
+	}
+}
+
+func TestARestoredSetThatASignalOvertookIsNotKept(t *testing.T) {
+	h := open(t, gate.Options{})
+	item := restoredStory(h)
+	shards := 0
+	h.rows.read = func(context.Context) error {
+		if shards++; shards == mayfly.Shards { // the story's shard was read before it was restored
+			h.rows.read = nil
+			h.restore(item.ID)
+			h.signal(store.RestoredSet, item.ID)
+		}
+		return nil
+	}
+	_, _ = h.open(item.ID, mayfly.ViewerOf(ben), deadline) // began before the restore: either answer is right
+	h.want(item.ID, mayfly.ViewerOf(ben), deadline, gate.Serve)
+}
+
+func TestALargeRestoredSetIsReadInPages(t *testing.T) {
+	h := open(t, gate.Options{})
+	item := restoredStory(h)
+	ids := []mayfly.ID{item.ID}
+	for i := range uint64(2500) { // others, in its shard
+		ids = append(ids, newID(t, ben, i<<4|uint64(item.ID.Shard())))
+	}
+	h.restore(ids...)
+	h.want(item.ID, mayfly.ViewerOf(ben), deadline, gate.Serve)
+	h.want(newID(t, ana, 0xfff1), mayfly.Viewer{}, deadline, gate.Gone)
+}
+
+func TestARestoredSetThatCannotBeReadIsCorrupt(t *testing.T) {
+	h := open(t, gate.Options{})
+	var b store.Batch
+	b.Put(store.Restored, store.Key{Partition: "\x03", Sort: "?"}, []byte{1}, 0)
+	if err := h.set.Writer.Commit(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.open(story(t).ID, mayfly.Viewer{}, deadline); !errors.Is(err, mayfly.Corrupt) {
+		t.Error(err)
+	}
+}

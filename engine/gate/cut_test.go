@@ -1,0 +1,133 @@
+package gate_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/engine/restore"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// cutOff are the signals of a node that nobody hears, while the others hear each
+// other and keep their leases: of that no lease tells.
+type cutOff struct{ store.Signals }
+
+func (cutOff) Publish(context.Context, store.Signal) error {
+	return mayfly.Errorf(mayfly.Unavailable, "nobody hears this node")
+}
+
+// ST5, ST10, I7: what a node that is cut off has acknowledged, no other node
+// contradicts, though it was told nothing and holds its lease.
+func TestWhatACutOffNodeHasEndedIsServedByNobodyAfterItsAnswer(t *testing.T) {
+	for name, deed := range map[string]func(*pair, mayfly.Item) error{
+		"delete": func(p *pair, item mayfly.Item) error {
+			_, err := p.eraser.Delete(context.Background(), item.ID, mayfly.ByUser, birth)
+			return err
+		},
+		"hold": func(p *pair, item mayfly.Item) error {
+			return p.support.Hold(context.Background(), item.ID, "ben", "a court", birth)
+		},
+		"block": func(p *pair, _ mayfly.Item) error {
+			return p.accounts.Relate(context.Background(), ana, ben, mayfly.Blocked, 0, birth)
+		},
+		"end of a friendship": func(p *pair, _ mayfly.Item) error {
+			return p.accounts.Relate(context.Background(), ana, ben, 0, mayfly.CloseFriend, birth)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPair(t)
+				item := story(t)
+				item.Audience = mayfly.CloseFriends
+				p.put(item, mayfly.Body{Text: "sea"})
+				// The other node is asked all the time, so that its cache is as fresh as can be.
+				stop := make(chan struct{})
+				done := make(chan struct{})
+				served := 0
+				go func() {
+					defer close(done)
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(10 * time.Millisecond):
+							if verdict, err := p.open(item.ID, mayfly.ViewerOf(ben), birth); verdict == gate.Serve && err == nil {
+								served++
+							}
+						}
+					}
+				}()
+				time.Sleep(10 * time.Second)
+				if err := deed(p, item); err != nil {
+					t.Fatal(err)
+				}
+				p.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
+				all, err := p.gate.OpenAll(context.Background(), []mayfly.ID{item.ID}, mayfly.ViewerOf(ben), birth)
+				if err != nil || len(all) != 0 {
+					t.Errorf("it is served: %v, %v", all, err)
+				}
+				close(stop)
+				<-done
+				if _, held := p.wire.Lease(); !held || served < 900 {
+					t.Fatalf("the other node has lost its lease, or was asked %d times only", served)
+				}
+				if gets := p.ledger.gets.Load(); gets > 10 {
+					t.Errorf("%d reads in some 10 s: nothing was cached", gets)
+				}
+			})
+		})
+	}
+}
+
+// pair is the house of one node, and the deeds of another that is cut off.
+type pair struct {
+	*house
+	eraser   *erase.Erase
+	accounts *account.Accounts
+	support  *restore.Restore
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	p := &pair{}
+	p.house = open(t, gate.Options{Relations: func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
+		return p.accounts.Relation(ctx, owner, viewer)
+	}})
+	there := p.set
+	there.Signals = cutOff{p.wire}
+	key, err := account.LoadKey(filepath.Join(t.TempDir(), "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	friends, err := account.New(account.Options{Rows: p.set.Rows, Signals: p.wire, Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(friends.Close)
+	if err := friends.Relate(context.Background(), ana, ben, mayfly.CloseFriend, 0, birth); err != nil {
+		t.Fatal(err)
+	}
+	if p.accounts, err = account.New(account.Options{Rows: there.Rows, Signals: there.Signals, Key: key}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.accounts.Close)
+	if p.eraser, err = erase.New(there, erase.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.Open(context.Background(), there.Rows, "support", birth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.support, err = restore.New(there, log, restore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

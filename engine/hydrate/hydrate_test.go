@@ -1,0 +1,288 @@
+package hydrate_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+func TestMediaAreReadableByEveryRowThatEverWasAtEveryMoment(t *testing.T) {
+	h := open(t)
+	seen := []mayfly.Item{h.row()} // somebody may have read any of them, and ask only now
+	tried := 0
+	for _, moment := range []struct {
+		name string
+		step func() mayfly.Item
+		from hydrate.Tier
+	}{
+		{"claimed", h.claim, hydrate.Hot},
+		{"both named", h.name, hydrate.Hot},
+		{"hot erased", h.eraseHot, hydrate.Cold},
+		{"cold", h.finish, hydrate.Cold},
+	} {
+		seen = append(seen, moment.step())
+		for _, item := range seen {
+			tried++
+			h.want(item, moment.from)
+		}
+	}
+	if tried != 2+3+4+5 {
+		t.Errorf("%d looks", tried)
+	}
+}
+
+func TestARowThatMovesWhileItsMediumIsBeingOpenedIsReadAgain(t *testing.T) {
+	for stop := range 4 { // so much of the archive happens between the row and the object
+		h := open(t)
+		item := h.claim()
+		did := false
+		h.set.Hot = opening{h.real.Hot, func() {
+			if did {
+				return
+			}
+			did = true
+			for _, step := range []func() mayfly.Item{h.name, h.eraseHot, h.finish}[:stop] {
+				step()
+			}
+		}}
+		from := hydrate.Hot
+		if stop >= 2 {
+			from = hydrate.Cold
+		}
+		h.want(item, from)
+	}
+}
+
+func TestARestoreWhileAMediumIsBeingOpenedIsFollowed(t *testing.T) {
+	h := open(t)
+	h.claim()
+	h.name()
+	h.eraseHot()
+	item := h.finish()
+	did := false
+	h.set.Cold = opening{h.real.Cold, func() {
+		if did {
+			return
+		}
+		did = true
+		row := h.row()
+		for n := range 2 {
+			_, err := h.real.Cold.CopyTo(context.Background(), h.real.Hot, row.MediaKey(row.Keys.Cold, n), row.MediaKey(row.Generation+1, n))
+			h.must(err)
+		}
+		h.must(h.real.Cold.Delete(context.Background(), row.MediaKey(row.Keys.Cold, 0), row.MediaKey(row.Keys.Cold, 1)))
+		h.move(mayfly.Change{To: mayfly.Active, ServesUntil: h.now + 1, Keys: &mayfly.Keys{Hot: row.Generation + 1}})
+	}}
+	h.want(item, hydrate.Hot)
+}
+
+func TestWhatIsDeletedWhileBeingOpenedIsNotFound(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		h := open(t)
+		item := h.row()
+		h.set.Hot = opening{h.real.Hot, func() {
+			if h.row().State == mayfly.Deleted || h.row().ID.IsZero() {
+				return
+			}
+			h.move(mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
+			h.eraseHot()
+			if removed {
+				h.must(h.real.Ledger.Remove(context.Background(), h.id))
+			}
+		}}
+		if _, _, err := h.read(item, 0, store.Span{}); !errors.Is(err, mayfly.NotFound) || errors.Is(err, mayfly.Corrupt) {
+			t.Errorf("row removed %t: %v", removed, err)
+		}
+		if removed {
+			continue
+		}
+		if _, _, err := h.read(h.row(), 0, store.Span{}); !errors.Is(err, mayfly.NotFound) {
+			t.Errorf("by the deleted row: %v", err)
+		}
+	}
+}
+
+func TestAMediumThatIsOpenMayBeReadToItsEndWhateverBecomesOfIt(t *testing.T) {
+	h := open(t)
+	reader, err := hydrate.New(h.set, hydrate.Options{})
+	h.must(err)
+	m, err := reader.Open(context.Background(), h.row(), h.body, 1, store.Span{})
+	h.must(err)
+	head := make([]byte, 100)
+	_, err = io.ReadFull(m, head)
+	h.must(err)
+	h.move(mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
+	h.eraseHot()
+	rest, err := io.ReadAll(m)
+	h.must(errors.Join(err, m.Close()))
+	if !bytes.Equal(append(head, rest...), content(1)) || m.Size != int64(len(content(1))) {
+		t.Error("it was cut (ST13)")
+	}
+}
+
+// damages are ways in which stored bytes are not what was uploaded.
+func damages() map[string]func([]byte) []byte {
+	return map[string]func([]byte) []byte{
+		"truncated":     func(b []byte) []byte { return b[:len(b)-1] },
+		"too long":      func(b []byte) []byte { return append(b, 0) },
+		"empty":         func([]byte) []byte { return nil },
+		"last bit":      func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
+		"first bit":     func(b []byte) []byte { b[0] ^= 1; return b },
+		"another's":     func(b []byte) []byte { return bytes.Repeat([]byte{7}, len(b)) },
+		"halves change": func(b []byte) []byte { return append(b[len(b)/2:len(b):len(b)], b[:len(b)/2]...) },
+	}
+}
+
+func TestBytesThatAreNotWhatWasUploadedNeverComeToACleanEnd(t *testing.T) {
+	for name, damage := range damages() {
+		for _, tier := range []hydrate.Tier{hydrate.Hot, hydrate.Cold} {
+			t.Run(fmt.Sprintf("%s, %s", name, tier), func(t *testing.T) {
+				h := open(t)
+				item, blobs, g := h.row(), h.real.Hot, mayfly.Born
+				if tier == hydrate.Cold {
+					h.claim()
+					h.name()
+					h.eraseHot()
+					item = h.finish()
+					blobs, g = h.real.Cold, item.Keys.Cold
+				}
+				_, err := blobs.Put(context.Background(), item.MediaKey(g, 0), bytes.NewReader(damage(content(0))))
+				h.must(err)
+				size := int64(len(content(0)))
+				for _, span := range []store.Span{{}, {Length: size}, {Length: size + 5}} {
+					read, _, err := h.read(item, 0, span)
+					if !errors.Is(err, mayfly.Corrupt) {
+						t.Errorf("%v: %v", span, err)
+					}
+					if int64(len(read)) >= size {
+						t.Errorf("%v: all %d bytes were handed out: who was promised that many takes them for whole", span, len(read))
+					}
+				}
+				read, _, err := h.read(item, 1, store.Span{})
+				if err != nil || !bytes.Equal(read, content(1)) {
+					t.Errorf("its neighbour: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// cut is a tier whose readers end too early, in good order.
+type cut struct{ store.Blobs }
+
+func (c cut) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.ReadCloser, store.Object, error) {
+	r, object, err := c.Blobs.Open(ctx, key, span)
+	if err != nil {
+		return nil, object, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(r, object.Size-1), r}, object, nil
+}
+
+func TestAStreamThatEndsTooEarlyIsNoEnd(t *testing.T) {
+	h := open(t)
+	h.set.Hot = cut{h.real.Hot}
+	if _, _, err := h.read(h.row(), 0, store.Span{}); !errors.Is(err, mayfly.Corrupt) {
+		t.Error(err)
+	}
+}
+
+func TestAHotCopyThatCannotBeRightGivesWayToAVerifiedColdOne(t *testing.T) {
+	h := open(t)
+	h.claim()
+	item := h.name()
+	for n := range 2 {
+		_, err := h.real.Hot.Put(context.Background(), item.MediaKey(mayfly.Born, n), bytes.NewReader(content(n)[1:]))
+		h.must(err)
+	}
+	h.want(item, hydrate.Cold)
+}
+
+func TestRangesAreTheBytesOfTheWhole(t *testing.T) {
+	h := open(t)
+	hot := h.row()
+	whole := content(0)
+	size := int64(len(whole))
+	spans := []store.Span{{Offset: 0, Length: 1}, {Offset: 1}, {Offset: 99, Length: 4096}, {Offset: size - 1}, {Offset: size - 1, Length: 50}, {Length: size}}
+	check := func(item mayfly.Item, from hydrate.Tier) {
+		t.Helper()
+		for _, span := range spans {
+			want := whole[span.Offset:]
+			if span.Length > 0 {
+				want = want[:min(span.Length, int64(len(want)))]
+			}
+			if read, tier, err := h.read(item, 0, span); err != nil || tier != from || !bytes.Equal(read, want) {
+				t.Errorf("%+v from %s: %d bytes, want %d; %v", span, tier, len(read), len(want), err)
+			}
+		}
+		if _, _, err := h.read(item, 0, store.Span{Offset: size + 1}); !errors.Is(err, mayfly.Invalid) {
+			t.Errorf("behind the end: %v", err)
+		}
+	}
+	check(hot, hydrate.Hot)
+	h.claim()
+	h.name()
+	h.eraseHot()
+	check(hot, hydrate.Cold) // by the row of before
+	check(h.finish(), hydrate.Cold)
+}
+
+func TestWhatIsInNeitherTierIsCorrupt(t *testing.T) {
+	h := open(t)
+	h.eraseHot()
+	if _, _, err := h.read(h.row(), 0, store.Span{}); !errors.Is(err, mayfly.Corrupt) {
+		t.Errorf("hot only: %v", err)
+	}
+	h = open(t)
+	h.claim()
+	item := h.name()
+	h.eraseHot()
+	h.must(h.real.Cold.Delete(context.Background(), item.MediaKey(item.Keys.Cold, 0)))
+	if _, _, err := h.read(item, 0, store.Span{}); !errors.Is(err, mayfly.Corrupt) {
+		t.Errorf("in both: %v", err)
+	}
+	if _, _, err := h.read(item, 1, store.Span{}); err != nil {
+		t.Errorf("its neighbour: %v", err)
+	}
+	item.Keys = mayfly.Keys{}
+	if _, _, err := h.read(item, 0, store.Span{}); !errors.Is(err, mayfly.Corrupt) {
+		t.Errorf("a row that names no copy: %v", err)
+	}
+}
+
+func TestAMediumThatTheItemDoesNotHaveIsNotFound(t *testing.T) {
+	h := open(t)
+	for _, n := range []int{-1, 2, 1000} {
+		if _, _, err := h.read(h.row(), n, store.Span{}); !errors.Is(err, mayfly.NotFound) || errors.Is(err, mayfly.Corrupt) {
+			t.Errorf("medium %d: %v", n, err)
+		}
+	}
+}
+
+func TestATierThatIsAwayIsNoLoss(t *testing.T) {
+	for _, tier := range []hydrate.Tier{hydrate.Hot, hydrate.Cold} {
+		h := open(t)
+		h.claim()
+		item := h.name()
+		away := func(storetest.BlobCall) storetest.BlobFault { return storetest.Before }
+		if tier == hydrate.Hot {
+			h.set.Hot = storetest.FaultyBlobs(h.real.Hot, away)
+		} else {
+			h.eraseHot()
+			h.set.Cold = storetest.FaultyBlobs(h.real.Cold, away)
+		}
+		if _, _, err := h.read(item, 0, store.Span{}); !errors.Is(err, mayfly.Unavailable) || errors.Is(err, mayfly.Corrupt) {
+			t.Errorf("%s: %v", tier, err)
+		}
+	}
+}

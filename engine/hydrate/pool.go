@@ -1,0 +1,157 @@
+package hydrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/media"
+)
+
+// making is the pool: what is made, by how many at once, and what waits (I17).
+type making struct {
+	room    *semaphore.Weighted // in pixels
+	flights singleflight.Group
+	ctx     context.Context // of whatever outlives the request that asked for it
+	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	waiting int
+	queue   []rendition
+	workers int
+	closed  bool
+	all     sync.WaitGroup
+}
+
+func (mk *making) open(o Options) {
+	mk.room = semaphore.NewWeighted(int64(o.Workers) * o.Limits.Pixels)
+	mk.ctx, mk.stop = context.WithCancel(context.Background())
+}
+
+// Close ends what is being made; who waits for it gets Unavailable.
+func (h *Hydrate) Close() {
+	h.making.mu.Lock()
+	h.making.closed, h.making.queue = true, nil
+	h.making.mu.Unlock()
+	h.making.stop()
+	h.making.all.Wait()
+}
+
+// MakeRenditions makes the renditions of an item soon, before somebody asks for
+// them. When too many wait they are left to the first who asks.
+func (h *Hydrate) MakeRenditions(item mayfly.Item, body mayfly.Body) {
+	if len(body.Media) > mayfly.MaxMedia {
+		return
+	}
+	for m, medium := range body.Media {
+		for _, longest := range []int{mayfly.LargeRendition, mayfly.SmallRendition} { // the small one is made of the large one
+			if n, ok := mayfly.RenditionOf(m, longest); ok && media.HasPicture(medium.Type) && !isOwnRendition(medium, longest) {
+				h.enqueue(rendition{item: item, body: body, m: m, n: n, longest: longest, now: item.Changed})
+			}
+		}
+	}
+}
+
+func (h *Hydrate) enqueue(r rendition) {
+	mk := &h.making
+	mk.mu.Lock()
+	defer mk.mu.Unlock()
+	if mk.closed || len(mk.queue) >= h.o.Queue {
+		return
+	}
+	mk.queue = append(mk.queue, r)
+	if mk.workers < h.o.Workers {
+		mk.workers++
+		mk.all.Go(h.work)
+	}
+}
+
+// work makes what waits, until nothing does.
+func (h *Hydrate) work() {
+	for {
+		r, ok := h.making.dequeue()
+		if !ok {
+			return
+		}
+		_, err := h.make(h.making.ctx, r)
+		if err != nil && !errors.Is(err, mayfly.Unsupported) && h.making.ctx.Err() == nil { // what cannot be decoded is its author's affair
+			h.o.Problem(r.item.ID, fmt.Errorf("make medium %d of %d pixels: %w", r.m, r.longest, err))
+		}
+		h.o.Made.Send(r.item.ID)
+	}
+}
+
+func (mk *making) dequeue() (r rendition, ok bool) {
+	mk.mu.Lock()
+	defer mk.mu.Unlock()
+	if len(mk.queue) == 0 {
+		mk.workers--
+		return r, false
+	}
+	r, mk.queue = mk.queue[0], mk.queue[1:]
+	return r, true
+}
+
+// make makes a rendition once for all who ask for it at the same time. Who stops
+// waiting does not end it for the others.
+func (h *Hydrate) make(ctx context.Context, r rendition) (*picture, error) {
+	if err := h.making.begin(h.o.Queue); err != nil {
+		return nil, err
+	}
+	defer h.making.end()
+	done := h.making.flights.DoChan(fmt.Sprintf("%s-%d", r.item.ID, r.n), func() (any, error) {
+		if !h.making.join() {
+			return nil, errClosed()
+		}
+		defer h.making.all.Done()
+		return h.makeNow(h.making.ctx, r)
+	})
+	select {
+	case result := <-done:
+		if result.Err != nil {
+			return nil, result.Err
+		}
+		return result.Val.(*picture), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func errClosed() error {
+	return mayfly.Errorf(mayfly.Unavailable, "no pictures are made any more").WithHint("try again")
+}
+
+// begin counts one who waits.
+func (mk *making) begin(most int) error {
+	mk.mu.Lock()
+	defer mk.mu.Unlock()
+	if mk.closed {
+		return errClosed()
+	}
+	if mk.waiting >= most {
+		return mayfly.Errorf(mayfly.Unavailable, "%d pictures are waited for already", most).WithHint("try again in a while, or show the medium itself")
+	}
+	mk.waiting++
+	return nil
+}
+
+func (mk *making) end() {
+	mk.mu.Lock()
+	defer mk.mu.Unlock()
+	mk.waiting--
+}
+
+// join makes Close wait for the caller, unless it has begun.
+func (mk *making) join() bool {
+	mk.mu.Lock()
+	defer mk.mu.Unlock()
+	if !mk.closed {
+		mk.all.Add(1)
+	}
+	return !mk.closed
+}

@@ -1,0 +1,116 @@
+package hydrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Wanted is an object that a presigned URL is wanted for.
+type Wanted struct {
+	Item    mayfly.Item
+	Body    mayfly.Body
+	Medium  int
+	Longest int  // side of a rendition; 0: the medium itself
+	Tier    Tier // where it is to be read
+	Lasts   time.Duration
+}
+
+// Presign makes URLs by which objects can be read without us. Nobody is judged
+// and no hash is checked by us when they are used (I14): the caller says whose
+// they may be, and for how long. A text is empty where there is none: the tier
+// has no URLs, the row names no copy there, or a rendition is not made yet. What
+// was made is answered also beside an error, which is about the others.
+func (h *Hydrate) Presign(ctx context.Context, wanted []Wanted) ([]string, error) {
+	p := presigning{wanted: wanted, urls: make([]string, len(wanted)), tiers: map[Tier]store.Blobs{Hot: h.hot, Cold: h.cold}}
+	var renditions []int
+	for i, w := range wanted {
+		if w.generation() == 0 || w.Item.State == mayfly.Deleted || w.Medium < 0 || w.Medium >= len(w.Body.Media) {
+			continue
+		}
+		medium := w.Body.Media[w.Medium]
+		switch picture := media.HasPicture(medium.Type); {
+		case w.Longest == 0, picture && isOwnRendition(medium, w.Longest):
+			if err := p.sign(ctx, i, w.Medium); err != nil {
+				return p.urls, err
+			}
+		case picture:
+			renditions = append(renditions, i)
+		}
+	}
+	if len(p.tiers) == 0 {
+		return p.urls, nil // nobody needs to look for renditions
+	}
+	return p.urls, h.presignRenditions(ctx, p, renditions)
+}
+
+// presignRenditions looks all of them up at once: a URL to one that is not made
+// would lead nowhere, and nobody would make it.
+func (h *Hydrate) presignRenditions(ctx context.Context, p presigning, at []int) error {
+	var found, numbers []int
+	var keys []store.Key
+	for _, i := range at {
+		w := p.wanted[i]
+		if n, ok := mayfly.RenditionOf(w.Medium, w.Longest); ok {
+			found, numbers, keys = append(found, i), append(numbers, n), append(keys, store.RenditionKey(w.Item.ID, w.generation(), n))
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	values, err := h.rows.Get(ctx, store.Renditions, keys...)
+	if err != nil {
+		return fmt.Errorf("presign: look for %d renditions: %w", len(keys), err)
+	}
+	for j, value := range values {
+		if value == nil {
+			continue
+		}
+		described, err := store.ReadRendition(value)
+		if err == nil && described.Size > 0 {
+			err = p.sign(ctx, found[j], numbers[j])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// presigning is one call of Presign.
+type presigning struct {
+	wanted []Wanted
+	urls   []string
+	tiers  map[Tier]store.Blobs // without those that have no URLs
+}
+
+// sign makes the URL of what is wanted at i, which is object n of its item.
+func (p presigning) sign(ctx context.Context, i, n int) error {
+	w := p.wanted[i]
+	tier, ok := p.tiers[w.Tier]
+	if !ok {
+		return nil
+	}
+	url, err := tier.Presign(ctx, store.Read, w.Item.MediaKey(w.generation(), n), w.Lasts)
+	if errors.Is(err, mayfly.Unsupported) {
+		delete(p.tiers, w.Tier)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("presign object %d of %s: %w", n, w.Item.ID, err)
+	}
+	p.urls[i] = url
+	return nil
+}
+
+func (w Wanted) generation() mayfly.Generation {
+	if w.Tier == Cold {
+		return w.Item.Keys.Cold
+	}
+	return w.Item.Keys.Hot
+}

@@ -1,0 +1,495 @@
+package hydrate_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/color/palette"
+	"image/gif"
+	"image/jpeg"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
+	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+func photo(width, height int) []byte {
+	picture := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for i := range picture.Pix {
+		picture.Pix[i] = byte(i / 16)
+	}
+	picture.Set(0, 0, color.White)
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, picture, nil); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// gallery is a house whose story has pictures. What happens to the row while a
+// rendition is on its way is said by the hooks.
+type gallery struct {
+	*house
+	h        *hydrate.Hydrate
+	made     loop.Signal[mayfly.ID]
+	problems atomic.Int32
+	opens    atomic.Int32 // of originals in hot
+	puts     atomic.Int32
+	reading  func(context.Context) // in front of every opening
+	putting  func()                // behind a rendition's bytes, before its description
+	writing  func(*store.Batch)    // behind its description, before the row is read again
+}
+
+func openGallery(t *testing.T, o hydrate.Options, pictures ...[]byte) *gallery {
+	t.Helper()
+	g := &gallery{house: open(t), made: loop.NewSignal[mayfly.ID]()}
+	g.hang(pictures...)
+	g.set = g.real
+	g.set.Hot, g.set.Writer = galleryHot{g.real.Hot, g}, galleryWriter{g.real.Writer, g}
+	o.Made, o.Problem = g.made, func(mayfly.ID, error) { g.problems.Add(1) }
+	h, err := hydrate.New(g.set, o)
+	g.must(err)
+	g.h = h
+	t.Cleanup(h.Close)
+	return g
+}
+
+// hang publishes a story of pictures and makes it the house's own.
+func (g *gallery) hang(pictures ...[]byte) {
+	g.Helper()
+	g.now = born
+	in, err := intake.New(g.real, intake.Options{})
+	g.must(err)
+	lifetime, err := mayfly.LifetimeOf(time.Hour)
+	g.must(err)
+	owner := mayfly.UserOf("test", "ana")
+	upload, err := in.Begin(owner, g.now)
+	g.must(err)
+	for _, p := range pictures {
+		c, err := media.Clean(bytes.NewReader(p), media.Limits{})
+		g.must(err)
+		m, err := upload.Add(context.Background(), c)
+		g.must(err)
+		if m.Width == 0 {
+			g.Fatalf("%+v", m)
+		}
+	}
+	p, err := in.Publish(context.Background(), intake.Draft{
+		Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
+	}, g.now)
+	g.must(err)
+	body, err := g.real.Ledger.Body(context.Background(), p.Item.ID)
+	g.must(err)
+	g.id, g.body = p.Item.ID, body[0].Body
+}
+
+type galleryHot struct {
+	store.Blobs
+	g *gallery
+}
+
+func (b galleryHot) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.ReadCloser, store.Object, error) {
+	b.g.opens.Add(1)
+	if b.g.reading != nil {
+		b.g.reading(ctx)
+	}
+	return b.Blobs.Open(ctx, key, span)
+}
+
+func (b galleryHot) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
+	b.g.puts.Add(1)
+	o, err := b.Blobs.Put(ctx, key, r)
+	if b.g.putting != nil {
+		b.g.putting()
+	}
+	return o, err
+}
+
+type galleryWriter struct {
+	store.Writer
+	g *gallery
+}
+
+func (w galleryWriter) Commit(ctx context.Context, b *store.Batch) error {
+	err := w.Writer.Commit(ctx, b)
+	if w.g.writing != nil {
+		w.g.writing(b)
+	}
+	return err
+}
+
+// look asks for a rendition and reads it.
+func (g *gallery) look(ctx context.Context, m, longest int) (image.Image, *hydrate.Medium, error) {
+	found, err := g.h.Rendition(ctx, g.row(), g.body, m, longest, g.now)
+	if err != nil {
+		return nil, nil, err
+	}
+	read, err := io.ReadAll(found)
+	if err := errors.Join(err, found.Close()); err != nil {
+		return nil, nil, err
+	}
+	if int64(len(read)) != found.Size {
+		return nil, nil, fmt.Errorf("%d bytes of %d", len(read), found.Size)
+	}
+	picture, _, err := image.Decode(bytes.NewReader(read))
+	return picture, found, err
+}
+
+// objects are the keys of renditions in hot.
+func (g *gallery) objects() (found []mayfly.BlobKey) {
+	g.Helper()
+	row := g.row()
+	all, err := g.real.Hot.List(context.Background(), "", "", 1000)
+	g.must(err)
+	for _, listed := range all {
+		for _, n := range g.body.Renditions() {
+			for generation := mayfly.Born; generation <= row.Generation+1; generation++ {
+				if row.MediaKey(generation, n) == listed.Key {
+					found = append(found, listed.Key)
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (g *gallery) descriptions() int {
+	g.Helper()
+	rows, err := g.real.Rows.Range(context.Background(), store.Renditions, store.Range{Partition: string(g.id[:]), Limit: 100})
+	g.must(err)
+	return len(rows)
+}
+
+func TestARenditionIsMadeOnceAndKeptBesideItsOriginal(t *testing.T) {
+	g := openGallery(t, hydrate.Options{}, photo(1200, 900), photo(900, 1800))
+	for m, want := range []image.Point{{320, 240}, {160, 320}} {
+		for range 3 {
+			picture, found, err := g.look(t.Context(), m, 320)
+			g.must(err)
+			if picture.Bounds().Size() != want || found.Type != media.JPEG || found.Tier != hydrate.Hot || found.SHA256 == [32]byte{} {
+				t.Errorf("%v, %+v", picture.Bounds(), found)
+			}
+		}
+	}
+	if g.puts.Load() != 2 || len(g.objects()) != 2 || g.descriptions() != 2 {
+		t.Errorf("%d puts, %d objects, %d descriptions", g.puts.Load(), len(g.objects()), g.descriptions())
+	}
+}
+
+func TestManyWhoAskAtTheSameTimeGetTheSameOne(t *testing.T) {
+	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, _, err := g.look(t.Context(), 0, 1080); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if len(g.objects()) != 1 || g.descriptions() != 1 || g.puts.Load() > 2 {
+		t.Errorf("%d puts, %d objects, %d descriptions", g.puts.Load(), len(g.objects()), g.descriptions())
+	}
+}
+
+func TestAnImageThatIsSmallIsItsOwnRendition(t *testing.T) {
+	g := openGallery(t, hydrate.Options{}, photo(320, 100))
+	picture, found, err := g.look(t.Context(), 0, 320)
+	g.must(err)
+	if picture.Bounds().Dx() != 320 || found.SHA256 != g.body.Media[0].SHA256 || g.puts.Load() != 0 {
+		t.Errorf("%v", picture.Bounds())
+	}
+	g.h.MakeRenditions(g.row(), g.body)
+	if len(g.objects()) != 0 {
+		t.Error("something was made")
+	}
+}
+
+func TestRenditionsAreMadeSoonAfterPublishingTheSmallOneOfTheLargeOne(t *testing.T) {
+	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+	g.h.MakeRenditions(g.row(), g.body)
+	for range 2 {
+		_, err := g.made.Wait(t.Context())
+		g.must(err)
+	}
+	if len(g.objects()) != 2 || g.descriptions() != 2 || g.problems.Load() != 0 {
+		t.Fatalf("%d objects, %d problems", len(g.objects()), g.problems.Load())
+	}
+	if opens := g.opens.Load(); opens != 2 {
+		t.Errorf("%d opens", opens)
+	}
+	original := g.row().MediaKey(mayfly.Born, 0)
+	g.must(g.real.Hot.Delete(t.Context(), original)) // nobody needs it to look
+	for _, longest := range []int{320, 1080} {
+		if picture, _, err := g.look(t.Context(), 0, longest); err != nil || picture.Bounds().Dx() != longest {
+			t.Errorf("%d: %v", longest, err)
+		}
+	}
+}
+
+func TestWhatDoesNotFitTheQueueIsLeftToWhoAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := openGallery(t, hydrate.Options{Queue: 3}, photo(1200, 900), photo(1150, 900), photo(1100, 900))
+		hold := make(chan struct{})
+		g.reading = func(context.Context) { <-hold }
+		g.h.MakeRenditions(g.row(), g.body) // one is under way, or three wait
+		synctest.Wait()
+		close(hold)
+		synctest.Wait()
+		if made := len(g.objects()); made < 3 || made > 4 {
+			t.Fatalf("%d were made", made)
+		}
+		for m := range 3 {
+			if _, _, err := g.look(t.Context(), m, 320); err != nil {
+				t.Error(err)
+			}
+		}
+		g.h.Close()
+	})
+}
+
+// The row moves at every moment at which a rendition is on its way, in every way
+// in which it can move: nothing stays of what must not.
+func TestTheRenditionOfARowThatMovedIsTakenBack(t *testing.T) {
+	moves := map[string]func(g *gallery){
+		"deleted": func(g *gallery) { g.move(mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser}) },
+		"claimed": func(g *gallery) {
+			g.now = g.id.Deadline()
+			g.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
+			g.claim()
+		},
+		"archived": func(g *gallery) {
+			g.now = g.id.Deadline()
+			g.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
+			g.claim()
+			item := g.row()
+			_, err := g.real.Hot.CopyTo(context.Background(), g.real.Cold, item.MediaKey(item.Keys.Hot, 0), item.MediaKey(item.Generation, 0))
+			g.must(err)
+			g.move(mayfly.Change{To: mayfly.Archiving, Keys: &mayfly.Keys{Hot: item.Keys.Hot, Cold: item.Generation}})
+			g.must(g.real.Hot.Delete(context.Background(), item.MediaKey(mayfly.Born, 0)))
+			g.finish()
+		},
+		"restored": func(g *gallery) {
+			g.now = g.id.Deadline()
+			item := g.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
+			_, err := g.real.Hot.CopyTo(context.Background(), g.real.Hot, item.MediaKey(mayfly.Born, 0), item.MediaKey(item.Generation+1, 0))
+			g.must(err)
+			g.move(mayfly.Change{To: mayfly.Active, Cause: mayfly.BySupport, ServesUntil: g.now + 3_600_000, Keys: &mayfly.Keys{Hot: item.Generation + 1}})
+		},
+	}
+	tried := 0
+	for name, move := range moves {
+		for _, moment := range []string{"before its bytes", "behind its bytes", "behind its description"} {
+			t.Run(name+" "+moment, func(t *testing.T) {
+				tried++
+				g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+				did := false
+				once := func() {
+					if !did {
+						did = true
+						move(g)
+					}
+				}
+				switch moment {
+				case "before its bytes":
+					g.reading = func(context.Context) { once() }
+				case "behind its bytes":
+					g.putting = once
+				default:
+					g.writing = func(*store.Batch) { once() }
+				}
+				_, _, err := g.look(t.Context(), 0, 320)
+				if err != nil && (name != "deleted" || !errors.Is(err, mayfly.NotFound)) {
+					t.Fatal(err)
+				}
+				if !did {
+					t.Fatal("nothing moved")
+				}
+				stays := 0
+				if name == "restored" && moment == "before its bytes" {
+					stays = 1 // it was made for the row as it then was
+				}
+				if got := g.objects(); len(got) != stays || g.descriptions() != stays {
+					t.Fatalf("%v and %d descriptions are left", got, g.descriptions())
+				}
+				if name == "deleted" {
+					return
+				}
+				if picture, _, err := g.look(t.Context(), 0, 320); err != nil || picture.Bounds().Dx() != 320 {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if tried != 12 {
+		t.Errorf("%d tried", tried)
+	}
+}
+
+func TestOfWhatIsHeldOrColdNothingIsWritten(t *testing.T) {
+	for name, move := range map[string]func(g *gallery){
+		"held": func(g *gallery) {
+			g.move(mayfly.Change{To: mayfly.Active, Hold: mayfly.SetHold, Cause: mayfly.BySupport})
+		},
+		"cold": func(g *gallery) {
+			g.now = g.id.Deadline()
+			g.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
+			item := g.claim()
+			_, err := g.real.Hot.CopyTo(context.Background(), g.real.Cold, item.MediaKey(item.Keys.Hot, 0), item.MediaKey(item.Generation, 0))
+			g.must(err)
+			g.move(mayfly.Change{To: mayfly.Archiving, Keys: &mayfly.Keys{Hot: item.Keys.Hot, Cold: item.Generation}})
+			g.must(g.real.Hot.Delete(context.Background(), item.MediaKey(mayfly.Born, 0)))
+			g.finish()
+		},
+	} {
+		g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+		move(g)
+		picture, _, err := g.look(t.Context(), 0, 1080)
+		g.must(err)
+		if picture.Bounds().Dx() != 1080 || len(g.objects()) != 0 || g.descriptions() != 0 || g.puts.Load() != 0 {
+			t.Errorf("%s: %d objects, %d descriptions", name, len(g.objects()), g.descriptions())
+		}
+	}
+}
+
+func TestWhatCannotBeDecodedIsTriedOnce(t *testing.T) {
+	broken := photo(1200, 900)
+	scan := bytes.Index(broken, []byte{0xff, 0xda})
+	broken[scan+6] = 0x33 // by tables that there are not
+	g := openGallery(t, hydrate.Options{}, broken)
+	for range 3 {
+		if _, _, err := g.look(t.Context(), 0, 320); !errors.Is(err, mayfly.Unsupported) {
+			t.Fatal(err)
+		}
+	}
+	if g.opens.Load() != 1 || len(g.objects()) != 0 || g.descriptions() != 1 {
+		t.Errorf("%d opens, %d objects", g.opens.Load(), len(g.objects()))
+	}
+}
+
+func TestAnOriginalThatIsNotWhatWasUploadedMakesNoRendition(t *testing.T) {
+	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+	key := g.row().MediaKey(mayfly.Born, 0)
+	other := photo(1200, 900)
+	other = append(other[:g.body.Media[0].Size-2:g.body.Media[0].Size-2], 0, 0) // its end of image is gone
+	_, err := g.real.Hot.Put(t.Context(), key, bytes.NewReader(other))
+	g.must(err)
+	if _, _, err := g.look(t.Context(), 0, 320); !errors.Is(err, mayfly.Corrupt) {
+		t.Error(err)
+	}
+	if len(g.objects()) != 0 || g.descriptions() != 0 {
+		t.Error("something was kept")
+	}
+}
+
+func TestAnOriginalIsReadToItsEndAlsoIfItsPictureIsAtItsBeginning(t *testing.T) {
+	var film gif.GIF
+	for range 4 {
+		frame := image.NewPaletted(image.Rect(0, 0, 500, 500), palette.Plan9)
+		for i := range frame.Pix {
+			frame.Pix[i] = byte(i * i)
+		}
+		film.Image, film.Delay = append(film.Image, frame), append(film.Delay, 1)
+	}
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, &film); err != nil {
+		t.Fatal(err)
+	}
+	g := openGallery(t, hydrate.Options{}, b.Bytes())
+	other := bytes.Clone(b.Bytes())
+	other[len(other)-1] = 0
+	_, err := g.real.Hot.Put(t.Context(), g.row().MediaKey(mayfly.Born, 0), bytes.NewReader(other))
+	g.must(err)
+	if _, _, err := g.look(t.Context(), 0, 320); !errors.Is(err, mayfly.Corrupt) || len(g.objects()) != 0 {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsNoRenditionIsRefused(t *testing.T) {
+	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+	for _, tc := range []struct{ m, longest int }{{0, 321}, {0, 0}, {-1, 320}, {1, 320}, {10, 320}} {
+		if _, _, err := g.look(t.Context(), tc.m, tc.longest); !errors.Is(err, mayfly.NotFound) {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+	body := mayfly.Body{Media: []mayfly.Medium{{Type: media.MP4, Size: 1}}}
+	if _, err := g.h.Rendition(t.Context(), g.row(), body, 0, 320, g.now); !errors.Is(err, mayfly.Unsupported) {
+		t.Error(err)
+	}
+}
+
+func TestOnePictureOfTheLargestSizeIsDecodedAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := openGallery(t, hydrate.Options{Limits: media.Limits{Pixels: 1200 * 900}}, photo(1200, 900), photo(1199, 900), photo(1198, 900))
+		var under, most atomic.Int32
+		g.reading = func(context.Context) {
+			most.Store(max(most.Load(), under.Add(1)))
+			time.Sleep(time.Second) // of the bubble: whoever could begin has begun
+			under.Add(-1)
+		}
+		for m := range 3 {
+			go func() {
+				if _, _, err := g.look(t.Context(), m, 1080); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
+		if most.Load() != 1 || len(g.objects()) != 3 {
+			t.Errorf("%d at once, %d made", most.Load(), len(g.objects()))
+		}
+		g.h.Close()
+	})
+}
+
+func TestWhoStopsWaitingDoesNotEndItForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := openGallery(t, hydrate.Options{Queue: 2}, photo(1200, 900))
+		hold := make(chan struct{})
+		g.reading = func(context.Context) { <-hold }
+		impatient, stop := context.WithCancel(t.Context())
+		answers := make(chan error, 2)
+		for _, ctx := range []context.Context{impatient, t.Context()} {
+			go func() {
+				_, _, err := g.look(ctx, 0, 1080)
+				answers <- err
+			}()
+			synctest.Wait()
+		}
+		if _, _, err := g.look(t.Context(), 0, 320); !errors.Is(err, mayfly.Unavailable) { // I17
+			t.Errorf("a third: %v", err)
+		}
+		stop()
+		if err := <-answers; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		close(hold)
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+		g.h.Close()
+		if _, _, err := g.look(t.Context(), 0, 320); !errors.Is(err, mayfly.Unavailable) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}
+
+func TestBadSettingsAreRefused(t *testing.T) {
+	for _, o := range []hydrate.Options{{Workers: -1}, {Queue: -1}, {Limits: media.Limits{Pixels: -1}}} {
+		if _, err := hydrate.New(store.Set{}, o); !errors.Is(err, mayfly.Invalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}

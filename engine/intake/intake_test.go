@@ -1,0 +1,383 @@
+package intake_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+func TestABirthIsWhatWasAskedFor(t *testing.T) {
+	h := open(t)
+	in := h.intake(intake.Options{})
+	d := h.draft()
+	d.Audience, d.Data, d.Lifetime = mayfly.CloseFriends, []byte(`{"sticker":1}`), lifetime(t, 6*time.Hour)
+	d.Upload = h.upload(in, ana, start-1000, "\x89PNG\r\n\x1a\n and so on", "plain words")
+	p := h.publish(in, d, start)
+
+	id := p.Item.ID
+	if id.Birth() != start || id.Deadline() != start.Add(6*time.Hour) || id.Trace() != ana.Trace() || !id.Valid() {
+		t.Errorf("id %s: born %s, ends %s", id, id.Birth(), id.Deadline())
+	}
+	row, found := h.row(id)
+	if !found || row != p.Item {
+		t.Errorf("row %+v (%t)\n said %+v", row, found, p.Item)
+	}
+	want := mayfly.Item{
+		ID: id, Owner: ana, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.CloseFriends, Media: 2, Upload: d.Upload.ID,
+		State: mayfly.Active, Generation: mayfly.Born, Nonce: row.Nonce, Changed: start, Keys: mayfly.Keys{Hot: mayfly.Born},
+	}
+	if row != want || row.Nonce == 0 {
+		t.Errorf("row %+v\nwant %+v", row, want)
+	}
+	body, err := h.real.Ledger.Body(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := body[0].Body; b.Text != "sea" || string(b.Data) != `{"sticker":1}` || len(b.Media) != 2 ||
+		b.Media[0].Type != "image/png" || b.Media[0].Size != 18 || b.Media[1].SHA256 != sha256.Sum256([]byte("plain words")) {
+		t.Errorf("body %+v", b)
+	}
+	for n, medium := range body[0].Body.Media {
+		r, o, err := h.real.Hot.Open(t.Context(), row.MediaKey(row.Keys.Hot, n), store.Span{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err := errors.Join(err, r.Close()); err != nil || sha256.Sum256(text) != medium.SHA256 || o.Size != medium.Size {
+			t.Errorf("medium %d: %q, %v", n, text, err)
+		}
+	}
+	if owned := h.owned(); !slices.Equal(owned, []mayfly.ID{id}) {
+		t.Errorf("the owner index has %v", owned)
+	}
+	if events := h.events(); len(events) != 1 || events[0] != mayfly.EventOf(row, mayfly.WasCreated) {
+		t.Errorf("events %+v", events)
+	}
+	if p.Again || p.Remind {
+		t.Errorf("%+v", p)
+	}
+}
+
+// L12: what a row names is durable before it; an item without an index entry
+// cannot exist; an event tells of what is there.
+func TestContentComesFirstThenTheIndexThenTheRowThenTheEvent(t *testing.T) {
+	h := open(t)
+	in := h.intake(intake.Options{})
+	d := h.draft()
+	d.Key, d.Upload = "k", h.upload(in, ana, start, "one", "two")
+	h.publish(in, d, start)
+	want := []string{"medium", "medium", "swap idempotency", "0 put owners", "0 put uploads", "1 insert story", "2 append story.created"}
+	if !slices.Equal(h.trail, want) {
+		t.Errorf("written %q\n   want %q", h.trail, want)
+	}
+}
+
+func TestAnAnonymousItemHasNoOwnerAndARandomTrace(t *testing.T) {
+	h := open(t)
+	d := h.draft()
+	d.Owner, d.Sort, d.Fate = mayfly.UserID{}, mayfly.Paste, mayfly.Purge
+	p := h.publish(h.intake(intake.Options{}), d, start)
+	if want := []string{"0 insert paste", "1 append paste.created"}; !slices.Equal(h.trail, want) {
+		t.Errorf("written %q\n   want %q", h.trail, want)
+	}
+	if !p.Item.Owner.IsZero() {
+		t.Errorf("%+v", p.Item)
+	}
+	d.Key = "k"
+	if _, err := h.intake(intake.Options{}).Publish(t.Context(), d, start); !errors.Is(err, mayfly.Invalid) {
+		t.Errorf("a key of nobody's: %v", err)
+	}
+}
+
+// The trace of an anonymous id must not be told by its other bits: somebody who
+// guesses ids would have fewer to guess.
+func TestTraceAndRandomBitsOfAnAnonymousIDAreIndependent(t *testing.T) {
+	bits := func(first byte, rest byte) io.Reader {
+		return bytes.NewReader(append([]byte{first, first & 0xf0, rest, rest, rest, rest, rest, rest}, bytes.Repeat([]byte{1}, 8)...))
+	}
+	mint := func(r io.Reader) mayfly.ID {
+		h := open(t)
+		d := h.draft()
+		d.Owner = mayfly.UserID{}
+		return h.publish(h.intake(intake.Options{Random: r}), d, start).Item.ID
+	}
+	a, b, c := mint(bits(0, 0)), mint(bits(0xff, 0)), mint(bits(0xff, 0xff))
+	if a.Trace() == b.Trace() || b.Trace() != c.Trace() {
+		t.Errorf("traces %d, %d, %d", a.Trace(), b.Trace(), c.Trace())
+	}
+	if a[9]&0xf != b[9]&0xf || [6]byte(a[10:]) != [6]byte(b[10:]) || [6]byte(b[10:]) == [6]byte(c[10:]) {
+		t.Errorf("random parts %x, %x, %x", a[9:], b[9:], c[9:])
+	}
+}
+
+func TestNothingIsMintedWhileTheClockIsInDoubt(t *testing.T) {
+	h := open(t)
+	doubt := mayfly.Errorf(mayfly.Unavailable, "the clock is in doubt").WithHint("set it right")
+	in := h.intake(intake.Options{MayMint: func() error { return doubt }})
+	d := h.draft()
+	d.Key = "k"
+	if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, doubt) || !errors.Is(err, mayfly.Unavailable) {
+		t.Errorf("publish: %v", err)
+	}
+	if _, err := in.Begin(ana, start); !errors.Is(err, doubt) {
+		t.Errorf("begin: %v", err)
+	}
+	if len(h.trail) > 0 {
+		t.Errorf("written %q", h.trail)
+	}
+}
+
+func TestDraftsThatMakeNoSenseAreRefusedAndWriteNothing(t *testing.T) {
+	h := open(t)
+	in := h.intake(intake.Options{MaxBody: 100})
+	bens := h.upload(in, ben, start, "ben's")
+	old := h.upload(in, ana, start.Add(-24*time.Hour), "old")
+	h.trail = nil
+	for name, tc := range map[string]struct {
+		change func(*intake.Draft)
+		want   mayfly.Kind
+	}{
+		"no sort":                {func(d *intake.Draft) { d.Sort = 0 }, mayfly.Invalid},
+		"no such sort":           {func(d *intake.Draft) { d.Sort = mayfly.Post + 1 }, mayfly.Invalid},
+		"no fate":                {func(d *intake.Draft) { d.Fate = 0 }, mayfly.Invalid},
+		"no audience":            {func(d *intake.Draft) { d.Audience = 0 }, mayfly.Invalid},
+		"no such audience":       {func(d *intake.Draft) { d.Audience = mayfly.OnlyAuthor + 1 }, mayfly.Invalid},
+		"a lifetime misspelt":    {func(d *intake.Draft) { d.Lifetime = 1<<10 | 1 }, mayfly.Invalid},
+		"a key of 256 bytes":     {func(d *intake.Draft) { d.Key = string(make([]byte, 256)) }, mayfly.Invalid},
+		"somebody else's upload": {func(d *intake.Draft) { d.Upload = bens }, mayfly.Invalid},
+		"an upload of yesterday": {func(d *intake.Draft) { d.Upload = old }, mayfly.Gone},
+		"101 bytes of body":      {func(d *intake.Draft) { d.Text, d.Data = string(make([]byte, 50)), make([]byte, 51) }, mayfly.TooLarge},
+	} {
+		d := h.draft()
+		tc.change(&d)
+		if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %s", name, err, tc.want)
+		}
+	}
+	if len(h.trail) > 0 {
+		t.Errorf("written %q", h.trail)
+	}
+}
+
+func TestAnUploadHasOneOwner(t *testing.T) {
+	h := open(t)
+	in := h.intake(intake.Options{})
+	d := h.draft()
+	d.Upload = h.upload(in, ana, start, "sea")
+	p := h.publish(in, d, start)
+	if _, err := in.Publish(t.Context(), d, start+1); !errors.Is(err, mayfly.Conflict) {
+		t.Errorf("published a second time: %v", err)
+	}
+	if born := h.born(p.Item.ID.Minute()); len(born) != 1 {
+		t.Errorf("%d items own it", len(born))
+	}
+	if _, err := d.Upload.Add(t.Context(), bytes.NewReader([]byte("late"))); !errors.Is(err, mayfly.Invalid) {
+		t.Errorf("a medium was added after it was published: %v", err)
+	}
+
+	// After a failure without a key nobody knows whether the row will land.
+	d.Upload = h.upload(in, ana, start, "sky")
+	h.commit = func(context.Context, *store.Batch) error { return mayfly.Errorf(mayfly.Unknown, "lost") }
+	if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Unavailable) {
+		t.Fatal(err)
+	}
+	h.commit = nil
+	if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Conflict) {
+		t.Errorf("published again after a failure: %v", err)
+	}
+}
+
+func TestAnUploadThatFailedCannotBePublished(t *testing.T) {
+	torn := errors.New("connection reset")
+	for name, tc := range map[string]struct {
+		media []io.Reader // all but the last go well
+		full  bool
+		want  error
+	}{
+		"too large":     {media: []io.Reader{bytes.NewReader(make([]byte, 1001))}, want: mayfly.TooLarge},
+		"empty":         {media: []io.Reader{bytes.NewReader(nil)}, want: mayfly.Invalid},
+		"torn off":      {media: []io.Reader{io.MultiReader(bytes.NewReader([]byte("ab")), iotest.ErrReader(torn))}, want: torn},
+		"the fourth":    {media: []io.Reader{one(), one(), one(), one()}, want: mayfly.Invalid},
+		"the disk full": {media: []io.Reader{one(), one()}, full: true, want: mayfly.Full},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t)
+			puts := 0
+			h.set.Hot = full{h.set.Hot, func() bool { puts++; return tc.full && puts == 2 }}
+			in := h.intake(intake.Options{MaxMedium: 1000, MaxMedia: 3})
+			u, err := in.Begin(ana, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, r := range tc.media {
+				_, err = u.Add(t.Context(), r)
+				if last := n == len(tc.media)-1; last != (err != nil) {
+					t.Fatalf("medium %d: %v", n, err)
+				}
+			}
+			if !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+			d := h.draft()
+			d.Upload = u
+			if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Invalid) {
+				t.Errorf("published: %v", err)
+			}
+			if len(h.owned()) > 0 {
+				t.Error("an item was born")
+			}
+		})
+	}
+}
+
+func one() io.Reader { return bytes.NewReader([]byte("x")) }
+
+// full is a tier whose disk is full now and then.
+type full struct {
+	store.Blobs
+	now func() bool
+}
+
+func (f full) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
+	if f.now() {
+		return store.Object{}, mayfly.Errorf(mayfly.Full, "no room")
+	}
+	return f.Blobs.Put(ctx, key, r)
+}
+
+func TestAMediumOfExactlyTheLimitIsTaken(t *testing.T) {
+	h := open(t)
+	in := h.intake(intake.Options{MaxMedium: 1000, MaxMedia: 3})
+	u := h.upload(in, ana, start)
+	for range 3 {
+		if m, err := u.Add(t.Context(), iotest.OneByteReader(bytes.NewReader(make([]byte, 1000)))); err != nil || m.Size != 1000 {
+			t.Fatalf("%+v, %v", m, err)
+		}
+	}
+}
+
+func TestAFailedCommitHasAKindThatACallerCanActOn(t *testing.T) {
+	for _, tc := range []struct{ err, want error }{
+		{mayfly.Errorf(mayfly.Full, "no room"), mayfly.Full},
+		{mayfly.Errorf(mayfly.Invalid, "no"), mayfly.Invalid},
+		{mayfly.Errorf(mayfly.Unavailable, "away"), mayfly.Unavailable},
+		{mayfly.Errorf(mayfly.Unknown, "lost"), mayfly.Unavailable},
+		{mayfly.Wrap(mayfly.Unknown, mayfly.Errorf(mayfly.Unavailable, "the fuse"), ""), mayfly.Unavailable},
+		{errors.New("bare"), mayfly.Unavailable},
+		{context.DeadlineExceeded, mayfly.Unavailable},
+		{&store.StageError{Stage: 0, Err: errors.New("bare")}, mayfly.Unavailable},
+		{&store.StageError{Stage: 1, Err: mayfly.Errorf(mayfly.Unknown, "lost")}, mayfly.Unavailable},
+	} {
+		h := open(t)
+		h.commit = func(context.Context, *store.Batch) error { return tc.err }
+		_, err := h.intake(intake.Options{}).Publish(t.Context(), h.draft(), start)
+		var kinded *mayfly.Error
+		if !errors.Is(err, tc.want) || !errors.Is(err, tc.err) || !errors.As(err, &kinded) || kinded.Kind != tc.want {
+			t.Errorf("%v became %v (kind %v), want %v outermost", tc.err, err, kinded, tc.want)
+		}
+	}
+}
+
+func TestABirthWithoutRandomBitsIsNoBirth(t *testing.T) {
+	h := open(t)
+	in := h.intake(intake.Options{Random: iotest.ErrReader(errors.New("no entropy"))})
+	if _, err := in.Publish(t.Context(), h.draft(), start); !errors.Is(err, mayfly.Unavailable) {
+		t.Errorf("publish: %v", err)
+	}
+	if _, err := in.Begin(ana, start); err == nil {
+		t.Error("begin went well")
+	}
+}
+
+// When only the event could not be appended, a durable reminder stands in for it.
+func TestABirthWhoseEventFailedLeavesAReminder(t *testing.T) {
+	h := open(t)
+	set, _ := storetest.Prefix(h.real, storetest.FailNth(1, storetest.Fault{Stage: 2}))
+	in, err := intake.New(set, intake.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := h.publish(in, h.draft(), start)
+	if row, found := h.row(p.Item.ID); !p.Remind || !found || row != p.Item {
+		t.Errorf("%+v, row %+v (%t)", p, row, found)
+	}
+	if r := h.reminders(p.Item.ID, start.Add(2*time.Minute)); len(r) != 1 || r[0].Step.String() != "announce" {
+		t.Errorf("reminders %+v", r)
+	}
+}
+
+func TestABirthWhoseEventAndReminderFailedIsNotAcknowledged(t *testing.T) {
+	h := open(t)
+	set, _ := storetest.Prefix(h.real, func(c storetest.Call) storetest.Fault {
+		return storetest.Fault{Fails: c.Op == storetest.Commit, Stage: len(c.Stages) - 1}
+	})
+	in, err := intake.New(set, intake.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := in.Publish(t.Context(), h.draft(), start); !errors.Is(err, mayfly.Unavailable) {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
+	for i, o := range []intake.Options{
+		{Timeout: -1}, {KeepKeys: -1}, {RemindAfter: -1}, {MaxMedium: -1}, {MaxMedia: -1}, {MaxMedia: 256}, {MaxBody: -1},
+	} {
+		if _, err := intake.New(store.Set{}, o); !errors.Is(err, mayfly.Invalid) {
+			t.Errorf("%s: %v", fmt.Sprint(i), err)
+		}
+	}
+}
+
+func TestNothingIsPublishedForAnErasedAccount(t *testing.T) {
+	h := open(t)
+	in := h.intake(intake.Options{})
+	d := h.draft()
+	d.Key = "once"
+	if _, err := in.Publish(t.Context(), d, start); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.real.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(ana), nil, []byte("erased"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]intake.Draft{"a new one": h.draft(), "a retry": d} {
+		if _, err := in.Publish(t.Context(), d, start+1); !errors.Is(err, mayfly.Denied) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other := h.draft()
+	other.Owner = ben
+	if _, err := in.Publish(t.Context(), other, start); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+}
+
+// A reminder to announce tells of the birth, whatever the item has become since.
+func TestAnnounceTellsOfTheBirthAndNothingElse(t *testing.T) {
+	h := open(t)
+	in := h.intake(intake.Options{})
+	item := h.publish(in, h.draft(), start).Item
+	born := h.events()
+	item.State, item.Generation, item.Changed = mayfly.Cold, 5, start.Add(48*time.Hour)
+	failures, err := in.Announce(t.Context(), walk.Batch{Items: []mayfly.Item{item}, Now: start.Add(49 * time.Hour)})
+	if err != nil || len(failures) > 0 {
+		t.Fatal(failures, err)
+	}
+	if got := h.events(); len(got) != 2 || got[0] != born[0] || got[1] != born[0] {
+		t.Errorf("%+v, want the birth twice: %+v", got, born)
+	}
+}

@@ -1,0 +1,119 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Hold hides an item from everyone but moderators and stops every erasing step
+// on it until it is released (L16). Holding what is held holds it anew: a release
+// that was given up and lands late finds another row than its own, and ends nothing.
+// Errors: Invalid, NotFound, Gone (it is deleted), Unavailable, Unknown.
+func (r *Restore) Hold(ctx context.Context, id mayfly.ID, by, reason string, now mayfly.Instant) error {
+	return r.holding(ctx, id, audit.Entry{Actor: by, Verb: audit.Hold, Reason: reason}, mayfly.SetHold, now)
+}
+
+// Release ends a hold. The walks may have passed the item meanwhile, so that
+// reminders bring it on its way. Releasing what is not held does nothing.
+// Errors: Invalid, NotFound, Unavailable, Unknown.
+func (r *Restore) Release(ctx context.Context, id mayfly.ID, by, reason string, now mayfly.Instant) error {
+	return r.holding(ctx, id, audit.Entry{Actor: by, Verb: audit.Release, Reason: reason}, mayfly.ReleaseHold, now)
+}
+
+func (r *Restore) holding(ctx context.Context, id mayfly.ID, intent audit.Entry, hold mayfly.Holding, now mayfly.Instant) error {
+	intent.Subject.Item = id
+	return r.audited(ctx, intent, now, func(ctx context.Context) (string, error) {
+		deed, cancel := r.detached(ctx)
+		defer cancel()
+		return "", r.setHold(deed, id, hold, now)
+	})
+}
+
+// setHold changes the hold of an item: reminders, then the row, then the news
+// (L15).
+func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding, now mayfly.Instant) error {
+	nonce, doubt := newNonce(), false
+	for range rounds {
+		item, err := r.row(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !item.Held && hold == mayfly.ReleaseHold {
+			return r.holdTold(ctx, item)
+		}
+		if hold == mayfly.SetHold && item.State == mayfly.Deleted && !item.Held {
+			return mayfly.Errorf(mayfly.Gone, "%s is deleted", id).WithHint("a tombstone is not held: there may be nothing left to keep")
+		}
+		if err := r.remindOfHold(ctx, item, hold, now); err != nil {
+			return fmt.Errorf("write its reminders: %w", err)
+		}
+		current, mine, err := r.transition(ctx, mayfly.Change{
+			ID: id, From: item.State, Generation: item.Generation, To: item.State,
+			Nonce: nonce, Cause: mayfly.BySupport, At: now, Hold: hold,
+		})
+		if err != nil {
+			r.tell(ctx, of(id, store.RowChanged)...) // it may have been changed all the same
+			return err
+		}
+		if mine {
+			return r.holdTold(ctx, current)
+		}
+		doubt = doubt || current.Generation == item.Generation
+	}
+	r.tell(ctx, of(id, store.RowChanged)...)
+	return gaveUp(id, doubt)
+}
+
+// holdTold tells caches and log of the row as it is. A held item is seen by
+// nobody any more when this returns.
+func (r *Restore) holdTold(ctx context.Context, item mayfly.Item) error {
+	if !item.Held {
+		r.tell(ctx, of(item.ID, store.RowChanged)...)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Timeout+store.CacheWait)
+	defer cancel()
+	if err := store.Invalidate(ctx, r.set.Signals, of(item.ID, store.RowChanged)...); err != nil { // ST5
+		return err
+	}
+	// An append that fails takes nothing back: the reminder tells it again.
+	_ = r.set.Log.Append(ctx, mayfly.EventOf(item, mayfly.WasHeld))
+	return nil
+}
+
+// remindOfHold makes durable what tells of a hold, or brings a released item on
+// its way: each step that passed it by while it was held. They are due when the
+// row has certainly been changed, and once more for a change that lands late.
+func (r *Restore) remindOfHold(ctx context.Context, item mayfly.Item, hold mayfly.Holding, now mayfly.Instant) error {
+	soon := r.soon(now)
+	var b store.Batch
+	write := func(step remind.Step, due mayfly.Instant, reason string) {
+		for _, earliest := range []mayfly.Instant{soon, soon.Add(lateLook)} {
+			remind.Write(&b, remind.Reminder{Due: max(due, earliest), ID: item.ID, Step: step, Reason: reason})
+		}
+	}
+	if hold == mayfly.SetHold {
+		write(remind.Expire, soon, "held")
+		return r.set.Writer.Commit(ctx, &b)
+	}
+	const why = "released"
+	write(remind.Expire, soon, why) // what a restore left, and whatever has ended by then
+	switch item.State {
+	case mayfly.Active:
+		write(remind.Expire, item.End(), why)
+	case mayfly.ExpiredHot, mayfly.Archiving:
+		write(remind.Archive, item.End().Add(r.o.Window), why)
+	case mayfly.Deleted:
+		write(remind.Erase, soon, why)
+		write(remind.Tidy, max(item.ID.Deadline(), now).Add(r.o.Tombstone), why)
+	}
+	if item.State != mayfly.Deleted && r.o.Retention > 0 { // behind the archive, if that is still to come
+		write(remind.Retire, max(item.End().Add(r.o.Retention), soon.Add(r.o.Window)), why)
+	}
+	return r.set.Writer.Commit(ctx, &b)
+}

@@ -1,0 +1,455 @@
+package restore_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
+	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/restore"
+	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/profile"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/diskfs"
+)
+
+const (
+	genesis mayfly.Instant = 1_800_000_000_000
+	window                 = 30 * time.Minute
+)
+
+// house is the embedded profile with every step of a life that a restore meets.
+// What is wrapped stands in set; the rest of the house works on real.
+type house struct {
+	set, real store.Set
+	now       mayfly.Instant
+	origin    mayfly.Instant
+	owner     mayfly.UserID
+	options   restore.Options
+	random    io.Reader // of ids; nil is crypto/rand
+	walkers   map[mayfly.Shard]*remind.Walker
+	reader    store.Reader
+	told      map[mayfly.ID]map[mayfly.EventKey]int
+	close     func() error
+}
+
+func openHouse(fs diskfs.FS, now mayfly.Instant) (*house, error) {
+	cfg := config.Default()
+	cfg.Data, cfg.Disk.Floor = "data", 0 // memory cannot tell how full it is
+	cfg.Memory.Memtable, cfg.Memory.MediaMemtable = 1<<20, 1<<20
+	if err := fs.MkdirAll(cfg.Data, 0o755); err != nil {
+		return nil, err
+	}
+	s, err := profile.EmbeddedOn(fs, cfg.Data, cfg)
+	if err != nil {
+		return nil, err
+	}
+	h := &house{
+		set: s.Set, real: s.Set, now: now, owner: mayfly.UserOf("test", "ana"), close: s.Close,
+		options: restore.Options{Window: window, Retention: 3 * 365 * 24 * time.Hour},
+		walkers: map[mayfly.Shard]*remind.Walker{},
+	}
+	h.origin, err = walk.Origin(context.Background(), s.Set.Rows, now)
+	return h, err
+}
+
+// tested is a house for one test that says what went wrong by itself.
+type tested struct {
+	*house
+	testing.TB
+}
+
+func open(t testing.TB) *tested {
+	t.Helper()
+	h, err := openHouse(vfs.NewMem(), genesis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &tested{h, t}
+}
+
+func (h *tested) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// support is a Restore; get is a row as it is.
+func (h *tested) support() *restore.Restore {
+	h.Helper()
+	r, err := h.restorer()
+	h.must(err)
+	return r
+}
+
+func (h *tested) get(id mayfly.ID) mayfly.Item {
+	h.Helper()
+	item, err := h.row(id)
+	h.must(err)
+	return item
+}
+
+func (h *tested) item(s stage, media int) mayfly.Item {
+	h.Helper()
+	item, err := h.at(s, media)
+	h.must(err)
+	return item
+}
+
+// restorer is a Restore over what is wrapped.
+func (h *house) restorer() (*restore.Restore, error) {
+	log, err := audit.Open(context.Background(), h.set.Rows, "test", h.now)
+	if err != nil {
+		return nil, err
+	}
+	return restore.New(h.set, log, h.options)
+}
+
+func content(n int) []byte { return bytes.Repeat([]byte(fmt.Sprintf("medium %d ", n)), 300) }
+
+// publish publishes a story of so many media, for an hour.
+func (h *house) publish(media int, fate mayfly.Fate) (mayfly.Item, error) {
+	return h.publishFor(time.Hour, media, fate)
+}
+
+func (h *house) publishFor(d time.Duration, media int, fate mayfly.Fate) (mayfly.Item, error) {
+	ctx := context.Background()
+	in, err := intake.New(h.real, intake.Options{Random: h.random})
+	if err != nil {
+		return mayfly.Item{}, err
+	}
+	lifetime, err := mayfly.LifetimeOf(d)
+	if err != nil {
+		return mayfly.Item{}, err
+	}
+	draft := intake.Draft{Owner: h.owner, Sort: mayfly.Story, Fate: fate, Audience: mayfly.Everyone, Lifetime: lifetime, Text: "a story"}
+	if media > 0 {
+		if draft.Upload, err = in.Begin(h.owner, h.now); err != nil {
+			return mayfly.Item{}, err
+		}
+	}
+	for n := range media {
+		if _, err := draft.Upload.Add(ctx, bytes.NewReader(content(n))); err != nil {
+			return mayfly.Item{}, err
+		}
+	}
+	p, err := in.Publish(ctx, draft, h.now)
+	return p.Item, err
+}
+
+func (h *house) row(id mayfly.ID) (mayfly.Item, error) {
+	found, err := h.real.Ledger.Get(context.Background(), id)
+	if err != nil {
+		return mayfly.Item{}, err
+	}
+	return found[0].Item, nil
+}
+
+// sweep expires an item as the walk does, by the given run, and leaves a reminder
+// in place of the walk of the archive that will come.
+func (h *house) sweep(run mayfly.Run, id mayfly.ID) error {
+	item, err := h.row(id)
+	if err != nil {
+		return err
+	}
+	h.now = max(h.now, item.End())
+	failures, err := sweepOf(sweep.New(h.real, sweep.Options{})).Act(context.Background(), walk.Batch{Items: []mayfly.Item{item}, Now: h.now, Run: run})
+	if err != nil || len(failures) > 0 {
+		return fmt.Errorf("sweep: %v: %w", failures, err)
+	}
+	var b store.Batch
+	remind.Write(&b, remind.Reminder{Due: h.now.Add(window), ID: id, Step: remind.Archive, Reason: "the walk"})
+	return h.real.Writer.Commit(context.Background(), &b)
+}
+
+func (h *house) archive(id mayfly.ID) error {
+	item, err := h.row(id)
+	if err != nil {
+		return err
+	}
+	a, err := archive.New(h.real, archive.Options{Window: window})
+	if err != nil {
+		return err
+	}
+	h.now = max(h.now, item.End().Add(window))
+	failures, err := a.Act(context.Background(), walk.Batch{Items: []mayfly.Item{item}, Now: h.now, Run: 9})
+	if err != nil || len(failures) > 0 {
+		return fmt.Errorf("archive: %v: %w", failures, err)
+	}
+	return nil
+}
+
+// change moves a row by hand, as somebody else would.
+func (h *house) change(id mayfly.ID, c mayfly.Change) error {
+	item, err := h.row(id)
+	if err != nil {
+		return err
+	}
+	c.ID, c.From, c.Generation, c.Nonce, c.At = id, item.State, item.Generation, 99, h.now
+	if c.To == 0 {
+		c.To = item.State
+	}
+	outcomes, err := h.real.Ledger.Transition(context.Background(), []mayfly.Change{c})
+	if err == nil && outcomes[0].Verdict != store.Applied {
+		err = fmt.Errorf("%s: %w", outcomes[0].Verdict, outcomes[0].Err)
+	}
+	return err
+}
+
+// delete is what its author does.
+func (h *house) delete(id mayfly.ID) error {
+	e, err := erase.New(h.real, erase.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = e.Delete(context.Background(), id, mayfly.ByUser, h.now)
+	return err
+}
+
+// acts are the steps as a node wires them.
+func (h *house) acts() (remind.Acts, error) {
+	a, err := archive.New(h.real, archive.Options{Window: window})
+	if err != nil {
+		return nil, err
+	}
+	log, err := audit.Open(context.Background(), h.real.Rows, "reminders", h.now)
+	if err != nil {
+		return nil, err
+	}
+	r, err := restore.New(h.real, log, h.options)
+	if err != nil {
+		return nil, err
+	}
+	e, err := erase.New(h.real, erase.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s, err := sweep.New(h.real, sweep.Options{Window: window})
+	if err != nil {
+		return nil, err
+	}
+	return remind.Acts{
+		remind.Expire: func(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+			failures, err := s.Expire(ctx, b)
+			if err != nil {
+				return nil, err
+			}
+			more, err := r.Clean(ctx, b)
+			return append(failures, more...), err
+		},
+		remind.Archive: a.Act, remind.Erase: e.Act, remind.Tidy: e.TidyAct,
+	}, nil
+}
+
+// mediaKeys are all keys that an item can have, up to a generation.
+func mediaKeys(item mayfly.Item, last mayfly.Generation) (keys []mayfly.BlobKey) {
+	for g := mayfly.Born; g <= last; g++ {
+		for n := range int(item.Media) {
+			keys = append(keys, item.MediaKey(g, n))
+		}
+	}
+	return keys
+}
+
+// live lets time pass for the reminders of an item's shard.
+func (h *house) live(id mayfly.ID, d, step time.Duration) error {
+	w := h.walkers[id.Shard()]
+	if w == nil {
+		acts, err := h.acts()
+		if err != nil {
+			return err
+		}
+		shard := walk.NewShard(h.real.Rows, id.Shard(), fmt.Sprintf("test-%d", h.now), 5*time.Second, h.origin)
+		if w, err = remind.New(h.real, shard, acts, remind.Options{}); err != nil {
+			return err
+		}
+		h.walkers[id.Shard()] = w
+	}
+	for end := h.now.Add(d); h.now < end; {
+		h.now = min(end, h.now.Add(step))
+		for more := true; more; {
+			var err error
+			if more, err = w.Pass(context.Background(), h.now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readable opens every medium by the row and holds it against what was uploaded (I2).
+func (h *house) readable(item mayfly.Item) (tier hydrate.Tier, err error) {
+	body, err := h.real.Ledger.Body(context.Background(), item.ID)
+	if err != nil {
+		return 0, err
+	}
+	for n := range int(item.Media) {
+		reader, err := hydrate.New(h.real, hydrate.Options{})
+		if err != nil {
+			return 0, err
+		}
+		m, err := reader.Open(context.Background(), item, body[0].Body, n, store.Span{})
+		if err != nil {
+			return 0, fmt.Errorf("medium %d of %s (%s, %+v): %w", n, item.ID, item.State, item.Keys, err)
+		}
+		read, err := io.ReadAll(m)
+		if err := errors.Join(err, m.Close()); err != nil || sha256.Sum256(read) != sha256.Sum256(content(n)) {
+			return 0, fmt.Errorf("medium %d of %s is not what was uploaded: %w", n, item.ID, err)
+		}
+		tier = m.Tier
+	}
+	return tier, nil
+}
+
+// unnamed are the objects of an item that its row does not name.
+func (h *house) unnamed(item mayfly.Item) (keys []string, err error) {
+	for g := mayfly.Born; g <= item.Generation+3; g++ {
+		for n := range int(item.Media) {
+			for tier, blobs := range map[string]store.Blobs{"hot": h.real.Hot, "cold": h.real.Cold} {
+				named := tier == "hot" && item.Keys.Hot == g || tier == "cold" && item.Keys.Cold == g
+				if named && item.State != mayfly.Deleted {
+					continue
+				}
+				_, err := blobs.Stat(context.Background(), item.MediaKey(g, n))
+				if err == nil {
+					keys = append(keys, fmt.Sprintf("%s %s", tier, item.MediaKey(g, n)))
+				} else if !errors.Is(err, mayfly.NotFound) {
+					return nil, err
+				}
+			}
+		}
+	}
+	return keys, nil
+}
+
+// events counts the events of an item by key. What was read once is kept.
+func (h *house) events(id mayfly.ID) (map[mayfly.EventKey]int, error) {
+	ctx := context.Background()
+	if h.told == nil {
+		r, err := h.real.Log.Reader(ctx, mayfly.Ends, "test")
+		if err != nil {
+			return nil, err
+		}
+		h.reader, h.told = r, map[mayfly.ID]map[mayfly.EventKey]int{}
+	}
+	for {
+		lag, err := h.reader.Lag(ctx)
+		if err != nil || lag == 0 {
+			return h.told[id], err
+		}
+		records, err := h.reader.Next(ctx, 1000)
+		if err != nil {
+			return nil, err
+		}
+		for _, record := range records {
+			e := record.Event
+			if h.told[e.ID] == nil {
+				h.told[e.ID] = map[mayfly.EventKey]int{}
+			}
+			h.told[e.ID][e.Key()]++
+		}
+	}
+}
+
+func (h *house) restoredEntry(id mayfly.ID) (bool, error) {
+	found, err := h.real.Rows.Get(context.Background(), store.Restored, store.RestoredKey(id))
+	if err != nil {
+		return false, err
+	}
+	return found[0] != nil, nil
+}
+
+// The states that a restore may meet.
+type stage int
+
+const (
+	pending stage = iota // active, past its deadline
+	expired
+	claimed // by an archive worker that died
+	named   // … after the cold copy was in the row
+	cold
+	stages
+)
+
+func (s stage) String() string {
+	return [...]string{"sweep_pending", "expired_hot", "archiving", "archiving, both named", "cold"}[s]
+}
+
+// at publishes a story and lets it come to a stage.
+func (h *house) at(s stage, media int) (mayfly.Item, error) {
+	item, err := h.publish(media, mayfly.Archive)
+	if err != nil {
+		return item, err
+	}
+	h.now = item.ID.Deadline().Add(time.Minute)
+	if s == pending { // and the sweep will come
+		var b store.Batch
+		remind.Write(&b, remind.Reminder{Due: h.now.Add(10 * time.Minute), ID: item.ID, Step: remind.Expire, Reason: "the walk"})
+		return item, h.real.Writer.Commit(context.Background(), &b)
+	}
+	if err := h.sweep(1, item.ID); err != nil {
+		return item, err
+	}
+	switch s {
+	case claimed, named:
+		if err = h.change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive}); err != nil {
+			return item, err
+		}
+		claim, err := h.row(item.ID)
+		if err != nil || s == claimed || media == 0 {
+			return claim, err
+		}
+		for n := range media {
+			if _, err := h.real.Hot.CopyTo(context.Background(), h.real.Cold, claim.MediaKey(claim.Keys.Hot, n), claim.MediaKey(claim.Generation, n)); err != nil {
+				return item, err
+			}
+		}
+		keys := mayfly.Keys{Hot: claim.Keys.Hot, Cold: claim.Generation}
+		if err := h.change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive, Keys: &keys}); err != nil {
+			return item, err
+		}
+	case cold:
+		if err := h.archive(item.ID); err != nil {
+			return item, err
+		}
+	}
+	return h.row(item.ID)
+}
+
+func (h *house) request(id mayfly.ID) restore.Request {
+	return restore.Request{ID: id, Until: h.now.Add(20 * time.Minute), By: "ben", Reason: "ticket 7"}
+}
+
+// zeros reads as so many zero bytes.
+type zeros struct{ left int }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	if z.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), z.left)
+	clear(p[:n])
+	z.left -= n
+	return n, nil
+}

@@ -1,0 +1,320 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// UndoRequest asks for a whole run of a walk to be undone (L14).
+type UndoRequest struct {
+	Until    mayfly.Instant // for items whose deadline has passed; the others serve until their deadline
+	By       string         // who asks for it: required
+	Reason   string         // and why: required
+	DryRun   bool           // count only
+	Max      int            // items that it may restore; default 10,000
+	Progress func(Undone)   // is told from time to time, by one goroutine at a time; may be nil
+}
+
+// Undone is how an undo stands, or what came of it.
+type Undone struct {
+	Found    int // rows that the run was the last to move, and that may come back
+	Ahead    int // of these: those whose deadline lies ahead
+	Held     int // rows of the run that are held: they stay as they are
+	Deleted  int // rows of the run that it deleted: they cannot come back
+	Restored int
+	Refused  int     // rows that may not come back, or were moved by somebody meanwhile
+	Failed   int     // rows that could not be restored now
+	Back     int     // watermarks that were moved back
+	Why      []error // of the first refusals and failures
+}
+
+// maxWhy is how many reasons are kept.
+const maxWhy = 20
+
+const defaultMax = 10_000
+
+// Undo brings back what a run of a walk did: every row that it was the last to
+// move. A watermark that is ahead of now, or has passed what is to serve again,
+// moves back. It may be repeated: what is restored already
+// is not found again. Errors: Invalid, NotFound (no such run), TooLarge (more
+// than Max: nothing was done), Unavailable (some failed: see Undone).
+func (r *Restore) Undo(ctx context.Context, run mayfly.Run, req UndoRequest, now mayfly.Instant) (Undone, error) {
+	if req.Max == 0 {
+		req.Max = defaultMax
+	}
+	u := &undo{Restore: r, run: run, req: req, now: now, elapsed: loop.Stopwatch()}
+	if err := u.find(ctx); err != nil {
+		return u.count, fmt.Errorf("undo run %x: %w", uint64(run), err)
+	}
+	if req.DryRun {
+		return u.count, nil
+	}
+	if err := u.may(); err != nil {
+		return u.count, err
+	}
+	intent := audit.Entry{
+		Actor: req.By, Verb: audit.UndoRun, Subject: audit.Subject{Run: run}, Reason: req.Reason,
+		Detail: fmt.Sprintf("%d items", u.count.Found),
+	}
+	err := r.audited(ctx, intent, now, func(ctx context.Context) (string, error) {
+		err := u.restore(ctx)
+		if err == nil {
+			err = u.moveBack(ctx)
+		}
+		if err == nil && u.count.Failed > 0 {
+			err = mayfly.Errorf(mayfly.Unavailable, "%d of %d items could not be restored: %w", u.count.Failed, u.count.Found, errors.Join(u.count.Why...)).
+				WithHint("undo it again: what is restored already is not touched")
+		}
+		return fmt.Sprintf("%d restored, %d refused, %d watermarks moved back", u.count.Restored, u.count.Refused, u.count.Back), err
+	})
+	return u.count, err
+}
+
+// undo is one undo on its way.
+type undo struct {
+	*Restore
+	run     mayfly.Run
+	req     UndoRequest
+	now     mayfly.Instant
+	elapsed func() time.Duration // since now: an undo may take longer than its reminders are ahead
+	origin  mayfly.Instant
+	parts   []part
+	ids     []mayfly.ID
+
+	mu    sync.Mutex
+	count Undone
+}
+
+// part is what the run did in one shard.
+type part struct {
+	walk  string
+	shard *walk.Shard
+	from  mayfly.Instant
+	ahead bool // something that is to serve again lies ahead of now
+}
+
+// may says why the undo may not begin.
+func (u *undo) may() error {
+	switch past := u.count.Found - u.count.Ahead; {
+	case u.count.Found > u.req.Max:
+		return mayfly.Errorf(mayfly.TooLarge, "run %x moved %d items, and %d may be restored at most", uint64(u.run), u.count.Found, u.req.Max).
+			WithHint("look at it with a dry run, then allow more")
+	case past > 0 && u.req.Until < u.soon(u.now):
+		return mayfly.Errorf(mayfly.Invalid, "the deadline of %d items has passed, and until %s is too soon", past, u.req.Until).
+			WithHint(fmt.Sprintf("say an instant from %s on until which they serve", u.soon(u.now)))
+	}
+	return nil
+}
+
+// find reads the run's parts and the rows that still show its number.
+func (u *undo) find(ctx context.Context) error {
+	runs, err := walk.RunsOf(ctx, u.set.Rows, u.run)
+	if err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		return mayfly.Errorf(mayfly.NotFound, "there is no such run").WithHint("runs can be looked up for 40 days")
+	}
+	if u.origin, err = walk.Origin(ctx, u.set.Rows, u.now); err != nil {
+		return err
+	}
+	u.parts = u.join(runs)
+	for i := range u.parts {
+		if err := u.scan(ctx, &u.parts[i]); err != nil {
+			return err
+		}
+		u.progress()
+	}
+	return nil
+}
+
+// join makes one part of all tenures of a shard: from the earliest on.
+func (u *undo) join(runs []walk.Run) (parts []part) {
+	at := map[mayfly.Shard]int{}
+	for _, run := range runs { // a run is of one walk
+		i, known := at[run.Shard]
+		if !known {
+			at[run.Shard] = len(parts)
+			parts = append(parts, part{walk: run.Walk, shard: u.shard(run.Shard), from: run.From})
+			continue
+		}
+		parts[i].from = min(parts[i].from, run.From)
+	}
+	return parts
+}
+
+// shard names a shard, to ask for its watermarks; its lease is never asked for.
+func (u *undo) shard(number mayfly.Shard) *walk.Shard {
+	return walk.NewShard(u.set.Rows, number, "undo", time.Second, u.origin)
+}
+
+// cursorAhead is more than a walk's volatile cursor runs ahead of its watermark.
+const cursorAhead = 10 * time.Minute
+
+// scanPage is how many rows are read at once.
+const scanPage = 500
+
+// scan reads the pigeonholes that the run may have touched, minute by minute:
+// up to the watermark, and to now where an undo has moved it back before.
+func (u *undo) scan(ctx context.Context, p *part) error {
+	mark, err := walk.LoadWatermark(ctx, u.set.Rows, p.walk, p.shard)
+	if err != nil {
+		return fmt.Errorf("watermark of %s: %w", p.walk, err)
+	}
+	to := max(mark.At, u.now).Add(cursorAhead)
+	for minute := p.from.Minute(); minute <= to.Minute(); minute++ {
+		s := store.Stretch{Minute: minute, Shard: p.shard.Number(), To: to}
+		for {
+			page, err := u.set.Ledger.Walk(ctx, s, scanPage)
+			if err != nil {
+				return fmt.Errorf("read minute %d: %w", minute, err)
+			}
+			for _, item := range page {
+				u.found(p, item)
+			}
+			if len(page) < scanPage {
+				break
+			}
+			s.After = store.PositionOf(page[len(page)-1])
+		}
+	}
+	return nil
+}
+
+// found counts a row that shows the run's number.
+func (u *undo) found(p *part, item mayfly.Item) {
+	switch {
+	case item.Run != u.run:
+		return
+	case item.State == mayfly.Deleted:
+		u.count.Deleted++
+		return
+	case item.Held:
+		u.count.Held++
+		return
+	}
+	u.count.Found++
+	if item.ID.Deadline() > u.now {
+		u.count.Ahead++
+		p.ahead = true
+	}
+	if len(u.ids) <= u.req.Max { // one more tells that there are more
+		u.ids = append(u.ids, item.ID)
+	}
+}
+
+// restore restores what was found, several at once. An item that cannot be
+// restored is counted; the others go on.
+func (u *undo) restore(ctx context.Context) error {
+	var g errgroup.Group
+	g.SetLimit(u.o.Workers)
+	for _, id := range u.ids {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			now, until := u.now.Add(u.elapsed()), id.Deadline()
+			if until <= now {
+				until = u.req.Until
+			}
+			_, err := u.bring(ctx, id, until, now)
+			u.restored(id, err)
+			return nil
+		})
+	}
+	_ = g.Wait() // they count their errors
+	if err := ctx.Err(); err != nil {
+		return mayfly.Wrap(mayfly.Unavailable, err, "undo it again: what is restored already is not touched")
+	}
+	return nil
+}
+
+func (u *undo) restored(id mayfly.ID, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case err == nil:
+		u.count.Restored++
+	case refusal(err):
+		u.count.Refused++
+	default:
+		u.count.Failed++
+	}
+	if err != nil && len(u.count.Why) < maxWhy {
+		u.count.Why = append(u.count.Why, fmt.Errorf("%s: %w", id, err))
+	}
+	u.progress()
+}
+
+func (u *undo) progress() {
+	if u.req.Progress != nil {
+		u.req.Progress(u.count)
+	}
+}
+
+// moveBack moves watermarks back to where the run began, where they have passed
+// what is to serve again. One that is ahead of now has passed what is not even
+// born: it moves back to now, in shards that the run found empty too.
+func (u *undo) moveBack(ctx context.Context) error {
+	for _, p := range u.everyShard() {
+		moved, err := u.movePart(ctx, p)
+		if err != nil {
+			return fmt.Errorf("move the watermark of %s in shard %d back: %w", p.walk, p.shard.Number(), err)
+		}
+		if moved {
+			u.count.Back++
+		}
+	}
+	return nil
+}
+
+// everyShard is the run's parts, and one for each shard that it found empty.
+func (u *undo) everyShard() []part {
+	all := slices.Clone(u.parts)
+	for number := range mayfly.Shard(mayfly.Shards) {
+		if !slices.ContainsFunc(u.parts, func(p part) bool { return p.shard.Number() == number }) {
+			all = append(all, part{walk: u.parts[0].walk, shard: u.shard(number), from: u.now})
+		}
+	}
+	return all
+}
+
+// slack is by how much a walk goes over what it has done, rather than miss a
+// birth at now.
+const slack = time.Minute
+
+func (u *undo) movePart(ctx context.Context, p part) (bool, error) {
+	for range rounds {
+		mark, err := walk.LoadWatermark(ctx, u.set.Rows, p.walk, p.shard)
+		if err != nil {
+			return false, err
+		}
+		if mark.At <= u.now && !p.ahead {
+			return false, nil
+		}
+		to := min(p.from, u.now.Add(-slack))
+		if mark.At <= to {
+			return false, nil
+		}
+		err = mark.Move(ctx, u.set.Rows, to, 0)
+		if err == nil {
+			return true, nil
+		}
+		if !errors.Is(err, mayfly.Conflict) && !errors.Is(err, mayfly.Unknown) {
+			return false, err
+		}
+	}
+	return false, mayfly.Errorf(mayfly.Unavailable, "it keeps moving").WithHint("undo it again")
+}

@@ -1,0 +1,302 @@
+// Package sweep is in charge of hard expiry: the walk at offset zero. It moves
+// what is past its deadline to its fate, tells the log, and has the bytes of what
+// is purged erased. Reconcile is the second look at it (L6).
+//
+// Nobody waits for it: that an item has stopped serving is arithmetic on its id
+// (L2). It moves nothing before its deadline (I5), and leaves alone what somebody
+// deleted, restored, or holds from being purged (I21).
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Name is the sweep's name among the walks.
+const Name = "sweep"
+
+// Options are the sweep's settings.
+type Options struct {
+	Window      time.Duration // of the archive, for what a reminder expires; default 90 min
+	RemindAfter time.Duration // how far ahead a reminder is at least; default 2 min
+	Erase       walk.Act      // erases the bytes of rows that are deleted; default refuses, so that a reminder keeps asking
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Window == 0 {
+		o.Window = 90 * time.Minute
+	}
+	if o.RemindAfter == 0 {
+		o.RemindAfter = 2 * time.Minute
+	}
+	if o.Erase == nil {
+		o.Erase = noEraser
+	}
+	if o.Window < 0 || o.RemindAfter < 0 {
+		return o, mayfly.Errorf(mayfly.Invalid, "sweep: a setting is out of range: window %s, reminders %s ahead", o.Window, o.RemindAfter)
+	}
+	return o, nil
+}
+
+// noEraser stands where nobody erases: what is purged is parked and asked for
+// again.
+func noEraser(_ context.Context, b walk.Batch) ([]walk.Failure, error) {
+	return allFail(b.Items, mayfly.Errorf(mayfly.Unsupported, "nothing here erases")), nil
+}
+
+func allFail(items []mayfly.Item, err error) []walk.Failure {
+	failures := make([]walk.Failure, len(items))
+	for i, item := range items {
+		failures[i] = walk.Failure{Item: item, Err: err}
+	}
+	return failures
+}
+
+// Sweep expires items. Safe for concurrent use.
+type Sweep struct {
+	set store.Set
+	o   Options
+}
+
+// New is the sweep over set.
+func New(set store.Set, o Options) (*Sweep, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Sweep{set: set, o: o}, nil
+}
+
+// Walk is the sweep as a walk.
+func (s *Sweep) Walk() walk.Walk { return walk.Walk{Name: Name, Act: s.Act, Park: park} }
+
+// park reminds of an item that could not be expired; of one that is purged
+// already only the erasing is left.
+func park(b *store.Batch, f walk.Failure, due mayfly.Instant) {
+	step := remind.Expire
+	if f.Item.State == mayfly.Deleted {
+		step = remind.Erase
+	}
+	remind.Write(b, remind.Reminder{Due: due, ID: f.Item.ID, Step: step, Tries: 1, Reason: fmt.Sprint(f.Err)})
+}
+
+// Expire is what a reminder does. The walks have passed, so that another reminder
+// brings the item to the archive. It is written when the log has been told: an item
+// that was archived before could not be told expired any more. Until it is written
+// the reminder that we are here for stands (L15).
+func (s *Sweep) Expire(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	failures, err := s.Act(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	var notes store.Batch
+	for _, item := range b.Items {
+		if item.Fate == mayfly.Archive && (due(item, b.Now) || expired(item)) {
+			at := max(item.End().Add(s.o.Window), b.Now.Add(s.o.RemindAfter))
+			remind.Write(&notes, remind.Reminder{Due: at, ID: item.ID, Step: remind.Archive, Reason: "expired by a reminder"})
+		}
+	}
+	if len(notes.Stages()) > 0 {
+		if err := s.set.Writer.Commit(ctx, &notes); err != nil {
+			return nil, fmt.Errorf("expire: remind to archive: %w", err)
+		}
+	}
+	return failures, nil
+}
+
+// rounds is how often a change that met a moving row is composed again.
+const rounds = 3
+
+// Act expires a batch: transitions first, their events after (L15), the bytes of
+// what is purged last. The event of a row that is found expired already is
+// appended too where an earlier try may not have come so far: at least once (I13).
+func (s *Sweep) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	p := &pass{Sweep: s, batch: b, events: make([]mayfly.Event, 0, len(b.Items))}
+	changes := make([]mayfly.Change, 0, len(b.Items))
+	for _, item := range b.Items {
+		switch {
+		case due(item, b.Now):
+			changes = append(changes, expiry(item, b))
+		case expired(item) && (b.Repeat || item.Run != b.Run):
+			p.tell(item)
+		}
+	}
+	if err := p.remindToTidy(ctx); err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	if err := p.expire(ctx, changes); err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	if len(p.events) == 0 {
+		return p.failures, nil
+	}
+	s.invalidate(ctx, p.purged)
+	if err := s.set.Log.Append(ctx, p.events...); err != nil {
+		return nil, fmt.Errorf("sweep: append %d events: %w", len(p.events), walk.Away(err))
+	}
+	if err := p.erase(ctx); err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	return p.failures, nil
+}
+
+// pass is one batch on its way.
+type pass struct {
+	*Sweep
+	batch    walk.Batch
+	events   []mayfly.Event
+	purged   []mayfly.Item
+	failures []walk.Failure
+}
+
+func (p *pass) tell(item mayfly.Item) {
+	p.events = append(p.events, mayfly.EventOf(item, mayfly.WasExpired))
+	if item.State == mayfly.Deleted {
+		p.purged = append(p.purged, item)
+	}
+}
+
+// expire makes the changes, and composes those anew that met a moving row.
+func (p *pass) expire(ctx context.Context, changes []mayfly.Change) error {
+	for round := 0; len(changes) > 0; round++ {
+		outcomes, err := p.set.Ledger.Transition(ctx, changes)
+		if err != nil {
+			return err
+		}
+		if err := p.settle(ctx, changes, outcomes); err != nil {
+			return err
+		}
+		changes = p.sort(outcomes, round)
+	}
+	return nil
+}
+
+// sort sorts what became of changes, and answers with those to try again.
+func (p *pass) sort(outcomes []store.Outcome, round int) (next []mayfly.Change) {
+	for _, outcome := range outcomes {
+		switch current := outcome.Current; {
+		case outcome.Verdict == store.Missing:
+		case outcome.Verdict == store.Refused:
+			p.failures = append(p.failures, walk.Failure{Item: current, Err: outcome.Err})
+		case expired(current): // by this change, or by another walker that may not have told the log
+			p.tell(current)
+		case due(current, p.batch.Now) && round < rounds:
+			next = append(next, expiry(current, p.batch))
+		case due(current, p.batch.Now):
+			p.failures = append(p.failures, walk.Failure{Item: current, Err: mayfly.Errorf(mayfly.Conflict, "the row keeps changing")})
+		}
+	}
+	return next
+}
+
+// A tombstone stays for 30 days. The walk a day behind that removes those that
+// were made within a day of their deadline; the others need a reminder (L13).
+const (
+	tidyWithin = 24 * time.Hour
+	tombstone  = 31 * 24 * time.Hour
+)
+
+func (p *pass) remindToTidy(ctx context.Context) error {
+	var notes store.Batch
+	for _, item := range p.batch.Items {
+		if item.Fate == mayfly.Purge && due(item, p.batch.Now) && p.batch.Now > item.ID.Deadline().Add(tidyWithin) {
+			remind.Write(&notes, remind.Reminder{Due: p.batch.Now.Add(tombstone), ID: item.ID, Step: remind.Tidy, Reason: "purged late"})
+		}
+	}
+	if len(notes.Stages()) == 0 {
+		return nil
+	}
+	return p.set.Writer.Commit(ctx, &notes)
+}
+
+// erase has the bytes erased of what is purged. Items that it fails for are
+// parked: a tier that is away must not hold up expiry.
+func (p *pass) erase(ctx context.Context) error {
+	items := make([]mayfly.Item, 0, len(p.purged))
+	for _, item := range p.purged {
+		if !item.Held { // held since it was purged: a second look found it so
+			items = append(items, item)
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	failures, err := p.o.Erase(ctx, walk.Batch{Items: items, Now: p.batch.Now, Run: p.batch.Run, Repeat: true})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		failures = allFail(items, err)
+	}
+	p.failures = append(p.failures, failures...)
+	return nil
+}
+
+// invalidate takes purged rows out of the caches: deleted is deleted for author
+// and moderators too (I7), whose reads the id alone does not end. A row that is
+// only expired may stay cached: Judge does not ask. Whoever cannot be told
+// forgets them by itself, and nobody waits for an answer here.
+func (s *Sweep) invalidate(ctx context.Context, purged []mayfly.Item) {
+	signals := make([]store.Signal, len(purged))
+	for i, item := range purged {
+		signals[i] = store.Signal{Topic: store.RowChanged, ID: item.ID}
+	}
+	_ = store.PublishAll(ctx, s.set.Signals, signals...)
+}
+
+// settle reads back the rows whose change is in doubt. Whose change the row
+// shows need not be told: what expired has its event appended whoever moved it,
+// and what is still due is composed again.
+func (s *Sweep) settle(ctx context.Context, changes []mayfly.Change, outcomes []store.Outcome) error {
+	var at []int
+	var ids []mayfly.ID
+	for i, outcome := range outcomes {
+		if outcome.Verdict == store.InDoubt {
+			at, ids = append(at, i), append(ids, changes[i].ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	found, err := s.set.Ledger.Get(ctx, ids...)
+	if err != nil {
+		return fmt.Errorf("read %d rows back: %w", len(ids), err)
+	}
+	for n, i := range at {
+		outcomes[i] = store.Outcome{Verdict: store.Missing}
+		if found[n].Found {
+			outcomes[i] = store.Outcome{Verdict: store.Stale, Current: found[n].Item}
+		}
+	}
+	return nil
+}
+
+// due says whether the row waits for the sweep. A held item is not purged: it
+// waits for its release.
+func due(item mayfly.Item, now mayfly.Instant) bool {
+	return item.State == mayfly.Active && item.EndedAt(now) && !(item.Held && item.Fate == mayfly.Purge)
+}
+
+// expired says whether expiry, and not somebody, ended the item.
+func expired(item mayfly.Item) bool {
+	return item.Cause == mayfly.ByExpiry && (item.State == mayfly.ExpiredHot || item.State == mayfly.Deleted)
+}
+
+// expiry is the change that a due row gets.
+func expiry(item mayfly.Item, b walk.Batch) mayfly.Change {
+	to := mayfly.ExpiredHot
+	if item.Fate == mayfly.Purge {
+		to = mayfly.Deleted
+	}
+	return mayfly.Change{
+		ID: item.ID, From: item.State, Generation: item.Generation, To: to,
+		Nonce: mayfly.Nonce(rand.Uint64() | 1), Run: b.Run, Cause: mayfly.ByExpiry, At: b.Now,
+	}
+}
