@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/engine/clock"
-	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 const (

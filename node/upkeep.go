@@ -10,7 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/walk"
-	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // Upkeep is what a node does beside the lives of items: it collects what nobody

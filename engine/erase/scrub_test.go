@@ -13,8 +13,8 @@ import (
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
-	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 func (h *house) scrub(rate int64) erase.ScrubReport {

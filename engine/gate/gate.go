@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // Relations says how owner stands to viewer. It is asked only where that decides.

@@ -21,8 +21,8 @@ import (
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/media"
-	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 func photo(width, height int) []byte {

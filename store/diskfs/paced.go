@@ -6,7 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // Paced is fs on which flushes and compactions rest between their writes, so

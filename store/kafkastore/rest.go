@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // restFor is how long nobody asks brokers that have just not answered.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // hurry says whether flushes and compactions must go as fast as they can: a

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/loop"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // redis is a server of the test's own, to be hurt: the shared ones are others' too.

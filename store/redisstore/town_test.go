@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/loop"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/loop"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
