@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/account"
 	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // httpTrial asks a whole server over sockets of the loopback: it publishes, then

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // httpReader opens stories as many viewers do: half of them for everyone, half

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/account"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/profile"
 	"github.com/mayflyhq/mayfly/wire"
 )

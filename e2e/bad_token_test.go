@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // badTokens are tokens that speak for nobody, and good ones that want too much.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // buildBinary builds the real binary, once for all tests that run it.

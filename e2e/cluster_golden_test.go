@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // clusterHour is how long an hour of a script takes on a cluster: what is due is

@@ -23,7 +23,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/account"
 	"github.com/mayflyhq/mayfly/client"
 	"github.com/mayflyhq/mayfly/config"
 	archivist "github.com/mayflyhq/mayfly/engine/archive"
@@ -32,6 +31,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/httpapi"
 	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/profile"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/s3store"

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 

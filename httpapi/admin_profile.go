@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // profileRoutes are the profiles of the runtime.

@@ -11,10 +11,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/account"
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/engine/media"
-	"github.com/mayflyhq/mayfly/story"
+	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/product/story"
 )
 
 // Options are what the doors are made of; what is zero and has a default takes it.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // call is one request on its way through the doors.

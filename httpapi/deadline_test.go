@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/account"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/wire"
 )
 

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/story"
+	"github.com/mayflyhq/mayfly/product/story"
 )
 
 // presignReads are presigned URLs of what is shown, empty where there are none:

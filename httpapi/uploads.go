@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/story"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/wire"
 )
 

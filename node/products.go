@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"github.com/mayflyhq/mayfly/account"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/story"
 )
 
 // Products are the rules of what stands on the engine.

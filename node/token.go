@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/account"
 	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 func keyFile(c config.Config) string {

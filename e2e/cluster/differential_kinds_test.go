@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // kind is a kind of deed. ask composes one; what after does with the answer, it

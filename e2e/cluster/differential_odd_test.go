@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 func oddKinds() []kind {

@@ -9,8 +9,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/story"
 )
 
 // meanwhile reads bytes, and does something before the first of them comes.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/story"
+	"github.com/mayflyhq/mayfly/product/story"
 )
 
 func (h *house) bytesOf(id mayfly.ID, viewer mayfly.Viewer, object story.Object) []byte {

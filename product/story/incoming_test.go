@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/story"
+	"github.com/mayflyhq/mayfly/product/story"
 )
 
 // behind is a photo with something behind it, which ends with err.

@@ -24,7 +24,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // signer is a key of the embedding product.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/story"
 )
 
 // openPresigned is a house whose storage has presigned URLs.

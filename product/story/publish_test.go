@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/story"
 )
 
 func TestAStoryIsWhatItsAuthorHasPublished(t *testing.T) {

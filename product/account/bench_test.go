@@ -3,7 +3,7 @@ package account_test
 import (
 	"testing"
 
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // The door asks for every request: ST2's rate rests on a remembered token being cheap.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/account"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 func TestAKeyIsMadeAtFirstStartForItsOwnerAloneAndReadAgain(t *testing.T) {

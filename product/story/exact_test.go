@@ -13,7 +13,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/restore"
-	"github.com/mayflyhq/mayfly/story"
+	"github.com/mayflyhq/mayfly/product/story"
 )
 
 // door is a way to see something of a story: it answers whether viewer saw it.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/story"
 )
 
 // listed is every page of an archive.
