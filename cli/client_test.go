@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // as is a client of the server for a user, or of a scope.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // ownChild is this program once more, serving folder.

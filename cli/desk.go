@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/engine/clock"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // desk is where support and operators work: a data folder that no process serves,

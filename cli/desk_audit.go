@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/audit"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 func newAudit() *cobra.Command {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/remind"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 func newDLQ() *cobra.Command {

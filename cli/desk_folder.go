@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/profile"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // folderDesk is a data folder that no process serves: a node that runs no loops.

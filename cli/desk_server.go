@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
 	"github.com/mayflyhq/mayfly/node"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // serverDesk is the admin listener of a running server. Who does a deed is in the

@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/profile"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 func newExplain() *cobra.Command {

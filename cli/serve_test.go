@@ -18,12 +18,12 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // running is a server that a test has started by the verb.

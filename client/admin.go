@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // What follows is for a client of the admin listener, with the token of an

@@ -9,8 +9,8 @@ import (
 	"os"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // Publish a photo, and see what a viewer is told when it is gone.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // server answers each request by the next of its answers, the last one for ever,

@@ -11,7 +11,7 @@ import (
 	"net/url"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // Download writes a medium to w and holds it against its size and hash. It goes on

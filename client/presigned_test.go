@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }

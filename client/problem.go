@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // Error is an answer that is not what was asked for. errors.Is(err, mayfly.Gone)

@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // Publication is a story to be published.

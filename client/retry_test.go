@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 func TestWhatMaySucceedInAMomentIsAskedAgain(t *testing.T) {

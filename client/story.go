@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 func storyPath(id mayfly.ID) string { return "/v1/stories/" + id.String() }

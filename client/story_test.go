@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 func TestPagesFollowTheirCursorsToTheEnd(t *testing.T) {

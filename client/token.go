@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // TokenFor asks, as a service, for tokens of a user: UUID or ~subject.

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/profile"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // badHouse is a node on a folder of its own that listens on loopback as `mayfly

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // A page that is allowed is told so: that the others are not is no accident.

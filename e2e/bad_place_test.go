@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // C4: where a picture was taken does not come out of any way in, nor does

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // badPace is how long a client of the slow tests may keep a house waiting, and

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // O5: whatever the documents offer, the client can ask, and the doors answer as

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 func everybody(role) bool    { return true }

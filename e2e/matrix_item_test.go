@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // specimen is an item that the matrix asks for.

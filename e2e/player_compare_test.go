@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // found is any answer of the doors, read: what a check looks at.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // learn takes from an answer what later lines speak of.

@@ -13,7 +13,7 @@ import (
 	"net/textproto"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // publishing makes r a multipart upload: the story, then its media.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // stage is where a golden story is played: a node in a bubble, or the real

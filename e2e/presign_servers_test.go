@@ -23,19 +23,19 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
 	"github.com/mayflyhq/mayfly/config"
 	archivist "github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
-	"github.com/mayflyhq/mayfly/httpapi"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/profile"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/s3store"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // bucketHouse is a node whose media lie on a real S3 server, with its door on a

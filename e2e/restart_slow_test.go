@@ -18,7 +18,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // restartSlow is a request that is under way when the server is told to stop.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/restore"
-	"github.com/mayflyhq/mayfly/httpapi"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // Desk is where support and operators work, in the shapes that travel: the admin

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/audit"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // AuditRecords is a page of what support and operators did, newest first. A page

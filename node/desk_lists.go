@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // DeadLetters is a page of the steps that were given up, shard by shard in order

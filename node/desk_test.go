@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // leafed is a whole list, read in pages of so many.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // Explain answers why viewer sees an item at an instant, or does not (ST12): in

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/gate"
@@ -17,7 +18,6 @@ import (
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 func publishWithMedium(t testing.TB, n *node.Node, audience mayfly.Audience) mayfly.Item {

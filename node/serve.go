@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/config"
-	"github.com/mayflyhq/mayfly/httpapi"
 )
 
 // ServeOptions are how a node answers over HTTP.

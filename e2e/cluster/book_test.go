@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // bound is what "exact" means between several nodes (L7).

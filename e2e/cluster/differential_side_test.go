@@ -16,8 +16,8 @@ import (
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/product/account"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // question is a request as both sides are asked it. Target, body and headers may

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
 	"github.com/mayflyhq/mayfly/product/account"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 const issuer = "mayfly"

@@ -22,16 +22,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/engine/clock"
-	"github.com/mayflyhq/mayfly/httpapi"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/memstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 const morning mayfly.Instant = 1_790_000_000_000

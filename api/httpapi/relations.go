@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/product/account"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // relationList is a list of users that a user keeps (ST10).

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/product/account"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // statusOf is the one table from kinds of failure to HTTP.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/config"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // getRing is GET /v1/users/{user}/ring.

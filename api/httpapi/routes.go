@@ -3,8 +3,8 @@ package httpapi
 import (
 	"net/http"
 
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/product/account"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // Bounds of bodies that are no media.

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/config"
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/product/account"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 func TestAStoryIsGoneFromEveryRouteAtTheMillisecondOfItsDeadline(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/story"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // privileged says whether viewer may see the story past its end.

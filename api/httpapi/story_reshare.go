@@ -4,8 +4,8 @@ import (
 	"io"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/product/story"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // reshareStory is POST /v1/stories/{id}/reshare. Without a body it is as it was.

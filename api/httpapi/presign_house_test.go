@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
-	"github.com/mayflyhq/mayfly/httpapi"
 	"github.com/mayflyhq/mayfly/store"
 )
 

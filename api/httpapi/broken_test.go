@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/config"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // spoil replaces the bytes of a story's first medium in hot storage.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // explain is GET /v1/explain/{id}.

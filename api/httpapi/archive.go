@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/product/story"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // listArchive is GET /v1/me/archive.

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 const jsonType = "application/json"

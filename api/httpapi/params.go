@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/media"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 func query(name, about string, s schema) param {

@@ -11,9 +11,9 @@ import (
 	"slices"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/product/story"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 const formType = "multipart/form-data"

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // scenario is a row: who asks for what, and what comes of it. Words in braces

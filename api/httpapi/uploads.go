@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/product/story"
-	"github.com/mayflyhq/mayfly/wire"
 )
 
 // reserveUpload is POST /v1/uploads.

@@ -3,7 +3,7 @@ package httpapi
 import (
 	"net/http"
 
-	"github.com/mayflyhq/mayfly/wire"
+	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 // viewStory is POST /v1/stories/{id}/view.
