@@ -14,10 +14,10 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
-	"github.com/mayflyhq/mayfly/config"
-	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/product/account"
-	"github.com/mayflyhq/mayfly/profile"
 )
 
 // badHouse is a node on a folder of its own that listens on loopback as `mayfly

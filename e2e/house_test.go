@@ -11,11 +11,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/engine/clock"
-	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/product/account"
-	"github.com/mayflyhq/mayfly/profile"
 )
 
 // house is a node with its doors on the embedded store on memory, in a bubble:

@@ -10,10 +10,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/intake"
-	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"

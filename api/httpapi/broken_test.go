@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly/api/wire"
-	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/app/config"
 )
 
 // spoil replaces the bytes of a story's first medium in hot storage.

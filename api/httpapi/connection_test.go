@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/app/config"
 )
 
 // dial is a plain connection to a house that listens on loopback.

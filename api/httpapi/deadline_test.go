@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/api/wire"
-	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/clock"
-	"github.com/mayflyhq/mayfly/node"
 	"github.com/mayflyhq/mayfly/product/account"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/api/wire"
-	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/app/config"
 )
 
 func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {

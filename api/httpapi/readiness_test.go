@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/app/config"
 )
 
 // A load balancer asks the public door, which says whether and never why.

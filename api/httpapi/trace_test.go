@@ -10,8 +10,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/mayflyhq/mayfly/config"
-	"github.com/mayflyhq/mayfly/node"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
 )
 
 func TestATraceNamesTheRouteAndNobody(t *testing.T) {

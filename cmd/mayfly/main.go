@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	"github.com/mayflyhq/mayfly/cli"
+	"github.com/mayflyhq/mayfly/app/cli"
 )
 
 func main() { os.Exit(cli.Run(os.Args[1:], os.Stdout, os.Stderr)) }

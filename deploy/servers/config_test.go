@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/mayflyhq/mayfly/config"
+	"github.com/mayflyhq/mayfly/app/config"
 )
 
 func TestTheConfigurationOfWhatRunsIsOneThatMayflyTakes(t *testing.T) {

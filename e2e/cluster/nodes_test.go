@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/profile"
+	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 

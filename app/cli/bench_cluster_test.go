@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// printed is the environment that deploy/servers prints; only what is in it is set.
+func printed(t *testing.T, more map[string]string) {
+	t.Helper()
+	all := map[string]string{
+		"CASSANDRA": "127.0.0.1:1,127.0.0.2:1,127.0.0.3:1", "KAFKA": "127.0.0.1:2", "REDIS": "127.0.0.1:3",
+		"S3": "http://127.0.0.1:4", "S3_REGION": "us-east-1", "S3_BUCKET": "pot", "S3_KEY": "ana", "S3_SECRET": "canary",
+	}
+	for name, value := range more {
+		all[name] = value
+	}
+	for name, value := range all {
+		t.Setenv(testPrefix+name, value)
+	}
+	t.Chdir(t.TempDir()) // where there is no mayfly.yaml
+}
+
+func TestBenchClusterGoesByTheEnvironmentOfTheServers(t *testing.T) {
+	printed(t, map[string]string{"KAFKA_CA": "ca.pem", "KAFKA_USER": "ana", "KAFKA_PASSWORD": "canary"})
+	p, err := newClusterPlace(settings{set: []string{"kafka.partitions=3"}}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.config
+	if c.Profile != config.Cluster || len(c.Cassandra.Hosts) != 3 || c.Cassandra.Copies != 3 || c.Kafka.Copies != 1 || c.Redis.Addresses[0] != "127.0.0.1:3" {
+		t.Errorf("%+v", c)
+	}
+	if !c.Kafka.TLS || c.Kafka.Authority != "ca.pem" || c.Kafka.User != "ana" || c.Cassandra.TLS || c.S3.Endpoint != "http://127.0.0.1:4" || c.S3.Secret.Reveal() != "canary" {
+		t.Errorf("%+v %+v %+v", c.Kafka, c.Cassandra, c.S3)
+	}
+	if c.Kafka.Partitions != 3 {
+		t.Errorf("a flag does not come over the environment: %d partitions", c.Kafka.Partitions)
+	}
+}
+
+func TestBenchClusterHasAPlaceOfItsOwn(t *testing.T) {
+	printed(t, nil)
+	var seen []string
+	for range 2 {
+		p, err := newClusterPlace(settings{}, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.config.Validate(); err != nil {
+			t.Error(err)
+		}
+		c, def := p.config, config.Default()
+		for _, name := range []string{c.Cassandra.Keyspace, c.Kafka.Prefix, c.Redis.Prefix, c.S3.Hot, c.S3.Cold, c.S3.Deletions} {
+			if slices.Contains(seen, name) || slices.Contains([]string{"", def.Cassandra.Keyspace, def.Kafka.Prefix, def.Redis.Prefix}, name) {
+				t.Errorf("%q is not its own", name)
+			}
+			seen = append(seen, name)
+		}
+		if !strings.HasPrefix(c.S3.Hot, "pot/hot/") || !strings.HasPrefix(c.S3.Cold, "pot/cold/") {
+			t.Errorf("%s and %s are not in the bucket", c.S3.Hot, c.S3.Cold)
+		}
+	}
+}
+
+func TestBenchClusterWithoutServersSaysHowToStartSome(t *testing.T) {
+	printed(t, map[string]string{"CASSANDRA": "", "KAFKA": "", "REDIS": "", "S3": ""})
+	var out, errs bytes.Buffer
+	if code := Run([]string{"bench", "cluster", "--quick", "--json"}, &out, &errs); code == 0 || out.Len() > 0 {
+		t.Errorf("exit %d, %q", code, out.String())
+	}
+	for _, want := range []string{"go run ./deploy/servers up", "--config"} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("%q is not in %q", want, errs.String())
+		}
+	}
+	errs.Reset()
+	if code := Run([]string{"bench", "cluster", "--profile", "embedded"}, &out, &errs); code != exitUsage {
+		t.Errorf("--profile embedded: exit %d, %q", code, errs.String())
+	}
+}
+
+func TestBenchAllLeavesTheClusterAlone(t *testing.T) {
+	for _, trial := range benchTrials() {
+		if trial.servers != (trial.name == "cluster") {
+			t.Errorf("%s: needs servers: %t", trial.name, trial.servers)
+		}
+	}
+}
+
+// lived is a store on which stories have lived to their end, and the book of them.
+type lived struct {
+	e    *benchEngine
+	book *clusterBook
+	some []mayfly.Item
+}
+
+func newLived(t *testing.T) *lived {
+	t.Helper()
+	e, err := openBenchEngine(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	l := &lived{e: e, book: newClusterBook()}
+	minute := mayfly.InstantOf(time.Now()).Minute() + 1
+	load := newBenchLoad(e.store.Set, 3, 40, &stage{})
+	load.media = true
+	ok(t, load.run(t.Context(), 40, func(i int) (mayfly.Instant, mayfly.Lifetime) {
+		return spread(minute.Start().Add(-24*time.Hour), time.Minute, i, 40), benchLifetime(24 * time.Hour)
+	}, func(_ int, item mayfly.Item) {
+		l.book.acknowledge(item, sha256.Sum256(benchContent(item.Upload)))
+		l.some = append(l.some, item)
+	}))
+	archiving, o, err := archiveTrial{stories: 40}.sweep(t.Context(), e, minute)
+	ok(t, err)
+	end := (minute + 1).Start()
+	_, err = archiving.run(t.Context(), end, o.Window)
+	ok(t, err)
+	ok(t, e.start(t.Context(), end.Add(o.Window+time.Minute), func(o *node.Options) { o.Idle = true }))
+	for _, stream := range []mayfly.Stream{mayfly.Ends, mayfly.Births} {
+		listener, err := l.book.listen(t.Context(), e.store.Set.Log, stream)
+		ok(t, err)
+		ok(t, listener.end())
+	}
+	return l
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// row is a story as it is now.
+func (l *lived) row(t *testing.T, n int) mayfly.Item {
+	t.Helper()
+	found, err := l.e.store.Set.Ledger.Get(t.Context(), l.some[n].ID)
+	if err != nil || !found[0].Found {
+		t.Fatal(found, err)
+	}
+	return found[0].Item
+}
+
+func (l *lived) audit(t *testing.T) (counts [words]int, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	b := &bench{report: newBenchReport(&out, true), stages: newStages(&out, true)}
+	err = l.book.audit(t.Context(), b, l.e)
+	if found := strings.Count(out.String(), "\n"); found != int(words) {
+		t.Errorf("%d of %d counts are told: %v", found, words, err)
+	}
+	return l.book.count.counts, err
+}
+
+func TestClusterAuditFindsNothingWhereNothingIs(t *testing.T) {
+	l := newLived(t)
+	if counts, err := l.audit(t); err != nil || counts != [words]int{} {
+		t.Fatal(counts, err)
+	}
+	if l.book.lag.TotalCount() != 40 {
+		t.Errorf("the lag of %d expiries was noted, of 40", l.book.lag.TotalCount())
+	}
+}
+
+func TestClusterAuditFindsWhatIsPlanted(t *testing.T) {
+	for _, planted := range []struct {
+		name  string
+		want  word
+		plant func(t *testing.T, l *lived) error
+	}{
+		{"a cold medium that is gone", lost, func(t *testing.T, l *lived) error {
+			row := l.row(t, 0)
+			return l.e.store.Set.Cold.Delete(t.Context(), row.MediaKey(row.Keys.Cold, 0))
+		}},
+		{"a cold medium that is another", lost, func(t *testing.T, l *lived) error {
+			row := l.row(t, 0)
+			_, err := l.e.store.Set.Cold.Put(t.Context(), row.MediaKey(row.Keys.Cold, 0), strings.NewReader("others"))
+			return err
+		}},
+		{"content that is not what was sent", lost, func(_ *testing.T, l *lived) error {
+			l.book.stories[l.some[0].ID].hash[0]++
+			return nil
+		}},
+		{"a story without a row", lost, func(_ *testing.T, l *lived) error {
+			item := l.some[0]
+			item.ID[15] ^= 0x10 // another story of the same minute and shard
+			l.book.acknowledge(item, [32]byte{})
+			return nil
+		}},
+		{"a story that is not in its author's list", lost, func(t *testing.T, l *lived) error {
+			var b store.Batch
+			b.Delete(store.Owners, store.OwnerKey(l.some[0].Owner, l.some[0].ID))
+			return l.e.store.Set.Writer.Commit(t.Context(), &b)
+		}},
+		{"an archiving that the log does not tell", lost, func(_ *testing.T, l *lived) error {
+			l.book.stories[l.some[0].ID].told[mayfly.WasArchived] = 0
+			return nil
+		}},
+		{"a story that is active again", resurrected, func(t *testing.T, l *lived) error { return l.again(t) }},
+		{"a story that nothing has ended", late, func(t *testing.T, l *lived) error {
+			l.book.stories[l.some[0].ID].told[mayfly.WasExpired] = 0
+			return l.again(t)
+		}},
+		{"an end before the deadline", early, func(t *testing.T, l *lived) error {
+			e := mayfly.EventOf(l.row(t, 0), mayfly.WasHeld)
+			e.At = e.ID.Deadline() - 1
+			l.book.tell(e, time.Now())
+			return nil
+		}},
+		{"an end that came twice", double, func(t *testing.T, l *lived) error {
+			e := mayfly.EventOf(l.row(t, 0), mayfly.WasArchived)
+			e.Generation++
+			l.book.tell(e, time.Now())
+			return nil
+		}},
+		{"a story that strangers still open", leak, func(t *testing.T, l *lived) error {
+			birth, err := newBenchLoad(l.e.store.Set, 4, 1, &stage{}).birth(l.e.now(), benchLifetime(time.Hour))
+			if err != nil {
+				return err
+			}
+			l.book.acknowledge(birth.Item, birth.Body.Media[0].SHA256)
+			var b store.Batch
+			b.Insert(birth)
+			return l.e.store.Set.Writer.Commit(t.Context(), &b)
+		}},
+		{"a row that nobody was told of", orphan, func(t *testing.T, l *lived) error {
+			birth, err := newBenchLoad(l.e.store.Set, 4, 1, &stage{}).birth(l.some[0].ID.Birth(), benchLifetime(24*time.Hour))
+			if err != nil {
+				return err
+			}
+			var b store.Batch
+			b.Insert(birth) // without its object, which would be blamed too
+			return l.e.store.Set.Writer.Commit(t.Context(), &b)
+		}},
+		{"a cold object that no row names", orphan, func(t *testing.T, l *lived) error {
+			_, err := l.e.store.Set.Cold.Put(t.Context(), l.row(t, 0).MediaKey(9, 0), strings.NewReader("x"))
+			return err
+		}},
+		{"a hot object", orphan, func(t *testing.T, l *lived) error {
+			_, err := l.e.store.Set.Hot.Put(t.Context(), l.row(t, 0).MediaKey(mayfly.Born, 0), strings.NewReader("x"))
+			return err
+		}},
+		{"an end of a story that nobody knows", orphan, func(t *testing.T, l *lived) error {
+			item := l.row(t, 0)
+			item.ID[15] ^= 0x10
+			l.book.tell(mayfly.EventOf(item, mayfly.WasExpired), time.Now())
+			return nil
+		}},
+	} {
+		t.Run(planted.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLived(t)
+			ok(t, planted.plant(t, l))
+			if counts, err := l.audit(t); !errors.Is(err, mayfly.Corrupt) || counts[planted.want] == 0 {
+				t.Errorf("%s: %v", &l.book.count, err)
+			}
+		})
+	}
+}
+
+// again makes the first story active, as a restore would.
+func (l *lived) again(t *testing.T) error {
+	row := l.row(t, 0)
+	outcomes, err := l.e.store.Set.Ledger.Transition(t.Context(), []mayfly.Change{{
+		ID: row.ID, From: row.State, Generation: row.Generation, To: mayfly.Active, Nonce: 7, Cause: mayfly.BySupport,
+		At: l.e.now(), ServesUntil: l.e.now().Add(time.Hour), Keys: &mayfly.Keys{Hot: row.Generation + 1},
+	}})
+	if err == nil && outcomes[0].Verdict != store.Applied {
+		err = errors.Join(errors.New(outcomes[0].Verdict.String()), outcomes[0].Err)
+	}
+	return err
+}
+
+func TestAnEndThatIsToldBeforeItsStoryIsAcknowledgedIsNoStranger(t *testing.T) {
+	l := newLived(t)
+	story := l.some[0]
+	known := *l.book.stories[story.ID]
+	delete(l.book.stories, story.ID)
+	l.book.tell(mayfly.EventOf(l.row(t, 0), mayfly.WasHeld), time.Now())
+	l.book.stories[story.ID] = &known
+	if counts, err := l.audit(t); err != nil || counts != [words]int{} || known.told[mayfly.WasHeld] == 0 {
+		t.Error(counts, err, known.told)
+	}
+}

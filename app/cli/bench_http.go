@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/product/account"
+)
+
+// httpTrial asks a whole server over sockets of the loopback: it publishes, then
+// reads, each over so many connections, with the next request when the answer to
+// the last has come. Server and askers share the machine.
+type httpTrial struct {
+	writers, readers int // connections
+	warm, lasts      time.Duration
+	authors          int // who publish
+	viewers          int // who read
+	stories          int // that are read
+}
+
+func httpTrialOf(f benchForm) httpTrial {
+	t := httpTrial{writers: 64, readers: 32, warm: 3 * time.Second, lasts: 30 * time.Second, authors: 10_000, viewers: 2_000, stories: 4_000}
+	if f == quickForm {
+		t.warm, t.lasts, t.authors, t.viewers, t.stories = time.Second, 7*time.Second, 3_000, 1_000, 2_000
+	}
+	return t
+}
+
+// readAuthors is how many authors the stories that are read have.
+const readAuthors = 100
+
+func (t httpTrial) run(ctx context.Context, b *bench, folder string) (err error) {
+	s, err := openHTTPBench(ctx, folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	writers, err := t.newWriters(s, b.seed)
+	if err != nil {
+		return err
+	}
+	latency, err := t.measure(ctx, b, "publish", writers)
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	t.report(b, "creates", latency)
+	readers, err := t.newReaders(ctx, b, s)
+	if err != nil {
+		return err
+	}
+	if latency, err = t.measure(ctx, b, "read", readers); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	t.report(b, "reads", latency)
+	total := s.server.store.Meter.Read().Total()
+	b.addIO("http", benchIO{fsyncs: total.Syncs, bytes: total.Bytes})
+	return nil
+}
+
+func (t httpTrial) report(b *bench, what string, latency *hdrhistogram.Histogram) {
+	b.report.add("http."+what+"_per_s", float64(latency.TotalCount())/t.lasts.Seconds())
+	b.report.add("http."+what+"_p50_ms", float64(latency.ValueAtQuantile(50))/1e6)
+	b.report.add("http."+what+"_p99_ms", float64(latency.ValueAtQuantile(99))/1e6)
+}
+
+// httpAsker sends one request after the other on a connection of its own. Any
+// answer but the expected one is an error, and ends the trial.
+type httpAsker interface {
+	ask() error
+	close() error
+}
+
+// measure lets the askers ask, and notes what was both asked and answered after
+// the warm-up.
+func (t httpTrial) measure(ctx context.Context, b *bench, what string, askers []httpAsker) (*hdrhistogram.Histogram, error) {
+	latencies := make([]*hdrhistogram.Histogram, len(askers))
+	err := b.stages.timed(ctx, fmt.Sprintf("%s, %d connections", what, len(askers)), t.warm+t.lasts, func(ctx context.Context) error {
+		from := time.Now().Add(t.warm)
+		g, ctx := errgroup.WithContext(ctx)
+		for n, asker := range askers {
+			latencies[n] = newLatencies()
+			g.Go(func() error {
+				return errors.Join(askUntil(ctx, asker, latencies[n], from, from.Add(t.lasts)), asker.close())
+			})
+		}
+		return g.Wait()
+	})
+	all := newLatencies()
+	for _, l := range latencies {
+		all.Merge(l)
+	}
+	return all, err
+}
+
+func askUntil(ctx context.Context, asker httpAsker, latency *hdrhistogram.Histogram, from, until time.Time) error {
+	for {
+		begun := time.Now()
+		if !begun.Before(until) || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := asker.ask(); err != nil {
+			return err
+		}
+		if ended := time.Now(); !begun.Before(from) && ended.Before(until) {
+			if err := latency.RecordValue(ended.Sub(begun).Nanoseconds()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// httpBench is the server of the trial, with its log in a file as an operator's.
+type httpBench struct {
+	server *localServer
+	log    *os.File
+}
+
+func openHTTPBench(ctx context.Context, folder string) (*httpBench, error) {
+	log, err := os.Create(filepath.Join(folder, "log"))
+	if err != nil {
+		return nil, err
+	}
+	s := &httpBench{log: log}
+	s.server, err = startLocal(ctx, httpBenchConfig(folder), localOptions{log: slog.New(slog.NewTextHandler(io.Writer(log), nil))})
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return s, nil
+}
+
+// httpBenchConfig is the product's, but for limits that no asker reaches: they
+// are counted all the same.
+func httpBenchConfig(folder string) config.Config {
+	cfg := config.Default()
+	cfg.Data = filepath.Join(folder, "data")
+	cfg.Listen.API, cfg.Listen.Admin = "127.0.0.1:0", ""
+	many := config.Rate{Count: math.MaxInt32, Per: time.Hour}
+	cfg.Rates = config.Rates{Writes: many, Reads: many, Address: many}
+	cfg.Stories.Live = 10_000
+	return cfg
+}
+
+func (s *httpBench) close(ctx context.Context) error {
+	return errors.Join(s.server.stop(ctx), s.log.Close())
+}
+
+// httpUser is somebody with a token.
+type httpUser struct {
+	id    mayfly.UserID
+	token string
+}
+
+func (s *httpBench) user(name string, scope account.Scope) (httpUser, error) {
+	user := mayfly.HomeUserOf(s.server.config.Tokens.Issuer, name)
+	token, err := s.server.node.Accounts().Mint(user, name, []account.Scope{scope}, 2*time.Hour, s.server.now())
+	return httpUser{user, string(token)}, err
+}
+
+func (s *httpBench) users(role string, n int) ([]httpUser, error) {
+	all := make([]httpUser, n)
+	for i := range all {
+		var err error
+		if all[i], err = s.user(fmt.Sprintf("%s-%d", role, i), account.User); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// house is the server of the demonstration. It can be stopped and started at the
+// same address while others ask it.
+type house struct {
+	folder string
+	open   func(config.Config) (*profile.Store, error)
+
+	mu     sync.RWMutex
+	server *localServer
+	clock  atomic.Pointer[clock.Clock]
+	moves  atomic.Int64 // odd while it is stopped and started
+}
+
+// demoLifetimes are what an author may choose; the first is what a visitor gets.
+func demoLifetimes() []mayfly.Lifetime {
+	var all []mayfly.Lifetime
+	for _, seconds := range []time.Duration{20, 3, 4, 5, 6, 7} {
+		l, err := mayfly.LifetimeOf(seconds * time.Second)
+		if err != nil {
+			panic(err) // a constant of ours
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// demoConfig are the product's settings with every window of a life in seconds,
+// and rates for people who ask a thousand times as often.
+func demoConfig(folder string) config.Config {
+	cfg := config.Default()
+	cfg.Data = filepath.Join(folder, "data")
+	cfg.Listen.API, cfg.Listen.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Stories.Lifetimes = demoLifetimes()
+	many := config.Rate{Count: math.MaxInt32, Per: time.Hour}
+	cfg.Rates = config.Rates{Writes: many, Reads: many, Address: many}
+	cfg.Births.Timeout, cfg.Births.RemindAfter = 800*time.Millisecond, 500*time.Millisecond
+	cfg.Walk.Cadence, cfg.Walk.Settle, cfg.Walk.Lateness = 100*time.Millisecond, time.Second, 500*time.Millisecond
+	cfg.Ends.ArchiveAfter, cfg.Ends.ArchiveLateness = demoWindow, 500*time.Millisecond
+	return cfg
+}
+
+// demoWindow is how long after its deadline a story stays hot.
+const demoWindow = time.Second
+
+// start starts the server, and says how long it took.
+func (h *house) start(ctx context.Context) (time.Duration, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.startLocked(ctx)
+}
+
+// startLocked starts it where it listened before.
+func (h *house) startLocked(ctx context.Context) (time.Duration, error) {
+	cfg := demoConfig(h.folder)
+	if h.server != nil {
+		cfg.Listen = h.server.config.Listen
+	}
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil { // the key is there, whatever the store is on
+		return 0, err
+	}
+	began := time.Now()
+	s, err := startLocal(ctx, cfg, localOptions{open: h.open, log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return 0, err
+	}
+	s.config.Listen.API, s.config.Listen.Admin = strings.TrimPrefix(s.api(), "http://"), strings.TrimPrefix(s.admin(), "http://")
+	h.server = s
+	h.clock.Store(s.node.Clock())
+	return time.Since(began), nil
+}
+
+func (h *house) stop(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.server.stop(ctx)
+}
+
+// restart stops and starts the server while whoever asks meets nobody.
+func (h *house) restart(ctx context.Context) (time.Duration, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moves.Add(1)
+	defer h.moves.Add(1)
+	if err := h.server.stop(ctx); err != nil {
+		return 0, fmt.Errorf("stop: %w", err)
+	}
+	return h.startLocked(ctx)
+}
+
+// why is what ended the server, if something did; else err.
+func (h *house) why(err error) error {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if broken := h.server.err(); broken != nil {
+		return mayfly.Wrap(mayfly.Unavailable, broken, "look at the disk of the folder for temporary files, and run it again")
+	}
+	return err
+}
+
+func (h *house) api() string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.server.api()
+}
+
+func (h *house) admin() string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.server.admin()
+}
+
+// set is the store, for looks behind the doors while the server stays.
+func (h *house) set() store.Set {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.server.store.Set
+}
+
+// isErased says whether nothing is left of an item's content.
+func (h *house) isErased(ctx context.Context, id mayfly.ID) (bool, error) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	body, err := h.server.store.Set.Ledger.Body(ctx, id)
+	return err == nil && !body[0].Found, err
+}
+
+// ready says whether there is a clock to read.
+func (h *house) ready() bool { return h.clock.Load() != nil }
+
+// now is what the server's clock shows, which decides what is over.
+func (h *house) now() mayfly.Instant { return h.clock.Load().Read().Now }
+
+// token is an access token by the key of the folder.
+func (h *house) token(user, scope string) (string, error) {
+	return demoToken(demoConfig(h.folder), user, scope)
+}
+
+func demoToken(cfg config.Config, user, scope string) (string, error) {
+	if scope == "" {
+		return "", nil
+	}
+	t, err := node.MintToken(cfg, node.TokenRequest{User: user, Scope: scope, Lasts: 25 * time.Hour}, mayfly.InstantOf(time.Now()))
+	return string(t), err
+}
+
+// meet makes everybody of the demonstration known to the server.
+func (h *house) meet(ctx context.Context) (*people, error) {
+	p, err := newPeople(h.api(), h.admin(), h.token)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.relate(ctx)
+}
+
+// away says whether a failure is that no server was there, because it was stopped
+// and started meanwhile.
+func (h *house) away(moves int64, err error) bool {
+	return noAnswer(err) && (moves%2 == 1 || h.moves.Load() != moves)
+}

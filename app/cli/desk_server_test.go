@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/profile"
+)
+
+// deskStep is a verb at the desk: what it exits with and says, wherever it works.
+type deskStep struct {
+	code int
+	want string
+	args string
+}
+
+// deskScript is a day at the desk. A and B are stories that have ended, N is an id
+// that never was.
+func deskScript() []deskStep {
+	return []deskStep{
+		{exitUsage, "say who does it and why", "hold A --by ben"},
+		{exitUsage, "not an id", "hold nonsense --by ben --reason x"},
+		{exitWrong, "there is no item", "hold N --by ben --reason x"},
+		{exitOK, "A is held", "hold A --by ben --reason case-1"},
+		{exitConflict, "release it first", "restore A --by ben --reason case-1"},
+		{exitOK, "A is released", "release A --by ben --reason case-1"},
+		{exitOK, "B serves again until ", "restore B --by ben --reason case-2 --until 2h"},
+		{exitConflict, "still serves", "restore B --by ben --reason case-2 --until 2h"},
+		{exitUsage, "--until", "restore A --by ben --reason case-2 --until soon"},
+		{exitUsage, "too soon", "restore A --by ben --reason case-2 --until 1s"},
+		{exitUsage, "name one item", "restore --by ben --reason case-2"},
+		{exitUsage, "16 hexadecimal digits", "restore --run xyz --by ben --reason x"},
+		{exitWrong, "there is no", "restore --run 0123456789abcdef --by ben"},
+		{exitOK, "archive", "dlq list"},
+		{exitOK, "There are no dead letters", "dlq list --step erase"},
+		{exitUsage, "is no step", "dlq list --step nap"},
+		{exitOK, "the bucket is away", "dlq show A"},
+		{exitUsage, "say --all", "dlq retry --by ben --reason x"},
+		{exitUsage, "say who does it and why", "dlq retry A --by ben"},
+		{exitOK, "1 of 1 will be tried again", "dlq retry A --by ben --reason it-is-back"},
+		{exitWrong, "no such dead letter", "dlq retry A --by ben --reason it-is-back"},
+		{exitOK, "B: archive is dropped", "dlq drop B --by ben --reason it-will-not"},
+		{exitWrong, "no such dead letter", "dlq retry --all --by ben --reason x"},
+		{exitOK, "There are no dead letters", "dlq list"},
+		{exitOK, "0 of them orphans", "orphans"},
+		{exitUsage, "why", "orphans --erase --by ben"},
+		{exitOK, "0 erased", "orphans --erase --by ben --reason weekly"},
+		{exitOK, "drop_dead_letter", "audit list"},
+		{exitOK, "drop_dead_letter", "audit list --limit 5"},
+		{exitOK, "are whole", "audit verify"},
+		{exitUsage, "from 1 on", "scrub --rate 0"},
+	}
+}
+
+// play plays the script on the folder, and answers what each verb printed, without
+// what no two folders have in common.
+func (f folder) play(items []mayfly.Item, never mayfly.ID) (said []string) {
+	f.Helper()
+	a, b := items[0].ID.String(), items[1].ID.String()
+	fill := strings.NewReplacer("A", a, "B", b, "N", never.String())
+	instants := regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
+	strip := strings.NewReplacer(a, "A", b, "B", never.String(), "N", " of mayfly", "")
+	blanks := regexp.MustCompile(` +`)
+	for _, step := range deskScript() {
+		var args []string
+		for _, arg := range strings.Fields(step.args) {
+			if len(arg) == 1 {
+				arg = fill.Replace(arg)
+			}
+			args = append(args, arg)
+		}
+		var out, errs bytes.Buffer
+		got := Run(append(args, "--data", f.data), &out, &errs)
+		if all := strip.Replace(out.String() + errs.String()); got != step.code || !strings.Contains(all, step.want) {
+			f.Errorf("mayfly %s: exit code %d, want %d with %q:\n%s", step.args, got, step.code, step.want, all)
+		}
+		lines := strings.Split(blanks.ReplaceAllString(instants.ReplaceAllString(strip.Replace(out.String()), "AT"), " "), "\n")
+		said = append(said, strings.Join(lines, "\n"))
+	}
+	return said
+}
+
+// neverWas is an id like that of item, which nobody was given.
+func neverWas(item mayfly.Item) mayfly.ID {
+	id := item.ID
+	id[9] ^= 0xff
+	return id
+}
+
+func TestTheDeskSaysTheSameOnAStoppedFolderAndThroughTheServer(t *testing.T) {
+	prepared := func() (folder, []mayfly.Item) {
+		f := newFolder(t)
+		items := f.stories(2)
+		f.with(func(s *profile.Store, n *node.Node) { f.bury(s.Set, items, n.Clock().Read().Steady) })
+		return f, items
+	}
+	stopped, items := prepared()
+	want := stopped.play(items, neverWas(items[0]))
+	served, items := prepared()
+	startServer(t, served.data)
+	got := served.play(items, neverWas(items[0]))
+	for i, step := range deskScript() {
+		switch {
+		case step.args == "dlq list" && strings.Count(want[i], "\n") > 2: // in order of id, which is random
+			continue
+		case step.args == "audit verify": // each verb on the folder begins a chain of its own
+			continue
+		}
+		if got[i] != want[i] {
+			t.Errorf("mayfly %s says through the server\n%s\nand on the folder\n%s", step.args, got[i], want[i])
+		}
+	}
+	if list := served.run(exitOK, "", "audit", "list"); !strings.Contains(list, "ben of mayfly") {
+		t.Errorf("who asked the server is not in\n%s", list)
+	}
+}
+
+func TestHeadsThatWereKeptAreFoundAgainThroughTheServer(t *testing.T) {
+	f := newFolder(t)
+	items := f.stories(1)
+	f.run(exitOK, "is held", "hold", items[0].ID.String(), "--by", "ben", "--reason", "case 1")
+	heads := filepath.Join(t.TempDir(), "heads")
+	if err := os.WriteFile(heads, []byte(f.run(exitOK, "node", "audit", "verify", "--heads")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startServer(t, f.data)
+	f.run(exitOK, "heads compared", "audit", "verify", "--against", heads)
+	f.run(exitOK, "is released", "release", items[0].ID.String(), "--by", "ben", "--reason", "case 1")
+	f.run(exitOK, "heads compared", "audit", "verify", "--against", heads)
+	text, err := os.ReadFile(heads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := regexp.MustCompile(`[0-9a-f]{64}`).ReplaceAll(text, bytes.Repeat([]byte("ab"), 32))
+	if err := os.WriteFile(heads, other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.run(exitWrong, "the record is not sound", "audit", "verify", "--against", heads)
+}
+
+// until runs a verb until it says what is wanted: the server gets there by itself.
+func (f folder) until(want string, args ...string) string {
+	f.Helper()
+	var out, errs bytes.Buffer
+	for enough := time.Now().Add(20 * time.Second); time.Now().Before(enough); {
+		out.Reset()
+		errs.Reset()
+		Run(append(args, "--data", f.data), &out, &errs)
+		if strings.Contains(out.String(), want) {
+			return out.String()
+		}
+	}
+	f.Fatalf("mayfly %s never said %q, but\n%s%s", strings.Join(args, " "), want, out.String(), errs.String())
+	return ""
+}
+
+func TestARunIsUndoneThroughTheServer(t *testing.T) {
+	f := newFolder(t)
+	items := f.stories(2)
+	r := startServer(t, f.data, "--set", "births.timeout=400ms", "--set", "walk.settle=500ms")
+	f.until("sweep", "restore", "--runs")
+	run := regexp.MustCompile(`(?m)^([0-9a-f]{16})\s+sweep\s`).FindStringSubmatch(f.until("sweep", "restore", "--runs", "--since", "1h"))[1]
+	f.until("2 items may come back, 0 of them before their deadline", "restore", "--run", run)
+	f.run(exitOK, "Nothing was done", "restore", "--run", run)
+	f.run(exitWrong, "2 items", "restore", "--run", run, "--by", "ben", "--reason", "it was early", "--yes", "--max", "1")
+	f.run(exitOK, "2 restored, 0 refused, 0 failed", "restore", "--run", run, "--by", "ben", "--reason", "it was early", "--yes")
+	f.run(exitOK, "undo_run", "audit", "list")
+	r.end()
+	f.with(func(_ *profile.Store, n *node.Node) {
+		for _, item := range items {
+			if _, err := n.Gate().Open(t.Context(), item.ID, mayfly.Viewer{}, n.Clock().Read().Now); err != nil {
+				t.Errorf("what was undone is not served: %v", err)
+			}
+		}
+	})
+	f.run(exitOK, run, "restore", "--runs")
+	f.run(exitOK, "0 items may come back", "restore", "--run", run)
+}
+
+func TestTheServerTellsWhatItsScrubHasFound(t *testing.T) {
+	f := newFolder(t)
+	items := f.stories(1)
+	f.with(func(s *profile.Store, n *node.Node) {
+		f.archive(s, n, items)
+		row, err := s.Set.Ledger.Get(t.Context(), items[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Set.Cold.Put(t.Context(), row[0].Item.MediaKey(row[0].Item.Keys.Cold, 0), strings.NewReader("a phot0")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	startServer(t, f.data, "--set", "ends.archive_after=1ms")
+	text := f.until("1 do not match", "scrub")
+	if !strings.Contains(text, items[0].ID.String()) {
+		t.Error(text)
+	}
+	f.run(exitWrong, "1 items with 1 cold media", "scrub")
+	f.run(exitUsage, "at its own", "scrub", "--rate", "8")
+}
+
+func TestWhoMayNotIsRefusedAtTheDesk(t *testing.T) {
+	f := newFolder(t)
+	item := f.stories(1)[0].ID.String()
+	r := startServer(t, f.data)
+	token := func(args ...string) string {
+		return strings.TrimSpace(r.run(exitOK, "", append([]string{"token"}, args...)...))
+	}
+	ana, moderator := token("--user", "ana"), token("--scope", "moderator", "--user", "ben")
+	f.run(exitWrong, "the scope admin", "hold", item, "--reason", "x", "--token", ana)
+	f.run(exitWrong, "cannot be read", "hold", item, "--reason", "x", "--token", "nonsense")
+	f.run(exitUsage, "a token says whose it is", "hold", item, "--reason", "x", "--token", ana, "--by", "ben")
+	f.run(exitUsage, "why", "hold", item, "--token", moderator)
+	f.run(exitOK, "is held", "hold", item, "--reason", "x", "--token", moderator)
+	for _, verb := range [][]string{{"audit", "list"}, {"audit", "verify"}, {"dlq", "list"}, {"orphans"}, {"scrub"}} {
+		f.run(exitWrong, "the scope admin", append(verb, "--token", moderator)...)
+	}
+	f.run(exitOK, "RUN", "restore", "--runs", "--token", moderator)
+	t.Setenv("MAYFLY_TOKEN", ana)
+	f.run(exitWrong, "the scope admin", "release", item, "--reason", "x")
+	f.run(exitOK, "is released", "release", item, "--reason", "x", "--by", "ben")
+
+	t.Setenv("MAYFLY_TOKEN", "")
+	elsewhere := folder{t, filepath.Join(t.TempDir(), "none")}
+	elsewhere.run(exitWrong, "there is no key", "hold", item, "--reason", "x", "--by", "ben", "--admin", r.admin)
+	elsewhere.run(exitOK, "is held", "hold", item, "--reason", "x", "--token", moderator, "--admin", r.admin)
+	elsewhere.run(exitUsage, "not the URL of a server", "hold", item, "--reason", "x", "--token", moderator, "--admin", "nonsense")
+	f.run(exitOK, "is released", "release", item, "--reason", "x", "--by", "ben", "--admin", r.admin)
+	t.Setenv("MAYFLY_ADMIN", r.admin)
+	runVerb(t, exitOK, "is held", "hold", item, "--reason", "x", "--token", moderator)
+}
+
+func TestAFolderInUseByWhoCannotBeAskedSaysSo(t *testing.T) {
+	f := newFolder(t)
+	item := f.stories(1)[0].ID.String()
+	address := filepath.Join(f.data, adminFile)
+	f.with(func(*profile.Store, *node.Node) {
+		f.run(exitConflict, "no admin listener to ask", "hold", item, "--reason", "x", "--by", "ben")
+		f.run(exitConflict, "verify needs a folder that nobody uses: "+f.data+"/LOCK is held by process", "verify")
+	})
+	if err := os.WriteFile(address, []byte("http://127.0.0.1:1\n"), 0o600); err != nil { // as after a crash
+		t.Fatal(err)
+	}
+	if _, err := node.LoadKey(f.config()); err != nil {
+		t.Fatal(err)
+	}
+	f.with(func(*profile.Store, *node.Node) {
+		f.run(exitUnavailable, "no server answers at http://127.0.0.1:1", "hold", item, "--reason", "x", "--by", "ben")
+	})
+	f.run(exitOK, "is held", "hold", item, "--reason", "x", "--by", "ben")
+	if _, err := os.Stat(address); err == nil {
+		t.Error("an address is kept that nobody answers at")
+	}
+}
+
+func TestAServerSaysInItsFolderWhereOperatorsAreAnswered(t *testing.T) {
+	f := newFolder(t)
+	r := startServer(t, f.data)
+	address := filepath.Join(f.data, adminFile)
+	info, err := os.Stat(address)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	if url, err := adminOf(f.data); err != nil || url != r.admin {
+		t.Errorf("%q %v, not %s", url, err, r.admin)
+	}
+	r.end()
+	if _, err := os.Stat(address); err == nil {
+		t.Error("it is still there after the stop")
+	}
+	if err := leaveAdmin(f.data, r.admin); err != nil { // a server without one takes away what a crash has left
+		t.Fatal(err)
+	}
+	if err := leaveAdmin(f.data, ""); err != nil {
+		t.Fatal(err)
+	}
+	if url, err := adminOf(f.data); url != "" || err != nil {
+		t.Errorf("a server without an admin listener has %q (%v)", url, err)
+	}
+	if left, err := filepath.Glob(address + "*"); err != nil || len(left) > 0 {
+		t.Error(left, err)
+	}
+}

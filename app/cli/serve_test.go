@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/client"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/storetest"
+)
+
+// running is a server that a test has started by the verb.
+type running struct {
+	*testing.T
+	data       string
+	api, admin string
+	said       []string // what it printed at its start
+	log        *storetest.Noted
+	stop       context.CancelFunc
+	ended      chan error
+}
+
+// startServer starts one on free ports and waits until it says that it listens.
+func startServer(t *testing.T, data string, more ...string) *running {
+	t.Helper()
+	t.Chdir(t.TempDir()) // no configuration of anybody's
+	ctx, stop := context.WithCancel(t.Context())
+	r := &running{T: t, data: data, log: new(storetest.Noted), stop: stop, ended: make(chan error, 1)}
+	out, in := io.Pipe()
+	root := newRoot()
+	root.SetArgs(append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--set", "disk.floor=0", "--log-level", "debug"}, more...))
+	root.SetOut(in)
+	root.SetErr(r.log)
+	go func() {
+		err := root.ExecuteContext(ctx)
+		in.CloseWithError(io.EOF)
+		r.ended <- err
+	}()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		r.said = append(r.said, lines.Text())
+		if strings.Contains(lines.Text(), " explain ") {
+			break // the last line
+		}
+	}
+	if len(r.said) < 3 {
+		t.Fatalf("it said %q, and ended with %v\n%s", r.said, <-r.ended, r.log)
+	}
+	address := regexp.MustCompile(`https?://[0-9.:]+`)
+	r.api, r.admin = address.FindString(r.said[0]), address.FindString(r.said[1])
+	t.Cleanup(func() { r.end() })
+	return r
+}
+
+// end stops the server in good order.
+func (r *running) end() {
+	r.Helper()
+	r.stop()
+	if err, ok := <-r.ended; ok {
+		close(r.ended)
+		if err != nil {
+			r.Errorf("it ended with %v\n%s", err, r.log)
+		}
+	}
+}
+
+// run runs a verb against the server, and wants an exit code and a text.
+func (r *running) run(code int, want string, args ...string) string {
+	r.Helper()
+	return runVerb(r.T, code, want, append(args, "--data", r.data)...)
+}
+
+func runVerb(t *testing.T, code int, want string, args ...string) string {
+	t.Helper()
+	var out, log bytes.Buffer
+	got := Run(args, &out, &log)
+	if text := out.String() + log.String(); got != code || !strings.Contains(text, want) {
+		t.Errorf("%q: exit %d, wanted %d with %q:\n%s", args, got, code, want, text)
+	}
+	return out.String()
+}
+
+func TestAServerNeedsNoConfigurationAndSaysWhatToTry(t *testing.T) {
+	r := startServer(t, filepath.Join(t.TempDir(), "data with 'quotes'"))
+	said := strings.Join(r.said, "\n")
+	for _, want := range []string{r.api + "/docs/api", "token --user ana", "/followers/~ben", "story picture", "-F media=@", `'\''quotes'\''`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in\n%s", want, said)
+		}
+	}
+	if len(r.said) > 17 {
+		t.Errorf("%d lines", len(r.said))
+	}
+	for _, line := range r.said[3:] {
+		if !strings.HasPrefix(line, "  ") {
+			t.Errorf("%q", line)
+		}
+	}
+	admin, err := client.New(r.admin, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := admin.Ready(t.Context(), "api"); err != nil || !h.Ready {
+		t.Error(h, err)
+	}
+	runVerb(t, exitConflict, "stop that one, or choose another folder", "serve", "--data", r.data, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	runVerb(t, exitUnavailable, "choose another address", "serve", "--data", filepath.Join(t.TempDir(), "d"), "--listen", strings.TrimPrefix(r.api, "http://"), "--set", "disk.floor=0")
+	r.end()
+	if text := r.log.String(); !strings.Contains(text, "stopping") || strings.Contains(text, "level=ERROR") {
+		t.Error(text)
+	}
+}
+
+func TestARequestThatIsUnderWayFinishesWhenTheServerStops(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	r := startServer(t, data)
+	token := strings.TrimSpace(r.run(exitOK, "", "token", "--user", "ana"))
+	api, err := client.New(r.api, client.Options{Token: token, Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture, err := paint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, rest := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	source := client.Source{Name: "slow.jpg", Size: -1, Open: func() (io.ReadCloser, error) {
+		half := len(picture) / 2
+		return io.NopCloser(io.MultiReader(bytes.NewReader(picture[:half]), waiting(rest), bytes.NewReader(picture[half:]))), nil
+	}}
+	type outcome struct {
+		story wire.Story
+		err   error
+	}
+	published := make(chan outcome, 1)
+	go func() {
+		story, err := api.Publish(t.Context(), client.Publication{
+			Story: wire.NewStory{Audience: "everyone"}, Media: []client.Source{source},
+			Progress: func(int, int64, int64) { once.Do(func() { close(begun) }) },
+		})
+		published <- outcome{story, err}
+	}()
+	<-begun // the server has asked for the body
+	r.stop()
+	for { // until it takes no new connection
+		c, err := net.Dial("tcp", strings.TrimPrefix(r.api, "http://"))
+		if err != nil {
+			break
+		}
+		_ = c.Close()
+	}
+	close(rest)
+	got := <-published
+	if got.err != nil {
+		t.Fatalf("a request that was under way failed: %v\n%s", got.err, r.log)
+	}
+	r.end()
+	again := startServer(t, data)
+	again.run(exitOK, got.story.ID.String(), "story", "open", got.story.ID.String(), "--server", again.api)
+}
+
+// answerOf asks on a connection of its own, and is the status, whether the
+// connection ends with it, and the body.
+func (r *running) answerOf(url string) (status int, last bool, body string) {
+	r.Helper()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport}).Get(url)
+	if err != nil {
+		r.Fatalf("%s: %v\n%s", url, err, r.log)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		r.Fatal(err)
+	}
+	return res.StatusCode, res.Close, string(text)
+}
+
+// awaitLog waits until the log says something.
+func (r *running) awaitLog(want string) {
+	r.Helper()
+	for began := time.Now(); !strings.Contains(r.log.String(), want); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 30*time.Second {
+			r.Fatalf("it does not say %q\n%s", want, r.log)
+		}
+	}
+}
+
+func TestAServerThatStopsSaysSoBeforeItRefusesAnybody(t *testing.T) {
+	r := startServer(t, filepath.Join(t.TempDir(), "data"), "--set", "listen.drain_after=10m")
+	for _, url := range []string{r.api + "/readyz", r.admin + "/readyz"} {
+		if status, last, body := r.answerOf(url); status != 200 || last {
+			t.Errorf("%s: %d %t %s", url, status, last, body)
+		}
+	}
+	r.stop()
+	r.awaitLog("not ready any more")
+	for _, url := range []string{r.admin + "/readyz", r.admin + "/readyz?role=api", r.admin + "/readyz?role=walk"} {
+		if status, _, body := r.answerOf(url); status != 503 || !strings.Contains(body, `"draining`) {
+			t.Errorf("%s: %d %s", url, status, body)
+		}
+	}
+	if status, last, body := r.answerOf(r.api + "/readyz"); status != 503 || !last || strings.TrimSpace(body) != `{"ready":false}` {
+		t.Errorf("%d %t %s", status, last, body)
+	}
+	if status, last, body := r.answerOf(r.api + "/openapi.json"); status != 200 || !last {
+		t.Errorf("users are answered no more: %d %t %s", status, last, body)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil { // the second: it ends the wait, and nothing else
+		t.Fatal(err)
+	}
+	r.end()
+	if text := r.log.String(); !strings.Contains(text, "requests that are under way may finish") || strings.Contains(text, "level=ERROR") {
+		t.Error(text)
+	}
+}
+
+func TestAServerThatNobodyHurriesStopsWhenItHasGivenNotice(t *testing.T) {
+	r := startServer(t, filepath.Join(t.TempDir(), "data"), "--set", "listen.drain_after=300ms")
+	began := time.Now()
+	r.end()
+	if took := time.Since(began); took < 300*time.Millisecond {
+		t.Errorf("it gave notice for %s", took)
+	}
+}
+
+// waiting is a reader that has nothing, and ends when the channel is closed.
+type waiting <-chan struct{}
+
+func (w waiting) Read([]byte) (int, error) {
+	<-w
+	return 0, io.EOF
+}
+
+func TestTheListenersAreLimited(t *testing.T) {
+	l := config.Default().Listen
+	d, err := newDoor(l, "127.0.0.1:0", 1, http.NotFoundHandler(), discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := d.server; s.ReadHeaderTimeout != l.HeaderWithin || s.IdleTimeout != l.IdleWithin || s.MaxHeaderBytes == 0 {
+		t.Errorf("%+v", s)
+	}
+	both := &doors{api: d}
+	failed := both.serve()
+	_ = d.listen.Close()
+	if err := <-failed; err == nil {
+		t.Error("a listener that fails is not told")
+	}
+	if err := both.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFailedDiskHasItsOwnExitCode(t *testing.T) {
+	err := errors.Join(mayfly.Wrap(mayfly.Unavailable, &store.FuseError{}, "look at the disk"), mayfly.Errorf(mayfly.Unavailable, "closed"))
+	if !node.DiskFailed(err) || exitCode(err) != exitDisk {
+		t.Errorf("exit code %d", exitCode(err))
+	}
+}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/config"
+)
+
+// settings are the flags by which a verb finds its configuration. They override
+// the environment, which overrides the file (O1).
+type settings struct {
+	file    string
+	data    string
+	profile string
+	set     []string
+}
+
+func (s *settings) flags(c *cobra.Command) {
+	c.Flags().StringVar(&s.file, "config", "", "configuration file (default ./"+config.DefaultFile+", if it is there)")
+	c.Flags().StringVar(&s.data, "data", "", "data folder (default "+config.DefaultData+")")
+}
+
+// allFlags adds the one by which every key can be set.
+func (s *settings) allFlags(c *cobra.Command) {
+	s.flags(c)
+	c.Flags().StringVar(&s.profile, "profile", "", "what to stand on: embedded or cluster (default embedded)")
+	completeWords(c, "profile", config.Embedded, config.Cluster)
+	c.Flags().StringArrayVar(&s.set, "set", nil, "set one key, such as --set walk.cadence=2s; mayfly config describe prints them all")
+}
+
+// load puts the configuration together; more are further keys that flags set.
+func (s *settings) load(more map[string]string) (config.Config, error) {
+	flags := map[string]string{}
+	for _, one := range s.set {
+		key, value, ok := strings.Cut(one, "=")
+		if !ok {
+			return config.Config{}, usage(mayfly.Errorf(mayfly.Invalid, "--set %s", one).WithHint("write --set key=value"))
+		}
+		flags[key] = value
+	}
+	for key, value := range more {
+		if value != "" {
+			flags[key] = value
+		}
+	}
+	for key, value := range map[string]string{"data": s.data, "profile": s.profile} {
+		if value != "" {
+			flags[key] = value
+		}
+	}
+	return config.Load(config.Sources{File: s.file, Environ: os.Environ(), Flags: flags})
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/profile"
+)
+
+// newWorker is the verb of a process that is there to be killed: a test starts
+// it, keeps the expected state from what it writes, and ends it with SIGKILL.
+func newWorker() *cobra.Command {
+	w := &worker{}
+	c := &cobra.Command{
+		Use: "worker", Hidden: true, Short: "Drive the engine in process until killed, for tests",
+		Long: "Publishes, reads, deletes, restores, holds and releases at random, with lives of seconds. Every operation is one line of JSON\n" +
+			"before it begins and one after it has ended. It reads what it knows from its input up to an empty line, and stops in good order\n" +
+			"when its input ends. It takes a folder of its own and refuses any other: its items are erased within a minute.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return w.run(c.Context(), c.InOrStdin(), c.OutOrStdout()) },
+	}
+	c.Flags().StringVar(&w.data, "data", "", "the data folder (required)")
+	c.Flags().Uint64Var(&w.seed, "seed", 1, "of what it does")
+	c.Flags().IntVar(&w.hands, "hands", 16, "how many operations are under way at once")
+	return c
+}
+
+// worker is the process that is killed.
+type worker struct {
+	data  string
+	seed  uint64
+	hands int
+
+	node  *node.Node
+	known *workerItems
+	next  atomic.Int64 // number of the last operation
+
+	mu  sync.Mutex // of out: one line, one write
+	out io.Writer
+}
+
+// The windows of a worker: a whole life in seconds.
+const (
+	workerRetire    = 20 * time.Second
+	workerTombstone = 5 * time.Second
+	workerSlack     = 2 * time.Second // of the tidy walk
+	workerRestore   = time.Second     // how long a restore may take
+)
+
+// workerConfig is the configuration of a worker in data.
+func workerConfig(data string) config.Config {
+	c := config.Default()
+	c.Data = data
+	c.Births = config.Births{Timeout: 400 * time.Millisecond, KeepKeys: 10 * time.Minute, RemindAfter: 600 * time.Millisecond}
+	c.Walk.Cadence, c.Walk.Settle = 50*time.Millisecond, time.Second
+	c.Walk.Lateness, c.Walk.Lease = 500*time.Millisecond, 100*time.Millisecond // the next life walks at once
+	c.Ends.Reconcile, c.Ends.ReconcileLate = 4*time.Second, 10*time.Second
+	c.Ends.ArchiveAfter, c.Ends.ArchiveLateness = time.Second, 500*time.Millisecond
+	c.Ends.RetireAfter, c.Ends.Tombstone = workerRetire, workerTombstone
+	c.Retry.Longest = 5 * time.Second
+	c.Disk.Floor, c.Disk.ReclaimEvery, c.Disk.ReclaimMediaEvery = 0, 2*time.Second, 3*time.Second
+	return c
+}
+
+// workerOptions are the windows that a configuration does not have.
+func workerOptions(c config.Config) node.Options {
+	o := node.FromConfig(c)
+	o.Restore.Timeout, o.Restore.Tombstone = workerRestore, workerTombstone+workerSlack
+	o.Erase.Slack = workerSlack
+	o.Walk.Unpaced = true // so that most kills meet a walk in the middle of something
+	o.Reconcile.Grace, o.Reconcile.Stuck = 3*time.Second, 3*time.Second
+	return o
+}
+
+func (w *worker) run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
+	if err := takeWorkerFolder(w.data); err != nil {
+		return err
+	}
+	cfg := workerConfig(w.data)
+	s, err := profile.Embedded(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	o := workerOptions(cfg)
+	o.Reclaim = s.Reclaim
+	o.Problem = func(loop string, err error) { fmt.Fprintf(os.Stderr, "%s: %v\n", loop, err) }
+	if w.node, err = node.Start(ctx, s.Set, o); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.node.Stop(context.WithoutCancel(ctx))) }()
+	w.out, w.known = out, &workerItems{}
+	input := bufio.NewScanner(in)
+	if err := w.readKnown(input); err != nil {
+		return err
+	}
+	return w.work(ctx, input)
+}
+
+// work lets the hands work until the input ends.
+func (w *worker) work(ctx context.Context, input *bufio.Scanner) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		for input.Scan() { // nothing more is said but that it ends
+		}
+		stop()
+	}()
+	hands, ctx := errgroup.WithContext(ctx)
+	for n := range w.hands {
+		hands.Go(func() error { return newHand(w, n).work(ctx) })
+	}
+	return hands.Wait()
+}
+
+// readKnown reads what the lives before this one have left, up to an empty line.
+func (w *worker) readKnown(input *bufio.Scanner) error {
+	for input.Scan() && len(input.Bytes()) > 0 {
+		var known workerKnown
+		if err := json.Unmarshal(input.Bytes(), &known); err != nil {
+			return usage(fmt.Errorf("input: %w", err))
+		}
+		if known.Again != nil {
+			w.known.retry(*known.Again)
+		} else {
+			w.known.add(workerItem{id: known.ID, owner: known.Owner, held: known.Held})
+		}
+	}
+	return input.Err()
+}
+
+// tell writes one line by one call, so that a kill leaves whole lines.
+func (w *worker) tell(line workerLine) error {
+	text, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err = w.out.Write(append(text, '\n'))
+	return err
+}
+
+// takeWorkerFolder makes sure that the folder is a worker's: by its windows
+// everything of somebody else's would soon be erased.
+func takeWorkerFolder(data string) error {
+	if data == "" {
+		return usage(errors.New("--data is missing"))
+	}
+	mark := filepath.Clean(data) + ".worker"
+	if _, err := os.Stat(mark); err == nil {
+		return nil
+	}
+	if _, err := os.Stat(data); !errors.Is(err, fs.ErrNotExist) {
+		return mayfly.Errorf(mayfly.Conflict, "%s is there, and is not a worker's folder", data).WithHint("name a folder that does not exist")
+	}
+	return os.WriteFile(mark, nil, 0o600)
+}

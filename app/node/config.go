@@ -1,0 +1,77 @@
+package node
+
+import (
+	"time"
+
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/restore"
+	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/walk"
+)
+
+// FromConfig are the options that a configuration asks for.
+func FromConfig(c config.Config) Options {
+	e, verify := c.Ends, archive.Bytes
+	if e.Verify == "checksum" {
+		verify = archive.Checksum
+	}
+	return Options{
+		Name:         c.Node,
+		Roles:        rolesOf(c.Roles),
+		Cadence:      c.Walk.Cadence,
+		LogKept:      c.Log.Retention,
+		TrimEvery:    c.Log.TrimEvery,
+		ReclaimEvery: c.Disk.ReclaimEvery,
+		Clock:        clock.Options{Limit: c.Clock.Limit, Outage: c.Clock.Outage, SavePeriod: c.Clock.SavePeriod},
+		Gate:         gate.Options{CacheRows: c.Memory.Rows},
+		Intake: intake.Options{
+			Timeout: c.Births.Timeout, KeepKeys: c.Births.KeepKeys, RemindAfter: c.Births.RemindAfter,
+			UploadLife: c.Media.UploadLife, MaxMedium: int64(c.Media.Max), MaxMedia: c.Media.MaxCount, MaxBody: int(c.Media.MaxBody),
+		},
+		Walk: walk.Options{
+			Settle: c.Walk.Settle, Page: c.Walk.Page, Batch: c.Walk.Batch, Budget: c.Walk.Lateness,
+			Lease: c.Walk.Lease, Timeout: c.Walk.Timeout, RemindAfter: c.Births.RemindAfter,
+		},
+		Sweep:     sweep.Options{Window: e.ArchiveAfter, RemindAfter: c.Births.RemindAfter},
+		Reconcile: sweep.ReconcileOptions{Soon: e.Reconcile, Late: e.ReconcileLate, Window: e.ArchiveAfter, RemindAfter: c.Births.RemindAfter},
+		Archive:   archive.Options{Window: e.ArchiveAfter, Workers: e.ArchiveWorkers, Verify: verify},
+		Retire:    archive.RetireOptions{After: e.RetireAfter, Window: e.ArchiveAfter, Remind: c.Births.RemindAfter},
+		Erase:     erase.Options{RemindAfter: c.Births.RemindAfter, Tombstone: e.Tombstone, Settle: c.Walk.Settle + c.Births.Timeout},
+		Restore: restore.Options{
+			RemindAfter: c.Births.RemindAfter, Window: e.ArchiveAfter, Days: e.RestoreWithin, Retention: e.RetireAfter, Tombstone: e.Tombstone + 24*time.Hour,
+			Timeout: c.Births.RemindAfter / 2,
+		},
+		Remind:          remind.Options{Settle: c.Walk.Settle, Tries: uint32(c.Retry.Tries), After: c.Births.RemindAfter, Longest: c.Retry.Longest},
+		Products:        Products{Stories: c.Stories, Tokens: c.Tokens, Rates: c.Rates, Presign: c.S3.Presign},
+		ArchiveLateness: e.ArchiveLateness,
+		Upkeep:          Upkeep{OrphansEvery: e.OrphansEvery, OrphanAge: e.OrphanAge, ScrubBytes: int64(e.ScrubBytes), ScrubEvery: e.ScrubEvery},
+	}
+}
+
+func (o *Options) periods() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&o.Cadence, time.Second)
+	def(&o.LogKept, 30*24*time.Hour)
+	def(&o.TrimEvery, time.Hour)
+	def(&o.ReclaimEvery, time.Minute)
+	def(&o.Walk.Lease, 5*time.Second)
+	def(&o.Clock.SavePeriod, time.Second)
+	if o.Clock.Skew == 0 {
+		o.Clock.Skew = 250 * time.Millisecond
+	}
+	def(&o.ArchiveLateness, 10*time.Minute)
+	def(&o.ArchiveTimeout, 5*time.Minute)
+	def(&o.AccountsEvery, 10*time.Second)
+	def(&o.OrphansEvery, time.Hour)
+	def(&o.ScrubEvery, 24*time.Hour)
+}

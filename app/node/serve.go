@@ -1,0 +1,66 @@
+package node
+
+import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/app/config"
+)
+
+// ServeOptions are how a node answers over HTTP.
+type ServeOptions struct {
+	Listen  config.Listen
+	Logger  *slog.Logger
+	Tracer  trace.Tracer // nil: no traces
+	Version string
+}
+
+// API are the doors of the node: one handler for users, one for operators. A
+// node has them once.
+func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
+	if n.Accounts() == nil {
+		return nil, mayfly.Errorf(mayfly.Invalid, "serve: a node without a key knows nobody").WithHint("give the node a key: node.LoadKey")
+	}
+	registry := prometheus.NewRegistry()
+	collected := []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(n)}
+	if own, ok := n.set.Limits.(prometheus.Collector); ok { // those of a cluster count how often they were not shared (C3)
+		collected = append(collected, own)
+	}
+	for _, c := range collected {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	rules := n.o.Products
+	return httpapi.New(httpapi.Options{
+		Stories: n.Stories(), Accounts: n.Accounts(), Key: n.Key(), Clock: n.clock, Operator: operator{n, o.Version}, Open: n.serves, Presign: rules.Presign,
+		Public: o.Listen.Public, Origins: o.Listen.Origins, Proxies: o.Listen.Proxies, BodyWithin: o.Listen.BodyWithin,
+		URLs: rules.Stories.URLs, ArchiveURLs: rules.Stories.ArchiveURLs, Access: rules.Tokens.Access, Limits: mediaLimits(rules.Stories), Thumbnail: rules.Stories.ThumbnailPixels,
+		Logger: o.Logger, Registry: registry, Tracer: o.Tracer, Version: o.Version,
+	})
+}
+
+// operator is the node as the admin listener sees it.
+type operator struct {
+	*Node
+	version string
+}
+
+// serves says why users are answered nothing now. By a clock that is off nothing
+// is: one that is behind would serve what has expired (I4), and its 404 or 410 would
+// be believed. The same holds for a node without the role: 404 would say that
+// there is no such story, 503 sends the client to another node.
+func (n *Node) serves() error {
+	if !n.o.does(API) {
+		return mayfly.Errorf(mayfly.Unavailable, "this node serves no users").WithHint("send them to a node with the role api")
+	}
+	if r := n.clock.Read(); r.Off {
+		return r.Err
+	}
+	return n.prepared()
+}
