@@ -39,8 +39,8 @@ fmt: ## rewrite the Go files in our formatting
 test-cluster: ## of make test only the suites on real servers, which it downloads, starts and stops
 	@scripts/test-cluster
 
-mutants: ## break the code on purpose, line by line; a suite must notice each (mutants/faults.txt)
-	go run ./mutants
+mutants: ## break the code on purpose, line by line; a suite must notice each (test/mutants/faults.txt)
+	go run ./test/mutants
 
 bench: build ## all benchmarks at full size
 	bin/mayfly bench all

@@ -20,82 +20,112 @@ import (
 	"testing"
 )
 
-// This page holds the house in shape: who may import whom, who may read the
-// clock, what may live at package level. Each line carries its reason, and the
-// reason is what a violation prints. Tests are free to import what they need.
+// A folder is a layer. A package imports packages of the layers before its own,
+// and inside its layer only as the rank of the package says: a package imports
+// packages of a lower rank. What deviates from that stands in exceptions(), with
+// its reason. Tests may import anything.
 
 const module = "github.com/mayflyhq/mayfly"
 
-// The layers. A package is named by its path below the module; "." is the root.
-// The functions return fresh lists, so that a rule can append to them.
-func base() []string  { return []string{".", "store", "loop"} }
-func early() []string { return []string{"walk", "remind", "audit", "erase"} }
-func engine() []string {
-	return append(early(), "intake", "gate", "sweep", "archive", "hydrate", "restore", "edge", "deliver")
+// layers lists the folders from the bottom to the top.
+func layers() []string { return []string{".", "store", "engine", "product", "api", "app", "cmd"} }
+
+// outside lists the folders beside the layers: they may import everything, and
+// nothing imports them but what exceptions() names.
+func outside() []string { return []string{"bench", "demo", "test", "deploy", "store/storetest"} }
+
+// ranks orders the packages inside a layer. A package that is not listed has the
+// rank behind the last one, so packages that are not listed do not import each
+// other.
+func ranks() map[string][][]string {
+	return map[string][][]string{
+		"store":   {{"store"}, {"store/loop"}, {"store/diskfs"}},
+		"engine":  {{"engine/clock", "engine/media", "engine/walk"}, {"engine/remind", "engine/logread"}, {"engine/audit"}, {"engine/erase", "engine/upload"}},
+		"product": {{"product/account"}},
+		"api":     {{"api/wire"}, {"api/httpapi"}},
+		"app":     {{"app/config"}, {"app/profile", "app/node"}, {"app/server"}},
+	}
 }
-func products() []string { return []string{"story", "feed", "paste", "kv", "account"} }
+
+// exception changes what the packages below a path may import.
+type exception struct {
+	from, to []string // paths; a package below one counts too
+	allowed  bool
+	reason   string
+}
+
+// exceptions is searched from the top; the first match decides.
+func exceptions() []exception {
+	return []exception{
+		{[]string{"client"}, []string{".", "api/wire"}, true, "the client is the vocabulary, the wire types and an HTTP client"},
+		{[]string{"client"}, []string{"*"}, false, "a program that imports the client must not link a server"},
+		{[]string{"app/cli", "bench", "demo", "test", "deploy"}, []string{"client"}, true, "programs that talk to a server use the client"},
+		{[]string{"*"}, []string{"client"}, false, "a server does not call itself"},
+		{[]string{"api/wire", "app/config", "engine/media", "store/loop"}, []string{"."}, true, "small packages that know the vocabulary only"},
+		{[]string{"api/wire", "app/config", "engine/media", "store/loop"}, []string{"*"}, false, "small packages that know the vocabulary only"},
+		{[]string{"app/profile"}, []string{"engine", "product", "api"}, false, "a profile chooses drivers and knows nothing of what runs on them"},
+		{[]string{"app/profile", "bench", "demo", "test", "deploy"}, []string{"*"}, true, "profiles, benchmarks and tests open drivers"},
+		{[]string{"engine", "product", "api", "app"}, drivers(), false, "only app/profile knows which drivers there are"},
+		{[]string{"app/cli"}, []string{"bench", "demo"}, true, "bench and demo are verbs"},
+		{[]string{"engine/verify"}, []string{"engine/gate", "engine/collect"}, true, "the verifier asks the gate and the collector instead of repeating them"},
+		{[]string{"api/adminapi"}, []string{"store"}, true, "the admin API shows rows of the engine"},
+		{[]string{"api"}, []string{"store"}, false, "handlers call products and the engine, not stores"},
+		{[]string{"cmd"}, []string{"app/cli"}, true, "main calls cli"},
+		{[]string{"cmd"}, []string{"*"}, false, "main calls cli and nothing else"},
+	}
+}
+
 func drivers() []string {
 	return []string{
-		"store/pebblestore", "store/diskstore", "store/memstore",
+		"store/pebblestore", "store/diskstore", "store/memstore", "store/diskfs",
 		"store/cassandrastore", "store/redisstore", "store/kafkastore", "store/s3store",
 	}
 }
 
-// rule says what the packages of one line may import of ours, outside of tests.
-type rule struct {
-	packages []string
-	may      []string
-	inFiles  string   // files of the package whose name begins with one of these words (a|b) …
-	mayAlso  []string // … may import these too
-	stdOnly  bool     // nothing of others but the standard library
-	reason   string
+// allowed reports whether a package may import another one of this module, and
+// the reason if not.
+func allowed(from, to string) (bool, string) {
+	for _, e := range exceptions() {
+		if within(e.from, from) && within(e.to, to) {
+			return e.allowed, e.reason
+		}
+	}
+	if within(outside(), from) {
+		return true, ""
+	}
+	if within(outside(), to) {
+		return false, "benchmarks, demos and tests are not part of the product"
+	}
+	lower, upper := slices.Index(layers(), layerOf(to)), slices.Index(layers(), layerOf(from))
+	switch {
+	case lower < 0 || upper < 0:
+		return false, "it is in no layer: see layers() and outside()"
+	case lower != upper:
+		return lower < upper, fmt.Sprintf("layer %s is below layer %s", layerOf(from), layerOf(to))
+	}
+	return rankOf(to) < rankOf(from), "inside a layer a package imports only packages of a lower rank: see ranks()"
 }
 
-func rules() []rule {
-	all := slices.Concat([]string{"."}, []string{"store", "loop", "clock", "wire", "config", "media"}, engine(), products(),
-		[]string{"httpapi", "resp", "web", "client", "node", "profile"}, drivers(), []string{"store/diskfs", "store/storetest"})
-	return []rule{
-		{packages: []string{"."}, stdOnly: true, reason: "the root is vocabulary: standard library only, no I/O"},
-		{packages: []string{"store", "loop", "wire", "config"}, may: []string{"."}, reason: "contracts and small tools know the vocabulary and nothing else"},
-		{packages: []string{"media"}, may: []string{"."}, reason: "what untrusted bytes are is told by the bytes alone"},
-		{packages: []string{"clock"}, may: []string{".", "store"}, reason: "the clock's mark is a row; otherwise it knows the vocabulary and nothing else"},
-		{packages: []string{"store/diskfs"}, may: []string{".", "store", "loop"}, reason: "the file system below the drivers knows none of them"},
-		{packages: drivers(), may: []string{".", "store", "loop", "store/diskfs"}, reason: "a driver knows its contract, not who uses it"},
-		{packages: []string{"store/storetest"}, may: []string{".", "store"}, reason: "a suite is written against the contract, so that every driver can be held to it"},
+// layerOf returns the first element of a package's path.
+func layerOf(pkg string) string {
+	layer, _, _ := strings.Cut(pkg, "/")
+	return layer
+}
 
-		{packages: []string{"walk"}, may: base(), reason: "the walker is the bottom of the engine"},
-		{packages: []string{"remind"}, may: append(base(), "walk"), reason: "reminders are walked; they know no step they remind of"},
-		{packages: []string{"audit"}, may: append(base(), "walk", "remind"), reason: "the audit log is below everything that is audited"},
-		{packages: []string{"erase"}, may: append(base(), "walk", "remind", "audit"), reason: "there is one eraser, and the steps call it, not the reverse"},
-		{
-			packages: []string{"intake", "gate", "sweep", "archive", "restore", "edge", "deliver"}, may: append(base(), early()...),
-			reason: "the steps of a life meet in the row or in the log, not by calls to each other",
-		},
-		{packages: []string{"hydrate"}, may: append(base(), "media"), reason: "it reads media, and makes smaller pictures of them"},
-		{packages: products(), may: append([]string{".", "store", "loop", "media"}, engine()...), reason: "a product is written on the engine and on Rows, and knows no other product"},
-
-		{
-			packages: []string{"httpapi", "resp", "web"}, may: append([]string{".", "wire", "clock", "media", "gate", "hydrate"}, products()...),
-			inFiles: "admin", mayAlso: append(base(), engine()...),
-			reason: "the doors talk to products, in the words of the gate; only the admin routes reach into the engine",
-		},
-		{packages: []string{"client"}, may: []string{".", "wire"}, reason: "whoever imports the client gets no server with it"},
-		{
-			packages: []string{"node"},
-			may:      slices.Concat(base(), []string{"clock", "wire", "config", "media"}, engine(), products(), []string{"httpapi", "resp", "web"}),
-			reason:   "a node takes a store.Set: which drivers are in it is the profile's business",
-		},
-		{packages: []string{"profile"}, may: append([]string{".", "config", "store", "store/diskfs"}, drivers()...), reason: "the profile is the one visible switch between drivers, and nothing else"},
-		{
-			packages: []string{"cli"}, may: []string{".", "config", "profile", "node", "client", "wire", "clock"},
-			inFiles: "bench|demo|desk|worker", mayAlso: slices.Concat(base(), engine(), products()),
-			reason: "verbs talk to a node or a server; only bench, demo, the desk (on a stopped folder) and the worker that tests kill drive the engine in process",
-		},
-		{packages: []string{"cmd/mayfly"}, may: []string{"cli"}, stdOnly: true, reason: "main calls cli, nothing else"},
-
-		{packages: []string{"sim", "e2e", "e2e/cluster"}, may: all, reason: "whole-system tests see everything below the command line"},
-		{packages: []string{"deploy/servers", "scripts/report", "mutants"}, stdOnly: true, reason: "tools beside the product stand alone"},
+func rankOf(pkg string) int {
+	order := ranks()[layerOf(pkg)]
+	if i := slices.IndexFunc(order, func(same []string) bool { return slices.Contains(same, pkg) }); i >= 0 {
+		return i
 	}
+	return len(order)
+}
+
+// within reports whether a package is one of the paths or lies below one. "*"
+// matches every package; "." matches the root only.
+func within(paths []string, pkg string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool {
+		return p == "*" || pkg == p || strings.HasPrefix(pkg, p+"/")
+	})
 }
 
 type library struct {
@@ -104,20 +134,20 @@ type library struct {
 	reason   string
 }
 
-// libraries says who may import which third-party code, outside of tests. What
-// is not listed is free above the root.
+// libraries lists who may import which third-party code, outside of tests. What
+// is not listed may be imported anywhere above the root.
 func libraries() []library {
 	return []library{
-		{[]string{"github.com/cockroachdb/pebble"}, []string{"store/pebblestore", "store/diskstore", "store/diskfs", "store/storetest"}, "Pebble and its file system stay behind the contracts; storetest breaks them from below"},
-		{[]string{"github.com/apache/cassandra-gocql-driver", "github.com/gocql/gocql"}, []string{"store/cassandrastore"}, "one client library, one driver"},
-		{[]string{"github.com/redis/rueidis"}, []string{"store/redisstore"}, "one client library, one driver"},
-		{[]string{"github.com/twmb/franz-go"}, []string{"store/kafkastore"}, "one client library, one driver"},
-		{[]string{"github.com/minio/minio-go"}, []string{"store/s3store"}, "one client library, one driver"},
-		{append(testOnly(), "testing"), []string{"store/storetest", "sim", "e2e"}, "test libraries are for tests"},
+		{[]string{"github.com/cockroachdb/pebble"}, []string{"store/pebblestore", "store/diskstore", "store/diskfs", "store/storetest", "bench"}, "Pebble and its file system stay behind the contracts; storetest injects faults below them"},
+		{[]string{"github.com/apache/cassandra-gocql-driver", "github.com/gocql/gocql"}, []string{"store/cassandrastore", "deploy/servers"}, "one client library, one driver"},
+		{[]string{"github.com/redis/rueidis"}, []string{"store/redisstore", "deploy/servers", "bench"}, "one client library, one driver"},
+		{[]string{"github.com/twmb/franz-go"}, []string{"store/kafkastore", "deploy/servers"}, "one client library, one driver"},
+		{[]string{"github.com/minio/minio-go"}, []string{"store/s3store", "deploy/servers"}, "one client library, one driver"},
+		{append(testOnly(), "testing"), []string{"store/storetest", "test"}, "test libraries are for tests"},
 	}
 }
 
-// testOnly are the libraries that the product must not link.
+// testOnly lists the libraries that the product must not link.
 func testOnly() []string {
 	return []string{
 		"pgregory.net/rapid", "go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/Shopify/toxiproxy",
@@ -133,48 +163,31 @@ type selector struct {
 	reason string
 }
 
-// selectors says who may use certain names of a package, outside of tests.
+// selectors lists who may use certain names of a package, outside of tests.
 func selectors() []selector {
 	return []selector{
 		{"time", []string{"Now", "Since", "Until"}, func(pkg string) bool {
-			return slices.Contains([]string{
-				"clock", "loop", "cli",
-				"httpapi", "resp", // to measure durations; what time it is they ask the node's clock
-				"scripts/report", "mutants", "deploy/servers", "e2e", "store/storetest", // not the product
-			}, pkg)
-		}, "now is an argument: one clock decides births, gate and walks (L7)"},
-		{module + "/store", []string{"Blobs", "Ledger"}, func(pkg string) bool {
-			return !slices.Contains([]string{"story", "feed", "paste", "account"}, pkg)
-		}, "a product touches media and ledger only through intake, gate, hydrate, erase, restore"},
+			return within([]string{"engine/clock", "store/loop", "app/cli", "app/server", "api"}, pkg) || within(outside(), pkg)
+		}, "now is an argument: one clock decides births, gate and walks; api may measure durations (L7)"},
+		{module + "/store", []string{"Blobs", "Ledger"}, func(pkg string) bool { return layerOf(pkg) != "product" }, "a product touches media and ledger only through the engine"},
 	}
 }
 
-func TestEveryPackageIsInTheTable(t *testing.T) {
-	for imported := range strings.FieldsSeq(goList(t, "-e", "./...")) {
-		pkg, _ := below(imported)
-		if _, known := ruleOf(pkg); !known {
-			t.Errorf("package %s is not in the table: add it to rules() in imports_test.go, with what it may import and why", pkg)
-		}
-	}
-}
-
-func TestEveryImportIsAllowed(t *testing.T) {
+func TestImportsFollowTheLayers(t *testing.T) {
 	for _, f := range sources(t) {
-		r, _ := ruleOf(f.pkg)
-		may := r.may
-		if r.inFiles != "" && regexp.MustCompile("^("+r.inFiles+")").MatchString(path.Base(f.name)) {
-			may = append(slices.Clone(may), r.mayAlso...)
-		}
 		for _, imported := range f.imports() {
 			own, ours := below(imported)
-			switch {
-			case ours && !slices.Contains(may, own):
-				t.Errorf("%s: %s may not import %s: %s", f.name, f.pkg, own, r.reason)
-			case !ours && r.stdOnly && strings.Contains(imported, "."):
-				t.Errorf("%s: %s may not import %s: %s", f.name, f.pkg, imported, r.reason)
+			if ours {
+				if ok, reason := allowed(f.pkg, own); !ok {
+					t.Errorf("%s: %s may not import %s: %s", f.name, f.pkg, own, reason)
+				}
+				continue
+			}
+			if f.pkg == "." && strings.Contains(imported, ".") {
+				t.Errorf("%s imports %s: the root is vocabulary, on the standard library only", f.name, imported)
 			}
 			for _, l := range libraries() {
-				if hasPath(l.prefixes, imported) && !slices.Contains(l.users, f.pkg) {
+				if hasPath(l.prefixes, imported) && !within(l.users, f.pkg) {
 					t.Errorf("%s: %s may not import %s: %s", f.name, f.pkg, imported, l.reason)
 				}
 			}
@@ -290,7 +303,7 @@ func TestNoMarksAreLeftInTheCode(t *testing.T) {
 }
 
 func TestTheBinaryLinksNoTestLibrary(t *testing.T) {
-	forbidden := append(testOnly(), "testing", module+"/store/storetest", module+"/sim", module+"/e2e")
+	forbidden := append(testOnly(), "testing", module+"/store/storetest", module+"/test")
 	linked := strings.Fields(goList(t, "-deps", "./cmd/mayfly"))
 	if len(linked) == 0 {
 		t.Fatal("go list names no package")
@@ -298,28 +311,6 @@ func TestTheBinaryLinksNoTestLibrary(t *testing.T) {
 	for _, imported := range linked {
 		if hasPath(forbidden, imported) {
 			t.Errorf("cmd/mayfly links %s: test libraries stay out of the product", imported)
-		}
-	}
-}
-
-func TestTheTableNamesEachPackageOnce(t *testing.T) {
-	seen := map[string]bool{}
-	for _, r := range rules() {
-		for _, pkg := range r.packages {
-			if seen[pkg] {
-				t.Errorf("%s stands in two rules", pkg)
-			}
-			seen[pkg] = true
-		}
-		if r.reason == "" {
-			t.Errorf("the rule of %s has no reason", r.packages)
-		}
-	}
-	for _, r := range rules() {
-		for _, pkg := range append(r.may, r.mayAlso...) {
-			if !seen[pkg] {
-				t.Errorf("the rule of %s names %s, which has no rule", r.packages, pkg)
-			}
 		}
 	}
 }
@@ -388,15 +379,6 @@ func (f file) localName(imported string) string {
 
 func (f file) at(pos token.Pos) string {
 	return fmt.Sprintf("%s:%d", f.name, f.fset.Position(pos).Line)
-}
-
-func ruleOf(pkg string) (rule, bool) {
-	for _, r := range rules() {
-		if slices.Contains(r.packages, pkg) {
-			return r, true
-		}
-	}
-	return rule{}, false
 }
 
 // below is the path of a package below the module.

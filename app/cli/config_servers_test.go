@@ -20,7 +20,7 @@ func secureCluster(t *testing.T) string {
 		t.Fatal("MAYFLY_TEST_STATES is not set: run make test-cluster")
 	}
 	var text, errs bytes.Buffer
-	c := exec.CommandContext(t.Context(), "go", "run", "../deploy/servers", "config", "--state", filepath.Join(states, "MAYFLY_SECURE.state"))
+	c := exec.CommandContext(t.Context(), "go", "run", "../../deploy/servers", "config", "--state", filepath.Join(states, "MAYFLY_SECURE.state"))
 	c.Stdout, c.Stderr = &text, &errs
 	if err := c.Run(); err != nil {
 		t.Fatalf("%v: %s", err, &errs)

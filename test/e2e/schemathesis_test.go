@@ -23,7 +23,7 @@ func TestWhatIsMadeOfTheDocumentIsAnsweredAsItSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about a minute")
 	}
-	found, err := exec.Command("../scripts/schemathesis", "--built").Output()
+	found, err := exec.Command("../../scripts/schemathesis", "--built").Output()
 	if err != nil {
 		t.Skip("schemathesis is not there: run scripts/setup-test")
 	}

@@ -1,7 +1,7 @@
 // Command mutants is in charge of showing that the suites would notice: it
 // breaks the code one listed line at a time and demands that a test turns red.
 //
-//	go run ./mutants [NAME…]
+//	go run ./test/mutants [NAME…]
 //
 // The checkout is never touched: the broken file lies in a temporary folder and
 // the go command is told to read it instead (-overlay).
@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	list := flag.String("list", "mutants/faults.txt", "the list of faults")
+	list := flag.String("list", "test/mutants/faults.txt", "the list of faults")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
