@@ -63,7 +63,7 @@ func (s Stream) String() string {
 type Event struct {
 	ID         ID
 	Generation Generation // of the row after the transition
-	Sort       Sort
+	Product    Product
 	Verb       Verb
 	At         Instant
 	Owner      UserID
@@ -73,22 +73,22 @@ type Event struct {
 type EventKey struct {
 	ID         ID
 	Generation Generation
-	Sort       Sort
+	Product    Product
 	Verb       Verb
 }
 
 // EventOf is the event that says that item, as it now stands, did verb.
 func EventOf(item Item, verb Verb) Event {
-	return Event{ID: item.ID, Generation: item.Generation, Sort: item.Sort, Verb: verb, At: item.Changed, Owner: item.Owner}
+	return Event{ID: item.ID, Generation: item.Generation, Product: item.Product, Verb: verb, At: item.Changed, Owner: item.Owner}
 }
 
 // Key is the event's idempotency key.
 func (e Event) Key() EventKey {
-	return EventKey{ID: e.ID, Generation: e.Generation, Sort: e.Sort, Verb: e.Verb}
+	return EventKey{ID: e.ID, Generation: e.Generation, Product: e.Product, Verb: e.Verb}
 }
 
 // Type is the event's name on the wire, such as "story.expired".
-func (e Event) Type() string { return e.Sort.String() + "." + e.Verb.String() }
+func (e Event) Type() string { return e.Product.String() + "." + e.Verb.String() }
 
 // Stream is the stream that the event goes to.
 func (e Event) Stream() Stream {

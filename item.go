@@ -17,19 +17,19 @@ type Nonce uint64
 // Run names one tenure of a walk, so that a wrong one can be undone (L14).
 type Run uint64
 
-// Sort says which product an item belongs to.
-type Sort uint8
+// Product says which product an item belongs to.
+type Product uint8
 
 // The sorts of item.
 const (
-	Story Sort = iota + 1
-	Entry      // of a highlight
+	Story Product = iota + 1
+	Entry         // of a highlight
 	Paste
 	Post
 )
 
 // String is the sort's word, the first half of an event's type.
-func (s Sort) String() string {
+func (s Product) String() string {
 	switch s {
 	case Story:
 		return "story"
@@ -104,7 +104,7 @@ type Keys struct {
 type Item struct {
 	ID       ID
 	Owner    UserID
-	Sort     Sort
+	Product  Product
 	Fate     Fate
 	Audience Audience
 	Media    uint8 // how many media objects it has
@@ -181,7 +181,7 @@ func (item Item) Validate() error {
 		return bad("not an id")
 	case item.State != Active || item.Generation != Born || item.Nonce == 0:
 		return bad("a birth is active, of generation 1 and has a nonce")
-	case item.Sort < Story || item.Sort > Post:
+	case item.Product < Story || item.Product > Post:
 		return bad("no such sort")
 	case item.Fate < Archive || item.Fate > Purge:
 		return bad("no such fate")

@@ -29,7 +29,7 @@ func born(t testing.TB, lifetime string, owner mayfly.UserID) mayfly.Item {
 		t.Fatal(err)
 	}
 	return mayfly.Item{
-		ID: id, Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Followers, Media: 1, Upload: upload,
+		ID: id, Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Followers, Media: 1, Upload: upload,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: noon, Keys: mayfly.Keys{Hot: mayfly.Born},
 	}
 }
@@ -100,7 +100,7 @@ func TestOnlyABirthIsValid(t *testing.T) {
 		"of nobody":       func(i *mayfly.Item) { i.Owner = mayfly.UserID{} },
 		"without media":   func(i *mayfly.Item) { i.Media, i.Upload, i.Keys = 0, mayfly.ID{}, mayfly.Keys{} },
 		"held by support": func(i *mayfly.Item) { i.Held, i.Cause = true, mayfly.BySupport },
-		"a paste":         func(i *mayfly.Item) { i.Sort, i.Fate = mayfly.Paste, mayfly.Purge },
+		"a paste":         func(i *mayfly.Item) { i.Product, i.Fate = mayfly.Paste, mayfly.Purge },
 		"for itself":      func(i *mayfly.Item) { i.Audience = mayfly.OnlyAuthor },
 	}
 	bad := map[string]func(*mayfly.Item){
@@ -111,8 +111,8 @@ func TestOnlyABirthIsValid(t *testing.T) {
 		"generation 0":       func(i *mayfly.Item) { i.Generation = 0 },
 		"generation 2":       func(i *mayfly.Item) { i.Generation = 2 },
 		"no nonce":           func(i *mayfly.Item) { i.Nonce = 0 },
-		"no sort":            func(i *mayfly.Item) { i.Sort = 0 },
-		"an unknown sort":    func(i *mayfly.Item) { i.Sort = mayfly.Post + 1 },
+		"no sort":            func(i *mayfly.Item) { i.Product = 0 },
+		"an unknown sort":    func(i *mayfly.Item) { i.Product = mayfly.Post + 1 },
 		"no fate":            func(i *mayfly.Item) { i.Fate = 0 },
 		"an unknown fate":    func(i *mayfly.Item) { i.Fate = mayfly.Purge + 1 },
 		"no audience":        func(i *mayfly.Item) { i.Audience = 0 },
@@ -195,7 +195,7 @@ func TestEventsGoToTheirStreamUnderTheirName(t *testing.T) {
 	keys := map[mayfly.EventKey]bool{}
 	for sort := mayfly.Story; sort <= mayfly.Post; sort++ {
 		for verb := mayfly.WasCreated; verb <= mayfly.WasHeld; verb++ {
-			item.Sort = sort
+			item.Product = sort
 			e := mayfly.EventOf(item, verb)
 			if e.Type() != sort.String()+"."+verb.String() || e.Stream() != streams[verb.String()] {
 				t.Errorf("%s goes to %s", e.Type(), e.Stream())
@@ -222,7 +222,7 @@ func TestWordsOnTheWireAreAsTheSpecHasThem(t *testing.T) {
 		mayfly.Story.String(): "story", mayfly.Entry.String(): "entry", mayfly.Paste.String(): "paste", mayfly.Post.String(): "post",
 		mayfly.Archive.String(): "archive", mayfly.Purge.String(): "purge", mayfly.Births.String(): "births", mayfly.Ends.String(): "ends",
 		mayfly.Everyone.String(): "everyone", mayfly.Followers.String(): "followers", mayfly.CloseFriends.String(): "close_friends",
-		mayfly.OnlyAuthor.String(): "only_author", mayfly.Sort(9).String(): "sort(9)", mayfly.Fate(9).String(): "fate(9)",
+		mayfly.OnlyAuthor.String(): "only_author", mayfly.Product(9).String(): "sort(9)", mayfly.Fate(9).String(): "fate(9)",
 		mayfly.Audience(9).String(): "audience(9)", mayfly.Verb(9).String(): "verb(9)", mayfly.Stream(9).String(): "stream(9)",
 	} {
 		if got != want {

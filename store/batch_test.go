@@ -20,7 +20,7 @@ func born(t testing.TB, random uint64) store.Birth {
 		t.Fatal(err)
 	}
 	return store.Birth{Item: mayfly.Item{
-		ID: id, Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		ID: id, Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: noon,
 	}}
 }
@@ -30,8 +30,8 @@ func TestABatchKeepsItsStagesApartAndInOrder(t *testing.T) {
 	event := mayfly.EventOf(birth.Item, mayfly.WasCreated)
 	var b store.Batch
 	b.Then() // nothing before it: no empty stage
-	b.Put(store.Owners, store.Key{Partition: "p", Sort: "a"}, []byte("v"), 7)
-	b.Delete(store.Owners, store.Key{Partition: "p", Sort: "b"})
+	b.Put(store.Owners, store.Key{Partition: "p", Clustering: "a"}, []byte("v"), 7)
+	b.Delete(store.Owners, store.Key{Partition: "p", Clustering: "b"})
 	b.Then()
 	b.Then()
 	b.Insert(birth)
@@ -82,7 +82,7 @@ func TestAnEmptyBatchHasNoStagesAndIsValid(t *testing.T) {
 
 func TestABadBatchIsInvalidAndSaysWhichStage(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("k", n) }
-	key := store.Key{Partition: "p", Sort: "s"}
+	key := store.Key{Partition: "p", Clustering: "s"}
 	for name, spoil := range map[string]func(*store.Batch){
 		"a bad birth":              func(b *store.Batch) { b.Insert(store.Birth{}) },
 		"a second bad birth":       func(b *store.Batch) { b.Insert(born(t, 1), store.Birth{}) },
@@ -91,21 +91,21 @@ func TestABadBatchIsInvalidAndSaysWhichStage(t *testing.T) {
 		"a swapped table, dropped": func(b *store.Batch) { b.DeletePartition(store.Idempotency, "p") },
 		"an unknown table":         func(b *store.Batch) { b.Put(store.Table(200), key, nil, 0) },
 		"no table":                 func(b *store.Batch) { b.Put(0, key, nil, 0) },
-		"no partition":             func(b *store.Batch) { b.Put(store.Owners, store.Key{Sort: "s"}, nil, 0) },
+		"no partition":             func(b *store.Batch) { b.Put(store.Owners, store.Key{Clustering: "s"}, nil, 0) },
 		"no partition to drop":     func(b *store.Batch) { b.DeletePartition(store.Owners, "") },
 		"a long partition": func(b *store.Batch) {
 			b.Delete(store.Owners, store.Key{Partition: long(store.MaxPartition + 1)})
 		},
-		"a long sort key": func(b *store.Batch) {
-			b.Put(store.Owners, store.Key{Partition: "p", Sort: long(store.MaxSort + 1)}, nil, 0)
+		"a long clustering key": func(b *store.Batch) {
+			b.Put(store.Owners, store.Key{Partition: "p", Clustering: long(store.MaxClustering + 1)}, nil, 0)
 		},
-		"an event of nothing":      func(b *store.Batch) { b.Append(mayfly.Event{Sort: mayfly.Story, Verb: mayfly.WasHeld}) },
-		"an event without a verb":  func(b *store.Batch) { b.Append(mayfly.Event{ID: born(t, 1).Item.ID, Sort: mayfly.Story}) },
+		"an event of nothing":      func(b *store.Batch) { b.Append(mayfly.Event{Product: mayfly.Story, Verb: mayfly.WasHeld}) },
+		"an event without a verb":  func(b *store.Batch) { b.Append(mayfly.Event{ID: born(t, 1).Item.ID, Product: mayfly.Story}) },
 		"an event without a sort":  func(b *store.Batch) { b.Append(mayfly.Event{ID: born(t, 1).Item.ID, Verb: mayfly.WasHeld}) },
 		"two faults in two stages": func(b *store.Batch) { b.Insert(store.Birth{}); b.Then(); b.Insert(store.Birth{}) },
 	} {
 		var b store.Batch
-		b.Put(store.Owners, store.Key{Partition: long(store.MaxPartition), Sort: long(store.MaxSort)}, nil, 0)
+		b.Put(store.Owners, store.Key{Partition: long(store.MaxPartition), Clustering: long(store.MaxClustering)}, nil, 0)
 		b.Then()
 		spoil(&b)
 		err := b.Validate()

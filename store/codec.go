@@ -66,7 +66,7 @@ func AppendEvent(b []byte, e mayfly.Event) []byte {
 	b = append(b, eventFormat)
 	b = append(b, e.ID[:]...)
 	b = binary.BigEndian.AppendUint32(b, uint32(e.Generation))
-	b = append(b, byte(e.Sort), byte(e.Verb))
+	b = append(b, byte(e.Product), byte(e.Verb))
 	b = binary.BigEndian.AppendUint64(b, uint64(e.At))
 	return append(b, e.Owner[:]...)
 }
@@ -79,7 +79,7 @@ func ReadEvent(data []byte) (mayfly.Event, error) {
 	return mayfly.Event{
 		ID:         mayfly.ID(data[1:17]),
 		Generation: mayfly.Generation(binary.BigEndian.Uint32(data[17:])),
-		Sort:       mayfly.Sort(data[21]),
+		Product:    mayfly.Product(data[21]),
 		Verb:       mayfly.Verb(data[22]),
 		At:         mayfly.Instant(binary.BigEndian.Uint64(data[23:])),
 		Owner:      mayfly.UserID(data[31:47]),

@@ -78,7 +78,7 @@ func TestAnEventReadsBackAsItWasWritten(t *testing.T) {
 		want := mayfly.Event{
 			ID:         mayfly.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")),
 			Generation: mayfly.Generation(rapid.Uint32().Draw(t, "generation")),
-			Sort:       mayfly.Sort(rapid.Byte().Draw(t, "sort")), Verb: mayfly.Verb(rapid.Byte().Draw(t, "verb")),
+			Product:    mayfly.Product(rapid.Byte().Draw(t, "sort")), Verb: mayfly.Verb(rapid.Byte().Draw(t, "verb")),
 			At:    mayfly.Instant(rapid.Int64().Draw(t, "at")),
 			Owner: mayfly.UserID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "owner")),
 		}
@@ -102,7 +102,7 @@ func TestTheBytesOfBodiesAndEventsAreFixed(t *testing.T) {
 	if got := store.AppendBody(nil, body); string(got) != want {
 		t.Errorf("body %q, want %q", got, want)
 	}
-	event := mayfly.Event{ID: mayfly.ID{0: 1, 15: 2}, Generation: 3, Sort: mayfly.Paste, Verb: mayfly.WasExpired, At: 0x0102030405060708, Owner: mayfly.UserID{0: 4, 15: 5}}
+	event := mayfly.Event{ID: mayfly.ID{0: 1, 15: 2}, Generation: 3, Product: mayfly.Paste, Verb: mayfly.WasExpired, At: 0x0102030405060708, Owner: mayfly.UserID{0: 4, 15: 5}}
 	want = "\x01\x01" + string(make([]byte, 14)) + "\x02\x00\x00\x00\x03\x03\x02\x01\x02\x03\x04\x05\x06\x07\x08\x04" + string(make([]byte, 14)) + "\x05"
 	if got := store.AppendEvent(nil, event); string(got) != want {
 		t.Errorf("event %q, want %q", got, want)

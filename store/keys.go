@@ -6,7 +6,7 @@ import "github.com/mayflyhq/mayfly"
 
 // OwnerKey is where the owner index names an item.
 func OwnerKey(owner mayfly.UserID, id mayfly.ID) Key {
-	return Key{Partition: string(owner[:]), Sort: string(id[:])}
+	return Key{Partition: string(owner[:]), Clustering: string(id[:])}
 }
 
 // UploadKey is where it is said which item an upload was published as.
@@ -14,7 +14,7 @@ func UploadKey(upload mayfly.ID) Key { return Key{Partition: string(upload[:])} 
 
 // RestoredKey is where the restored set says that id is in it.
 func RestoredKey(id mayfly.ID) Key {
-	return Key{Partition: string([]byte{byte(id.Shard())}), Sort: string(id[:])}
+	return Key{Partition: string([]byte{byte(id.Shard())}), Clustering: string(id[:])}
 }
 
 // ErasedKey is where the tombstone of an account is.

@@ -36,7 +36,7 @@ func shardSort(shard mayfly.Shard) string { return string([]byte{byte(shard)}) }
 // NewLease is holder's lease of shard, not yet taken. Holder names one process
 // in one life: two that run at once never share it.
 func NewLease(rows Rows, shard mayfly.Shard, holder string, lasts time.Duration) *Lease {
-	return &Lease{rows: rows, key: Key{Partition: shardLeases, Sort: shardSort(shard)}, holder: holder, lasts: lasts, idle: lasts / 3}
+	return &Lease{rows: rows, key: Key{Partition: shardLeases, Clustering: shardSort(shard)}, holder: holder, lasts: lasts, idle: lasts / 3}
 }
 
 // Until is up to when the lease is held, by what we wrote last; 0: not at all.

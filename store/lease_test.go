@@ -70,7 +70,7 @@ func TestALateRenewalDoesNotTakeALeaseBack(t *testing.T) {
 
 func TestALeaseRowThatCannotBeReadIsCorrupt(t *testing.T) {
 	rows := storetest.NewModel().Set().Rows
-	key := store.Key{Partition: "walk", Sort: "\x01"}
+	key := store.Key{Partition: "walk", Clustering: "\x01"}
 	if swapped, _, err := rows.Swap(t.Context(), store.Leases, key, nil, []byte("short"), 0); !swapped || err != nil {
 		t.Fatal(swapped, err)
 	}

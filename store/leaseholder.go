@@ -10,7 +10,7 @@ import (
 // LeaseHolder says who holds the lease of a shard and until when, for people who
 // ask; nobody: empty.
 func LeaseHolder(ctx context.Context, rows Rows, shard mayfly.Shard) (holder string, until mayfly.Instant, err error) {
-	found, err := rows.Get(ctx, Leases, Key{Partition: shardLeases, Sort: shardSort(shard)})
+	found, err := rows.Get(ctx, Leases, Key{Partition: shardLeases, Clustering: shardSort(shard)})
 	if err != nil {
 		return "", 0, fmt.Errorf("lease of shard: %w", err)
 	}

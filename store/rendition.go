@@ -10,7 +10,7 @@ import (
 // it: each copy of a rendition has its own description, so that none is held
 // against another's hash.
 func RenditionKey(id mayfly.ID, g mayfly.Generation, n int) Key {
-	return Key{Partition: string(id[:]), Sort: string(binary.BigEndian.AppendUint32([]byte{byte(n)}, uint32(g)))}
+	return Key{Partition: string(id[:]), Clustering: string(binary.BigEndian.AppendUint32([]byte{byte(n)}, uint32(g)))}
 }
 
 const renditionFormat = 1

@@ -24,7 +24,7 @@ const maxWalkers = 1000
 // taken. It is a lease: a node that dies is off the roll when it has run out. Who
 // comes by three times in a lease, or a little more often, renews it each time.
 func NewPlace(rows Rows, name, holder string, lasts time.Duration) *Lease {
-	return &Lease{rows: rows, key: Key{Partition: walkerRoll, Sort: name}, holder: holder, lasts: lasts, idle: lasts / 4, kept: placeKept}
+	return &Lease{rows: rows, key: Key{Partition: walkerRoll, Clustering: name}, holder: holder, lasts: lasts, idle: lasts / 4, kept: placeKept}
 }
 
 // Walkers is the roll: who walks at now, by name.
@@ -40,7 +40,7 @@ func Walkers(ctx context.Context, rows Rows, now mayfly.Instant) ([]Walker, erro
 			return nil, err
 		}
 		if now < until {
-			roll = append(roll, Walker{Name: row.Sort, Holder: holder})
+			roll = append(roll, Walker{Name: row.Clustering, Holder: holder})
 		}
 	}
 	return roll, nil
@@ -55,10 +55,10 @@ func ShardLeases(ctx context.Context, rows Rows) ([mayfly.Shards][]byte, error) 
 		return all, fmt.Errorf("leases of shards: %w", err)
 	}
 	for _, row := range found {
-		if len(row.Sort) != 1 || int(row.Sort[0]) >= mayfly.Shards {
-			return all, mayfly.Errorf(mayfly.Corrupt, "a lease of the shard %x", row.Sort)
+		if len(row.Clustering) != 1 || int(row.Clustering[0]) >= mayfly.Shards {
+			return all, mayfly.Errorf(mayfly.Corrupt, "a lease of the shard %x", row.Clustering)
 		}
-		all[row.Sort[0]] = row.Value
+		all[row.Clustering[0]] = row.Value
 	}
 	return all, nil
 }

@@ -16,7 +16,7 @@ type Rows interface {
 	// has passed may or may not still be there.
 	Get(ctx context.Context, t Table, keys ...Key) ([][]byte, error)
 
-	// Range reads rows of one partition in byte order of their sort key, from
+	// Range reads rows of one partition in byte order of their clustering key, from
 	// From (included) to To (excluded; empty is the end), at most Limit of them;
 	// Reverse reads from the end.
 	Range(ctx context.Context, t Table, r Range) ([]Row, error)
@@ -32,14 +32,14 @@ type Rows interface {
 
 // Key names a row. Both parts are bytes, held in strings so that keys compare.
 type Key struct {
-	Partition string
-	Sort      string
+	Partition  string
+	Clustering string
 }
 
 // Row is a row as Range reads it.
 type Row struct {
-	Sort  string
-	Value []byte
+	Clustering string
+	Value      []byte
 }
 
 // Range is a slice of a partition.
@@ -50,10 +50,10 @@ type Range struct {
 	Reverse   bool
 }
 
-// MaxPartition and MaxSort bound the parts of a key, in bytes.
+// MaxPartition and MaxClustering bound the parts of a key, in bytes.
 const (
-	MaxPartition = 512
-	MaxSort      = 1024
+	MaxPartition  = 512
+	MaxClustering = 1024
 )
 
 // Mode is how a table is written. The two never mix in one table.
@@ -206,8 +206,8 @@ func (t Table) check(mode Mode, key Key) error {
 		return mayfly.Errorf(mayfly.Invalid, "%s is not a declared table", t)
 	case t.Declared().Mode != mode:
 		return mayfly.Errorf(mayfly.Invalid, "table %s is not written that way: plain tables by batch, swapped tables by Swap", t)
-	case key.Partition == "" || len(key.Partition) > MaxPartition || len(key.Sort) > MaxSort:
-		return mayfly.Errorf(mayfly.Invalid, "table %s: a key has 1 to %d bytes of partition and at most %d of sort", t, MaxPartition, MaxSort)
+	case key.Partition == "" || len(key.Partition) > MaxPartition || len(key.Clustering) > MaxClustering:
+		return mayfly.Errorf(mayfly.Invalid, "table %s: a key has 1 to %d bytes of partition and at most %d of sort", t, MaxPartition, MaxClustering)
 	}
 	return nil
 }

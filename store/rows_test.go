@@ -53,7 +53,7 @@ func TestTheNumbersOfTablesAreFixed(t *testing.T) {
 }
 
 func TestWriteModesNeverMix(t *testing.T) {
-	key := store.Key{Partition: "p", Sort: "s"}
+	key := store.Key{Partition: "p", Clustering: "s"}
 	for _, table := range store.Tables() {
 		var b store.Batch
 		b.Put(table, key, nil, 0)
@@ -64,9 +64,9 @@ func TestWriteModesNeverMix(t *testing.T) {
 		if err := table.CheckRead(key); err != nil {
 			t.Errorf("%s: read %v", table, err)
 		}
-		for _, bad := range []store.Key{{}, {Sort: "s"}, {Partition: string(make([]byte, store.MaxPartition+1))}, {Partition: "p", Sort: string(make([]byte, store.MaxSort+1))}} {
+		for _, bad := range []store.Key{{}, {Clustering: "s"}, {Partition: string(make([]byte, store.MaxPartition+1))}, {Partition: "p", Clustering: string(make([]byte, store.MaxClustering+1))}} {
 			if !errors.Is(table.CheckRead(bad), mayfly.Invalid) || !errors.Is(table.CheckSwap(bad), mayfly.Invalid) {
-				t.Errorf("%s takes a key of %d and %d bytes", table, len(bad.Partition), len(bad.Sort))
+				t.Errorf("%s takes a key of %d and %d bytes", table, len(bad.Partition), len(bad.Clustering))
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func TestWriteModesNeverMix(t *testing.T) {
 }
 
 func TestVerdictsHaveWords(t *testing.T) {
-	for v, want := range map[store.Verdict]string{
+	for v, want := range map[store.Result]string{
 		store.Applied: "applied", store.Stale: "stale", store.Refused: "refused", store.Missing: "missing", store.InDoubt: "in doubt", 0: "none",
 	} {
 		if v.String() != want {

@@ -124,20 +124,20 @@ type Stretch struct {
 	To     mayfly.Instant
 }
 
-// Verdict is what became of one change.
-type Verdict uint8
+// Result is what became of one change.
+type Result uint8
 
 // What may become of a change.
 const (
-	Applied Verdict = iota + 1 // Current is the row after it
-	Stale                      // the row has moved; Current is the row as it is
-	Refused                    // the row matches but the change is not allowed; Err says why
-	Missing                    // there is no such row
-	InDoubt                    // the outcome is not known: read back and compare the nonce
+	Applied Result = iota + 1 // Current is the row after it
+	Stale                     // the row has moved; Current is the row as it is
+	Refused                   // the row matches but the change is not allowed; Err says why
+	Missing                   // there is no such row
+	InDoubt                   // the outcome is not known: read back and compare the nonce
 )
 
 // String is the verdict's word.
-func (v Verdict) String() string {
+func (v Result) String() string {
 	switch v {
 	case Applied:
 		return "applied"
@@ -156,7 +156,7 @@ func (v Verdict) String() string {
 
 // Outcome is what became of one change.
 type Outcome struct {
-	Verdict Verdict
+	Result  Result
 	Current mayfly.Item // the row after the call; zero when Missing or InDoubt
 	Err     error       // with Refused
 }

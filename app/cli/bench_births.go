@@ -145,7 +145,7 @@ func (w *birthWriter) publish(ctx context.Context) error {
 	w.count++
 	in, owner := w.e.node.Intake(), w.owners[w.random.IntN(len(w.owners))].user
 	d := intake.Draft{
-		Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 		Lifetime: w.e.config.Stories.Lifetimes[0], Text: loadCaption,
 	}
 	if w.sort.keyed {

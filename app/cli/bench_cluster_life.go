@@ -158,7 +158,7 @@ func (p *clusterPublisher) once(ctx context.Context, e *benchEngine, owner mayfl
 		return mayfly.Item{}, err
 	}
 	published, err := in.Publish(ctx, intake.Draft{
-		Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: p.lifetime,
+		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: p.lifetime,
 		Text: loadCaption, Upload: upload, Key: fmt.Sprintf("%d-%d", p.number, p.count),
 	}, e.now())
 	return published.Item, err

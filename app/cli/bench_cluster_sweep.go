@@ -87,8 +87,8 @@ func (s *clusterSweeper) round(ctx context.Context, each, size int) (float64, er
 				return err
 			}
 			for _, o := range outcomes {
-				if o.Verdict != store.Applied {
-					return fmt.Errorf("a story that nobody else moves is %s", o.Verdict)
+				if o.Result != store.Applied {
+					return fmt.Errorf("a story that nobody else moves is %s", o.Result)
 				}
 			}
 		}
@@ -110,7 +110,7 @@ func (s *clusterSweeper) load(ctx context.Context, shard mayfly.Shard, stories i
 				return nil, err
 			}
 			item := mayfly.Item{
-				ID: id, Owner: owner.user, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+				ID: id, Owner: owner.user, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 				State: mayfly.Active, Generation: mayfly.Born, Nonce: mayfly.Nonce(r.Uint64() | 1), Changed: at,
 			}
 			batch.Insert(store.Birth{Item: item, Body: mayfly.Body{Text: loadCaption}})

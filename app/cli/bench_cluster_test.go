@@ -282,8 +282,8 @@ func (l *lived) again(t *testing.T) error {
 		ID: row.ID, From: row.State, Generation: row.Generation, To: mayfly.Active, Nonce: 7, Cause: mayfly.BySupport,
 		At: l.e.now(), ServesUntil: l.e.now().Add(time.Hour), Keys: &mayfly.Keys{Hot: row.Generation + 1},
 	}})
-	if err == nil && outcomes[0].Verdict != store.Applied {
-		err = errors.Join(errors.New(outcomes[0].Verdict.String()), outcomes[0].Err)
+	if err == nil && outcomes[0].Result != store.Applied {
+		err = errors.Join(errors.New(outcomes[0].Result.String()), outcomes[0].Err)
 	}
 	return err
 }

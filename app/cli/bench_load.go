@@ -113,7 +113,7 @@ func (l *benchLoad) batch(first, size int, born benchBirth, keep func(int, mayfl
 		}
 		item := birth.Item
 		births[i], events[i] = birth, mayfly.EventOf(item, mayfly.WasCreated)
-		b.Put(store.Owners, store.OwnerKey(item.Owner, item.ID), []byte{byte(item.Sort)}, 0)
+		b.Put(store.Owners, store.OwnerKey(item.Owner, item.ID), []byte{byte(item.Product)}, 0)
 		b.Put(store.Uploads, store.UploadKey(item.Upload), item.ID[:], 0)
 		if keep != nil {
 			keep(first+i, item)
@@ -145,7 +145,7 @@ func (l *benchLoad) birth(at mayfly.Instant, lifetime mayfly.Lifetime) (store.Bi
 		}
 	}
 	item := mayfly.Item{
-		ID: id, Owner: owner.user, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		ID: id, Owner: owner.user, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 		Media: 1, Upload: upload, Keys: mayfly.Keys{Hot: mayfly.Born},
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: mayfly.Nonce(l.random.Uint64() | 1), Changed: at,
 	}

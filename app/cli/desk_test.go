@@ -78,7 +78,7 @@ func (f folder) stories(count int) (items []mayfly.Item) {
 				f.Fatal(err)
 			}
 			p, err := in.Publish(f.Context(), intake.Draft{
-				Owner: author(), Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: second, Upload: u,
+				Owner: author(), Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: second, Upload: u,
 			}, n.Clock().Read().Steady)
 			if err != nil {
 				f.Fatal(err)

@@ -155,11 +155,11 @@ func (h *hand) publish(ctx context.Context, d workerDraft) error {
 func draftOf(d workerDraft, upload *intake.Upload) (intake.Draft, error) {
 	lifetime, err := mayfly.LifetimeOf(time.Duration(d.Seconds) * time.Second)
 	draft := intake.Draft{
-		Owner: workerOwner(d.Owner), Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		Owner: workerOwner(d.Owner), Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 		Lifetime: lifetime, Text: d.Text, Key: d.Key,
 	}
 	if d.Purge {
-		draft.Sort, draft.Fate = mayfly.Paste, mayfly.Purge
+		draft.Product, draft.Fate = mayfly.Paste, mayfly.Purge
 	}
 	if len(d.Sizes) > 0 {
 		draft.Upload = upload

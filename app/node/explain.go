@@ -96,7 +96,7 @@ func (n *Node) lookAtRow(ctx context.Context, c *inquiry) error {
 		c.fact("row", "found", false)
 		return nil
 	}
-	c.fact("row", "sort", c.item.Sort)
+	c.fact("row", "sort", c.item.Product)
 	c.fact("row", "state", c.item.Shown(c.at))
 	c.fact("row", "owner", c.item.Owner)
 	c.fact("row", "audience", c.item.Audience)

@@ -32,8 +32,8 @@ func (c *inquiry) sentences() []string {
 
 // what it is, in a word.
 func (c *inquiry) word() string {
-	if c.found && c.item.Sort != mayfly.Story {
-		return c.item.Sort.String()
+	if c.found && c.item.Product != mayfly.Story {
+		return c.item.Product.String()
 	}
 	return "story"
 }

@@ -35,7 +35,7 @@ func publishFor(t testing.TB, n *node.Node, audience mayfly.Audience, d time.Dur
 	lifetime, err := mayfly.LifetimeOf(d)
 	must(t, err)
 	p, err := n.Intake().Publish(t.Context(), intake.Draft{
-		Owner: ana, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: audience, Lifetime: lifetime, Upload: u,
+		Owner: ana, Product: mayfly.Story, Fate: mayfly.Archive, Audience: audience, Lifetime: lifetime, Upload: u,
 	}, now)
 	must(t, err)
 	return p.Item

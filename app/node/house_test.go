@@ -111,7 +111,7 @@ func publish(n *node.Node, lifetime time.Duration) (mayfly.Item, error) {
 		return mayfly.Item{}, err
 	}
 	p, err := n.Intake().Publish(context.Background(), intake.Draft{
-		Owner: ana, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: l, Text: "sea",
+		Owner: ana, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: l, Text: "sea",
 	}, n.Clock().Read().Steady)
 	return p.Item, err
 }

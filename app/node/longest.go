@@ -14,7 +14,7 @@ import (
 // longestTries is how often the row is swapped: more often than nodes start at once.
 const longestTries = 16
 
-func longestKey() store.Key { return store.Key{Partition: "stories", Sort: "longest"} }
+func longestKey() store.Key { return store.Key{Partition: "stories", Clustering: "longest"} }
 
 // rememberLongest is the longest lifetime that stories of this store were ever
 // allowed, these included. It is durable before one of them is born: stories live

@@ -9,7 +9,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func samekeyKey() store.Key { return store.Key{Partition: "tokens", Sort: "key"} }
+func samekeyKey() store.Key { return store.Key{Partition: "tokens", Clustering: "key"} }
 
 // sameKey refuses a node of several whose key is not that of the others: what one
 // signs the others would not know, and users would be signed out at every other

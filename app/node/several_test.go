@@ -230,7 +230,7 @@ func TestTwinsAreTold(t *testing.T) {
 
 func TestAShardThatNobodyWalksIsSaid(t *testing.T) {
 	inTown(t, func(t *testing.T, w *town) {
-		key := store.Key{Partition: "walk", Sort: "\x03"}
+		key := store.Key{Partition: "walk", Clustering: "\x03"}
 		if _, _, err := w.set.Rows.Swap(context.Background(), store.Leases, key, nil, []byte("?"), 0); err != nil {
 			t.Fatal(err)
 		}

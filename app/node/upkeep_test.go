@@ -68,7 +68,7 @@ func photo(t *testing.T, n *node.Node, lifetime time.Duration) mayfly.Item {
 	if _, err := u.Add(t.Context(), bytes.NewReader(bytes.Repeat([]byte("sea "), 500))); err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.Intake().Publish(t.Context(), intake.Draft{Owner: ana, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: l, Upload: u}, now)
+	p, err := n.Intake().Publish(t.Context(), intake.Draft{Owner: ana, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: l, Upload: u}, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestVerifyFindsEachPlantedDefectAndNothingInAHealthyStore(t *testing.T) {
 				ID: item.ID, From: item.State, Generation: item.Generation, To: mayfly.Deleted, Nonce: 1, Cause: mayfly.ByUser, At: item.ID.Birth(),
 			}})
 			must(t, err)
-			if out[0].Verdict != store.Applied {
+			if out[0].Result != store.Applied {
 				t.Fatal(out[0])
 			}
 		}, func(v *node.Verified) int64 { return v.Late }},
@@ -58,7 +58,7 @@ func TestVerifyFindsEachPlantedDefectAndNothingInAHealthyStore(t *testing.T) {
 					day, err := mayfly.LifetimeOf(24 * time.Hour)
 					must(t, err)
 					p, err := n.Intake().Publish(t.Context(), intake.Draft{
-						Owner: ana, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: day, Upload: u,
+						Owner: ana, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: day, Upload: u,
 					}, n.Clock().Read().Steady)
 					must(t, err)
 					items = append(items, p.Item)

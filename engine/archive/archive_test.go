@@ -122,7 +122,7 @@ func (h *house) change(id mayfly.ID, c mayfly.Change) {
 	}
 	outcomes, err := h.real.Ledger.Transition(context.Background(), []mayfly.Change{c})
 	h.must(err)
-	if outcomes[0].Verdict != store.Applied {
+	if outcomes[0].Result != store.Applied {
 		h.Fatalf("%+v", outcomes[0])
 	}
 }

@@ -102,13 +102,13 @@ func (e ending) delete(ctx context.Context, b walk.Batch, rows []mayfly.Item) (d
 	fail := func(i int, err error) { failures = append(failures, walk.Failure{Item: rows[i], Err: err}) }
 	for i, outcome := range outcomes {
 		switch current := outcome.Current; {
-		case outcome.Verdict == store.Applied, outcome.Verdict == store.Stale && ended(current, e.by):
+		case outcome.Result == store.Applied, outcome.Result == store.Stale && ended(current, e.by):
 			deleted = append(deleted, current)
-		case outcome.Verdict == store.Missing, outcome.Verdict == store.Stale && (current.State == mayfly.Deleted || current.Held):
+		case outcome.Result == store.Missing, outcome.Result == store.Stale && (current.State == mayfly.Deleted || current.Held):
 			// It is gone, is somebody's delete, or waits for its release.
-		case outcome.Verdict == store.Stale:
+		case outcome.Result == store.Stale:
 			fail(i, mayfly.Errorf(mayfly.Conflict, "%s has just been moved", rows[i].ID))
-		case outcome.Verdict == store.Refused:
+		case outcome.Result == store.Refused:
 			fail(i, outcome.Err)
 		default:
 			fail(i, mayfly.Errorf(mayfly.Unknown, "whether %s was deleted is not known", rows[i].ID))

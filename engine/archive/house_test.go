@@ -108,7 +108,7 @@ func (h *house) storyOf(name string, media int) mayfly.Item {
 	owner := mayfly.UserOf("test", name)
 	lifetime, err := mayfly.LifetimeOf(time.Hour)
 	h.must(err)
-	d := intake.Draft{Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Text: "a story"}
+	d := intake.Draft{Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Text: "a story"}
 	if media > 0 {
 		d.Upload, err = in.Begin(owner, h.now)
 		h.must(err)

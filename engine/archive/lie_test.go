@@ -286,7 +286,7 @@ func (p *parking) Commit(ctx context.Context, b *store.Batch) error {
 	for _, s := range b.Stages() {
 		for _, put := range s.Puts {
 			if put.Table == store.Reminders {
-				r, err := remind.Read(store.Row{Sort: put.Key.Sort, Value: put.Value})
+				r, err := remind.Read(store.Row{Clustering: put.Key.Clustering, Value: put.Value})
 				if err != nil {
 					return err
 				}

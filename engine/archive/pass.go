@@ -44,7 +44,7 @@ func (p *pass) move(ctx context.Context, change func(mayfly.Item) mayfly.Change)
 	}
 	kept := make([]mayfly.Item, 0, len(p.rows))
 	for i, outcome := range outcomes {
-		switch outcome.Verdict {
+		switch outcome.Result {
 		case store.Applied:
 			kept = append(kept, outcome.Current)
 		case store.Stale, store.Missing:

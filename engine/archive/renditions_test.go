@@ -34,7 +34,7 @@ func (h *house) picture() mayfly.Item {
 	_, err = upload.Add(context.Background(), described{bytes.NewReader(content(0))})
 	h.must(err)
 	p, err := in.Publish(context.Background(), intake.Draft{
-		Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
+		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
 	}, h.now)
 	h.must(err)
 	return p.Item

@@ -192,7 +192,7 @@ type doubtful struct{ store.Ledger }
 func (d doubtful) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
 	outcomes, err := d.Ledger.Transition(ctx, changes)
 	for i := range outcomes {
-		outcomes[i] = store.Outcome{Verdict: store.InDoubt}
+		outcomes[i] = store.Outcome{Result: store.InDoubt}
 	}
 	return outcomes, err
 }

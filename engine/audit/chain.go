@@ -26,11 +26,11 @@ func (c *chain) find(n Number, fault Fault, format string, args ...any) {
 
 // take verifies the next row of the chain's partition.
 func (c *chain) take(ctx context.Context, row store.Row) error {
-	if len(row.Sort) != 8 {
-		c.find(c.next, Foreign, "a row that has no number: %.40q", row.Sort)
+	if len(row.Clustering) != 8 {
+		c.find(c.next, Foreign, "a row that has no number: %.40q", row.Clustering)
 		return nil
 	}
-	n := Number(binary.BigEndian.Uint64([]byte(row.Sort)))
+	n := Number(binary.BigEndian.Uint64([]byte(row.Clustering)))
 	if n > c.next {
 		c.find(c.next, Missing, "%d missing in front of %d", n-c.next, n)
 	}

@@ -29,14 +29,14 @@ type listing struct {
 	moved  mayfly.Instant // at of the last record; opened while there is none
 }
 
-func listingKey(chain string) store.Key { return store.Key{Partition: directory, Sort: chain} }
+func listingKey(chain string) store.Key { return store.Key{Partition: directory, Clustering: chain} }
 
 func partition(chain string) string { return "chain/" + chain }
 
 func sortOf(n Number) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
 
 func recordKey(r Ref) store.Key {
-	return store.Key{Partition: partition(r.Chain), Sort: sortOf(r.Number)}
+	return store.Key{Partition: partition(r.Chain), Clustering: sortOf(r.Number)}
 }
 
 // seal is the listing's bytes: format, opened, moved, count, hash of the last
@@ -71,10 +71,10 @@ func eachListing(ctx context.Context, rows store.Rows, visit func(chain string, 
 			return fmt.Errorf("audit: read the directory: %w", err)
 		}
 		for _, row := range found {
-			if err := visit(row.Sort, row.Value); err != nil {
+			if err := visit(row.Clustering, row.Value); err != nil {
 				return err
 			}
-			from = row.Sort + "\x00"
+			from = row.Clustering + "\x00"
 		}
 		if len(found) < page {
 			return nil

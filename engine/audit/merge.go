@@ -87,7 +87,7 @@ func (m *merge) pop(ctx context.Context) (r Record, ok bool, err error) {
 	return r, true, nil
 }
 
-// fill reads the records of a chain that stand before a sort key, the last few.
+// fill reads the records of a chain that stand before a clustering key, the last few.
 func (m *merge) fill(ctx context.Context, t *tip, before string, limit int) error {
 	found, err := m.rows.Range(ctx, store.Audit, store.Range{Partition: partition(t.chain), To: before, Limit: limit, Reverse: true})
 	if err != nil {
@@ -96,11 +96,11 @@ func (m *merge) fill(ctx context.Context, t *tip, before string, limit int) erro
 	t.ahead = make([]Record, len(found))
 	for i, row := range found {
 		r, err := readRecord(row.Value)
-		if err == nil && (r.Chain != t.chain || sortOf(r.Number) != row.Sort) {
+		if err == nil && (r.Chain != t.chain || sortOf(r.Number) != row.Clustering) {
 			err = errors.New("it stands in the place of another")
 		}
 		if err != nil {
-			return unreadable(Ref{Chain: t.chain, Number: numberOf(row.Sort)}, err)
+			return unreadable(Ref{Chain: t.chain, Number: numberOf(row.Clustering)}, err)
 		}
 		r.Anchors = nil // nobody shows them, and there is a tip for every chain
 		t.ahead[len(found)-1-i] = r

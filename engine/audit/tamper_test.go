@@ -90,7 +90,7 @@ func TestAnyRecordThatIsRemovedMovedOrCopiedIsFound(t *testing.T) {
 			}
 			past := Ref{Chain: a.key.Partition[len(partition("")):], Number: 99}
 			tampered(t, rows, "a copy behind the end", stored{recordKey(past), a.value})
-			tampered(t, rows, "a row without a number", stored{store.Key{Partition: a.key.Partition, Sort: "x"}, a.value})
+			tampered(t, rows, "a row without a number", stored{store.Key{Partition: a.key.Partition, Clustering: "x"}, a.value})
 			tries += 3
 		}
 		for i, a := range listings {

@@ -102,7 +102,7 @@ func (v *verifier) read(ctx context.Context, l listing) error {
 			if err := c.take(ctx, row); err != nil {
 				return err
 			}
-			from = row.Sort + "\x00"
+			from = row.Clustering + "\x00"
 		}
 		if len(found) < page {
 			break

@@ -18,7 +18,7 @@ type comparison struct {
 	boot    int64 // when it was
 	steady  int64 // what the clock said then
 	offset  Offset
-	verdict Verdict
+	verdict Standing
 }
 
 // now is the offset at a later moment, by a line: the clock has been corrected

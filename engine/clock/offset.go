@@ -11,12 +11,12 @@ import (
 // behind. Where in between is not known: the question took time.
 type Offset struct{ Least, Most time.Duration }
 
-// Verdict is what an offset says of a clock.
-type Verdict uint8
+// Standing is what an offset says of a clock.
+type Standing uint8
 
 // What an offset may say. Whatever is not certain is undecided.
 const (
-	Undecided Verdict = iota
+	Undecided Standing = iota
 	Within
 	Ahead
 	Behind
@@ -34,7 +34,7 @@ func OffsetOf(now mayfly.Instant, took time.Duration, servers []mayfly.Instant) 
 }
 
 // Verdict is what the offset says when a clock may be off by skew (L7).
-func (o Offset) Verdict(skew time.Duration) Verdict {
+func (o Offset) Verdict(skew time.Duration) Standing {
 	switch {
 	case o.Least > skew:
 		return Ahead

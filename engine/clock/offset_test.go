@@ -24,7 +24,7 @@ func TestOffsets(t *testing.T) {
 		name    string
 		took    time.Duration
 		servers []mayfly.Instant // against a clock that says noon
-		want    clock.Verdict
+		want    clock.Standing
 	}{
 		{"one server that agrees", 0, at(0), clock.Within},
 		{"three that agree", 5 * ms, at(-1*ms, 0, -3*ms), clock.Within},
@@ -57,7 +57,7 @@ func TestOffsets(t *testing.T) {
 // Whatever the question cost and whenever in it each server answered: a verdict
 // that is given is true, and a quick answer gives one.
 func TestAVerdictIsTrueWhileMostServersAre(t *testing.T) {
-	given := map[clock.Verdict]int{}
+	given := map[clock.Standing]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		truth := nano(noon) + rapid.Int64Range(0, 1_000_000).Draw(t, "within the millisecond")
 		took := duration(0, time.Second).Draw(t, "took")

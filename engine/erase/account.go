@@ -140,7 +140,7 @@ func (e *Erase) partition(ctx context.Context, t store.Table, partition string, 
 		if err := do(page); err != nil || len(page) < accountPage {
 			return err
 		}
-		r.From = page[len(page)-1].Sort + "\x00"
+		r.From = page[len(page)-1].Clustering + "\x00"
 	}
 }
 

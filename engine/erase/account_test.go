@@ -222,7 +222,7 @@ func TestABackupPutBackIsErasedAgainBeforeTheFirstRead(t *testing.T) {
 	// A backup from after a first erasure knows nothing of a second one, which
 	// caught a birth that had landed late.
 	again := mayfly.Item{
-		ID: h.newID(ana()), Owner: ana(), Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		ID: h.newID(ana()), Owner: ana(), Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: h.now,
 	}
 	var late store.Batch

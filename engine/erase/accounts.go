@@ -18,10 +18,10 @@ func (e *Erase) Accounts(ctx context.Context, now mayfly.Instant) (done int, err
 	var failed error
 	err = e.partition(ctx, store.Erased, pending, func(page []store.Row) error {
 		for _, row := range page {
-			if len(row.Sort) != len(mayfly.UserID{}) {
-				return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Sort))
+			if len(row.Clustering) != len(mayfly.UserID{}) {
+				return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Clustering))
 			}
-			did, err := e.due(ctx, mayfly.UserID([]byte(row.Sort)), now)
+			did, err := e.due(ctx, mayfly.UserID([]byte(row.Clustering)), now)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

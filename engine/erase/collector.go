@@ -37,7 +37,7 @@ func (c *collector) tier(t tier) store.Blobs {
 }
 
 func orphanMark(t tier) store.Key {
-	return store.Key{Partition: "orphans", Sort: t.String()}
+	return store.Key{Partition: "orphans", Clustering: t.String()}
 }
 
 // look lists and judges, and erases nothing.

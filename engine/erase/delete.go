@@ -110,11 +110,11 @@ func (e *Erase) end(ctx context.Context, row mayfly.Item, cause mayfly.Cause, no
 			return row, nil
 		}
 		outcomes, err := e.set.Ledger.Transition(ctx, []mayfly.Change{ending(row, cause, now)})
-		outcome := store.Outcome{Verdict: store.InDoubt}
+		outcome := store.Outcome{Result: store.InDoubt}
 		if err == nil {
 			outcome = outcomes[0]
 		}
-		switch last = err; outcome.Verdict {
+		switch last = err; outcome.Result {
 		case store.Applied, store.Stale:
 			row = outcome.Current
 		case store.Missing:

@@ -135,7 +135,7 @@ func (h *house) publish(d intake.Draft, media int) mayfly.Item {
 	}
 	in, err := intake.New(h.real, o)
 	h.must(err)
-	d.Sort, d.Audience, d.Text = mayfly.Story, mayfly.Everyone, "a story"
+	d.Product, d.Audience, d.Text = mayfly.Story, mayfly.Everyone, "a story"
 	if d.Lifetime == mayfly.Never {
 		d.Lifetime, err = mayfly.LifetimeOf(time.Hour)
 		h.must(err)
@@ -210,7 +210,7 @@ func (h *house) change(id mayfly.ID, c mayfly.Change) mayfly.Item {
 	}
 	outcomes, err := h.real.Ledger.Transition(context.Background(), []mayfly.Change{c})
 	h.must(err)
-	if outcomes[0].Verdict != store.Applied {
+	if outcomes[0].Result != store.Applied {
 		h.Fatalf("%+v", outcomes[0])
 	}
 	return outcomes[0].Current

@@ -17,10 +17,10 @@ import (
 func (e *Erase) eraseOwned(ctx context.Context, r *Receipt, page []store.Row, now mayfly.Instant) error {
 	names := make([]mayfly.ID, len(page))
 	for i, row := range page {
-		if len(row.Sort) != len(mayfly.ID{}) {
-			return mayfly.Errorf(mayfly.Corrupt, "owner index: a key of %d bytes", len(row.Sort))
+		if len(row.Clustering) != len(mayfly.ID{}) {
+			return mayfly.Errorf(mayfly.Corrupt, "owner index: a key of %d bytes", len(row.Clustering))
 		}
-		names[i] = mayfly.ID([]byte(row.Sort))
+		names[i] = mayfly.ID([]byte(row.Clustering))
 	}
 	found, err := e.set.Ledger.Get(ctx, names...)
 	if err != nil {
@@ -116,7 +116,7 @@ func (e *Erase) endTogether(ctx context.Context, rows []mayfly.Item, now mayfly.
 		return after // each is tried alone, and says what is the matter
 	}
 	for n, outcome := range outcomes {
-		if outcome.Verdict == store.Applied || outcome.Verdict == store.Stale {
+		if outcome.Result == store.Applied || outcome.Result == store.Stale {
 			after[at[n]] = outcome.Current
 		}
 	}

@@ -32,7 +32,7 @@ func (h *house) picture() mayfly.Item {
 		h.must(err)
 	}
 	p, err := in.Publish(context.Background(), intake.Draft{
-		Owner: ana(), Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
+		Owner: ana(), Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
 	}, h.now)
 	h.must(err)
 	return p.Item

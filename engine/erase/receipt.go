@@ -68,7 +68,7 @@ func tombstoneKey(user mayfly.UserID) store.Key { return store.Key{Partition: st
 // pendingKey is where an account is listed that has another pass to come. Rows
 // cannot be read over all partitions, and the deletion ledger may be far away.
 func pendingKey(user mayfly.UserID) store.Key {
-	return store.Key{Partition: pending, Sort: string(user[:])}
+	return store.Key{Partition: pending, Clustering: string(user[:])}
 }
 
 const pending = "pending"

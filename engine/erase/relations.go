@@ -27,11 +27,11 @@ func (e *Erase) eraseRelations(ctx context.Context, r *Receipt, t store.Table) e
 	return e.partition(ctx, t, string(r.User[:]), func(page []store.Row) error {
 		keys, changed := make([]store.Key, len(page)), make([]store.Signal, len(page))
 		for i, row := range page {
-			if len(row.Sort) != len(r.User) {
-				return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Sort))
+			if len(row.Clustering) != len(r.User) {
+				return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Clustering))
 			}
-			keys[i] = store.Key{Partition: row.Sort, Sort: string(r.User[:])}
-			changed[i] = store.Signal{Topic: store.RelationsChanged, Owner: mayfly.UserID([]byte(row.Sort))}
+			keys[i] = store.Key{Partition: row.Clustering, Clustering: string(r.User[:])}
+			changed[i] = store.Signal{Topic: store.RelationsChanged, Owner: mayfly.UserID([]byte(row.Clustering))}
 		}
 		mirrored, err := e.set.Rows.Get(ctx, mirror(t), keys...)
 		if err != nil {
@@ -46,7 +46,7 @@ func (e *Erase) eraseRelations(ctx context.Context, r *Receipt, t store.Table) e
 						return err
 					}
 				}
-				return e.wipe(together, t, store.Key{Partition: string(r.User[:]), Sort: row.Sort}, row.Value)
+				return e.wipe(together, t, store.Key{Partition: string(r.User[:]), Clustering: row.Clustering}, row.Value)
 			})
 		}
 		err = g.Wait()

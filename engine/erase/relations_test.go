@@ -52,7 +52,7 @@ func (h *house) acquaint(user mayfly.UserID, items []mayfly.Item) {
 	other := follower(user)
 	h.relate(user, other)
 	h.relate(other, user)
-	h.swapIn(store.Families, store.Key{Partition: string(user[:]), Sort: "a family"})
+	h.swapIn(store.Families, store.Key{Partition: string(user[:]), Clustering: "a family"})
 	h.reserve(user, h.newID(user))
 	for _, item := range items {
 		h.view(item, other)
@@ -102,7 +102,7 @@ func TestTheScanFindsRelationsAndViewsThatNoRowOfTheUserTellsOf(t *testing.T) {
 	}
 	mine := h.story(0)
 	h.putRows(map[store.Table]store.Key{store.Views: store.ViewKey(mine.ID, ben())})
-	h.putRows(map[store.Table]store.Key{store.Renditions: {Partition: string(mine.ID[:]), Sort: "\x0a"}})
+	h.putRows(map[store.Table]store.Key{store.Renditions: {Partition: string(mine.ID[:]), Clustering: "\x0a"}})
 	_, err := h.eraser().Delete(t.Context(), mine.ID, mayfly.ByUser, h.now)
 	h.must(err)
 	if got := h.scan(ana()); got.Count != 3+2+2 { // and the body, and the index

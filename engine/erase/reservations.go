@@ -27,12 +27,12 @@ func (e *Erase) eraseReservations(ctx context.Context, r *Receipt) error {
 // them, and once more whenever the row has changed, because a medium has arrived.
 // What arrives behind the row its own request takes back, by Abandon.
 func (e *Erase) eraseReservation(ctx context.Context, r *Receipt, row store.Row) error {
-	if len(row.Sort) != len(mayfly.ID{}) {
-		return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Sort))
+	if len(row.Clustering) != len(mayfly.ID{}) {
+		return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Clustering))
 	}
-	key, old := store.Key{Partition: string(r.User[:]), Sort: row.Sort}, row.Value
+	key, old := store.Key{Partition: string(r.User[:]), Clustering: row.Clustering}, row.Value
 	for range rounds {
-		gone, err := e.abandon(ctx, mayfly.ID([]byte(row.Sort)))
+		gone, err := e.abandon(ctx, mayfly.ID([]byte(row.Clustering)))
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 // reserve is the row of an upload whose media arrive one by one.
 func (h *house) reserve(user mayfly.UserID, upload mayfly.ID) store.Key {
 	h.Helper()
-	key := store.Key{Partition: string(user[:]), Sort: string(upload[:])}
+	key := store.Key{Partition: string(user[:]), Clustering: string(upload[:])}
 	h.swapIn(store.Reservations, key)
 	return key
 }

@@ -55,15 +55,15 @@ func (e *Erase) scanTable(ctx context.Context, r *References, t store.Table, use
 	}
 	return e.partition(ctx, t, string(user[:]), func(page []store.Row) error {
 		for _, row := range page {
-			if t == store.Owners && len(row.Sort) == len(mayfly.ID{}) {
-				if held, err := e.isHeld(ctx, mayfly.ID([]byte(row.Sort))); err != nil {
+			if t == store.Owners && len(row.Clustering) == len(mayfly.ID{}) {
+				if held, err := e.isHeld(ctx, mayfly.ID([]byte(row.Clustering))); err != nil {
 					return err
 				} else if held {
 					r.Held++
 					continue
 				}
 			}
-			r.add("%s: a row %x", t, row.Sort)
+			r.add("%s: a row %x", t, row.Clustering)
 		}
 		return nil
 	})

@@ -187,7 +187,7 @@ func (s *scrub) again(ctx context.Context, row mayfly.Item, body mayfly.Body) er
 	if err != nil {
 		return fmt.Errorf("name hot alone: %w", err)
 	}
-	if outcomes[0].Verdict == store.Applied {
+	if outcomes[0].Result == store.Applied {
 		s.report.Again++
 	}
 	return nil

@@ -29,7 +29,7 @@ func (e *Erase) eraseTable(ctx context.Context, r *Receipt, t store.Table) error
 	return e.partition(ctx, t, string(r.User[:]), func(page []store.Row) error {
 		var b store.Batch
 		for _, row := range page {
-			key := store.Key{Partition: string(r.User[:]), Sort: row.Sort}
+			key := store.Key{Partition: string(r.User[:]), Clustering: row.Clustering}
 			if t.Declared().Mode == store.Plain {
 				b.Delete(t, key)
 			} else if err := e.wipe(ctx, t, key, row.Value); err != nil {

@@ -21,7 +21,7 @@ func (h *house) tidy(items ...mayfly.Item) {
 func (h *house) forget() {
 	h.Helper()
 	for shard := range mayfly.Shards {
-		key := store.Key{Partition: remind.Name, Sort: string([]byte{byte(shard)})}
+		key := store.Key{Partition: remind.Name, Clustering: string([]byte{byte(shard)})}
 		found, err := h.real.Rows.Get(context.Background(), store.Watermarks, key)
 		h.must(err)
 		_, _, err = h.real.Rows.Swap(context.Background(), store.Watermarks, key, found[0], nil, 0)

@@ -16,14 +16,14 @@ func (e *Erase) eraseSeen(ctx context.Context, r *Receipt) error {
 	return e.partition(ctx, store.Seen, string(r.User[:]), func(page []store.Row) error {
 		var b store.Batch
 		for _, row := range page {
-			if len(row.Sort) != len(mayfly.ID{}) {
-				return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Sort))
+			if len(row.Clustering) != len(mayfly.ID{}) {
+				return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Clustering))
 			}
-			b.Delete(store.Views, store.ViewKey(mayfly.ID([]byte(row.Sort)), r.User))
+			b.Delete(store.Views, store.ViewKey(mayfly.ID([]byte(row.Clustering)), r.User))
 		}
 		b.Then()
 		for _, row := range page {
-			b.Delete(store.Seen, store.Key{Partition: string(r.User[:]), Sort: row.Sort})
+			b.Delete(store.Seen, store.Key{Partition: string(r.User[:]), Clustering: row.Clustering})
 		}
 		r.count(store.Seen, len(page))
 		r.count(store.Views, len(page))
@@ -41,7 +41,7 @@ const viewsOver = 30 * day
 // mayHaveViews says whether views are worth looking for. Only stories have any,
 // and what was deleted long after its end has none left.
 func mayHaveViews(item mayfly.Item) bool {
-	return item.Sort == mayfly.Story && (!item.ID.Expires() || item.Changed <= item.End().Add(viewsOver))
+	return item.Product == mayfly.Story && (!item.ID.Expires() || item.Changed <= item.End().Add(viewsOver))
 }
 
 // together is how many calls of one step are under way at once: one behind the
@@ -77,14 +77,14 @@ func (e *Erase) eraseSlice(ctx context.Context, id mayfly.ID, partition string) 
 		}
 		var b store.Batch
 		for _, row := range page {
-			if len(row.Sort) != len(mayfly.UserID{}) {
-				return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Sort))
+			if len(row.Clustering) != len(mayfly.UserID{}) {
+				return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Clustering))
 			}
-			b.Delete(store.Seen, store.SeenKey(mayfly.UserID([]byte(row.Sort)), id))
+			b.Delete(store.Seen, store.SeenKey(mayfly.UserID([]byte(row.Clustering)), id))
 		}
 		b.Then()
 		for _, row := range page {
-			b.Delete(store.Views, store.Key{Partition: partition, Sort: row.Sort})
+			b.Delete(store.Views, store.Key{Partition: partition, Clustering: row.Clustering})
 		}
 		if err := e.set.Writer.Commit(ctx, &b); err != nil || len(page) < viewsPage {
 			return err

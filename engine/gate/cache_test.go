@@ -256,7 +256,7 @@ func TestALargeRestoredSetIsReadInPages(t *testing.T) {
 func TestARestoredSetThatCannotBeReadIsCorrupt(t *testing.T) {
 	h := open(t, gate.Options{})
 	var b store.Batch
-	b.Put(store.Restored, store.Key{Partition: "\x03", Sort: "?"}, []byte{1}, 0)
+	b.Put(store.Restored, store.Key{Partition: "\x03", Clustering: "?"}, []byte{1}, 0)
 	if err := h.set.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}

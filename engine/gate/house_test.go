@@ -196,7 +196,7 @@ func (h *house) move(id mayfly.ID, to mayfly.State, more ...func(*mayfly.Change)
 		m(&c)
 	}
 	outcomes, err := h.ledger.Transition(context.Background(), []mayfly.Change{c})
-	if err != nil || outcomes[0].Verdict != store.Applied {
+	if err != nil || outcomes[0].Result != store.Applied {
 		h.Fatalf("%+v, %v", outcomes, err)
 	}
 }

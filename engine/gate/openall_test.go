@@ -20,7 +20,7 @@ func (h *house) many(count int) []mayfly.ID {
 		id := newID(h, ana, uint64(i))
 		audience := []mayfly.Audience{mayfly.Everyone, mayfly.Followers}[i%2]
 		h.put(mayfly.Item{
-			ID: id, Owner: ana, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: audience,
+			ID: id, Owner: ana, Product: mayfly.Story, Fate: mayfly.Archive, Audience: audience,
 			State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: birth,
 		}, mayfly.Body{Text: id.String()})
 		ids = append(ids, id)

@@ -149,14 +149,14 @@ func (r *restoredSet) readShard(ctx context.Context, set *restoredIDs, partition
 			return err
 		}
 		for _, row := range page {
-			if len(row.Sort) != len(mayfly.ID{}) {
-				return mayfly.Errorf(mayfly.Corrupt, "restored set: a key of %d bytes", len(row.Sort))
+			if len(row.Clustering) != len(mayfly.ID{}) {
+				return mayfly.Errorf(mayfly.Corrupt, "restored set: a key of %d bytes", len(row.Clustering))
 			}
-			set.add(mayfly.ID([]byte(row.Sort)))
+			set.add(mayfly.ID([]byte(row.Clustering)))
 		}
 		if len(page) < restoredPage {
 			return nil
 		}
-		from = page[len(page)-1].Sort + "\x00"
+		from = page[len(page)-1].Clustering + "\x00"
 	}
 }

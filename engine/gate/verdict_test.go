@@ -22,7 +22,7 @@ const (
 func story(t testing.TB) mayfly.Item {
 	t.Helper()
 	return mayfly.Item{
-		ID: newID(t, ana, 1), Owner: ana, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		ID: newID(t, ana, 1), Owner: ana, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: birth,
 	}
 }

@@ -81,7 +81,7 @@ func (h *house) publish() {
 		h.must(err)
 	}
 	p, err := in.Publish(context.Background(), intake.Draft{
-		Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
+		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
 	}, h.now)
 	h.must(err)
 	body, err := h.real.Ledger.Body(context.Background(), p.Item.ID)
@@ -104,7 +104,7 @@ func (h *house) move(c mayfly.Change) mayfly.Item {
 	c.ID, c.From, c.Generation, c.Nonce, c.At = h.id, item.State, item.Generation, 9, h.now
 	outcomes, err := h.real.Ledger.Transition(context.Background(), []mayfly.Change{c})
 	h.must(err)
-	if outcomes[0].Verdict != store.Applied {
+	if outcomes[0].Result != store.Applied {
 		h.Fatalf("%+v", outcomes[0])
 	}
 	return outcomes[0].Current

@@ -87,7 +87,7 @@ func (g *gallery) hang(pictures ...[]byte) {
 		}
 	}
 	p, err := in.Publish(context.Background(), intake.Draft{
-		Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
+		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
 	}, g.now)
 	g.must(err)
 	body, err := g.real.Ledger.Body(context.Background(), p.Item.ID)

@@ -13,7 +13,7 @@ const maxKey = 255
 func (d Draft) validate(o Options, now mayfly.Instant) error {
 	bad := func(what, hint string) error { return mayfly.Errorf(mayfly.Invalid, "draft: %s", what).WithHint(hint) }
 	switch {
-	case d.Sort < mayfly.Story || d.Sort > mayfly.Post:
+	case d.Product < mayfly.Story || d.Product > mayfly.Post:
 		return bad("no such sort", "say what it is: a story, an entry, a paste or a post")
 	case d.Fate < mayfly.Archive || d.Fate > mayfly.Purge:
 		return bad("no such fate", "say what its expiry does: archive or purge")
@@ -47,7 +47,7 @@ func (d Draft) hash() [32]byte {
 		h.Write(n[:])
 		h.Write(v)
 	}
-	h.Write([]byte{byte(d.Sort), byte(d.Fate), byte(d.Audience)})
+	h.Write([]byte{byte(d.Product), byte(d.Fate), byte(d.Audience)})
 	h.Write(binary.BigEndian.AppendUint16(nil, uint16(d.Lifetime)))
 	add([]byte(d.Text))
 	add(d.Data)
@@ -62,7 +62,7 @@ func (d Draft) hash() [32]byte {
 func (d Draft) birth(c claim) (mayfly.Item, mayfly.Body) {
 	media := d.Upload.media()
 	item := mayfly.Item{
-		ID: c.id, Owner: d.Owner, Sort: d.Sort, Fate: d.Fate, Audience: d.Audience,
+		ID: c.id, Owner: d.Owner, Product: d.Product, Fate: d.Fate, Audience: d.Audience,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: c.nonce, Changed: c.id.Birth(),
 	}
 	if len(media) > 0 {

@@ -84,7 +84,7 @@ func (w writer) Commit(ctx context.Context, b *store.Batch) error {
 			w.h.note("%d put %s", n, p.Table)
 		}
 		for _, i := range s.Inserts {
-			w.h.note("%d insert %s", n, i.Item.Sort)
+			w.h.note("%d insert %s", n, i.Item.Product)
 		}
 		for _, e := range s.Events {
 			w.h.note("%d append %s", n, e.Type())
@@ -148,7 +148,7 @@ func lifetime(t testing.TB, d time.Duration) mayfly.Lifetime {
 // draft is a story of ana's for a day.
 func (h *house) draft() intake.Draft {
 	return intake.Draft{
-		Owner: ana, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime(h, 24*time.Hour), Text: "sea",
+		Owner: ana, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime(h, 24*time.Hour), Text: "sea",
 	}
 }
 
@@ -193,7 +193,7 @@ func (h *house) owned() (ids []mayfly.ID) {
 		h.Fatal(err)
 	}
 	for _, row := range found {
-		ids = append(ids, mayfly.ID([]byte(row.Sort)))
+		ids = append(ids, mayfly.ID([]byte(row.Clustering)))
 	}
 	return ids
 }

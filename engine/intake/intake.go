@@ -107,7 +107,7 @@ func New(set store.Set, o Options) (*Intake, error) {
 // Draft is what somebody wants to publish.
 type Draft struct {
 	Owner    mayfly.UserID // zero: anonymous
-	Sort     mayfly.Sort
+	Product  mayfly.Product
 	Fate     mayfly.Fate
 	Audience mayfly.Audience
 	Lifetime mayfly.Lifetime
@@ -282,7 +282,7 @@ func (in *Intake) commit(ctx context.Context, r request, c claim) (Published, er
 
 	var b store.Batch
 	if !item.Owner.IsZero() {
-		b.Put(store.Owners, store.OwnerKey(item.Owner, item.ID), []byte{byte(item.Sort)}, 0)
+		b.Put(store.Owners, store.OwnerKey(item.Owner, item.ID), []byte{byte(item.Product)}, 0)
 	}
 	if item.Media > 0 {
 		b.Put(store.Uploads, store.UploadKey(item.Upload), item.ID[:], 0)

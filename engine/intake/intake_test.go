@@ -36,7 +36,7 @@ func TestABirthIsWhatWasAskedFor(t *testing.T) {
 		t.Errorf("row %+v (%t)\n said %+v", row, found, p.Item)
 	}
 	want := mayfly.Item{
-		ID: id, Owner: ana, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.CloseFriends, Media: 2, Upload: d.Upload.ID,
+		ID: id, Owner: ana, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.CloseFriends, Media: 2, Upload: d.Upload.ID,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: row.Nonce, Changed: start, Keys: mayfly.Keys{Hot: mayfly.Born},
 	}
 	if row != want || row.Nonce == 0 {
@@ -88,7 +88,7 @@ func TestContentComesFirstThenTheIndexThenTheRowThenTheEvent(t *testing.T) {
 func TestAnAnonymousItemHasNoOwnerAndARandomTrace(t *testing.T) {
 	h := open(t)
 	d := h.draft()
-	d.Owner, d.Sort, d.Fate = mayfly.UserID{}, mayfly.Paste, mayfly.Purge
+	d.Owner, d.Product, d.Fate = mayfly.UserID{}, mayfly.Paste, mayfly.Purge
 	p := h.publish(h.intake(intake.Options{}), d, start)
 	if want := []string{"0 insert paste", "1 append paste.created"}; !slices.Equal(h.trail, want) {
 		t.Errorf("written %q\n   want %q", h.trail, want)
@@ -150,8 +150,8 @@ func TestDraftsThatMakeNoSenseAreRefusedAndWriteNothing(t *testing.T) {
 		change func(*intake.Draft)
 		want   mayfly.Kind
 	}{
-		"no sort":                {func(d *intake.Draft) { d.Sort = 0 }, mayfly.Invalid},
-		"no such sort":           {func(d *intake.Draft) { d.Sort = mayfly.Post + 1 }, mayfly.Invalid},
+		"no sort":                {func(d *intake.Draft) { d.Product = 0 }, mayfly.Invalid},
+		"no such sort":           {func(d *intake.Draft) { d.Product = mayfly.Post + 1 }, mayfly.Invalid},
 		"no fate":                {func(d *intake.Draft) { d.Fate = 0 }, mayfly.Invalid},
 		"no audience":            {func(d *intake.Draft) { d.Audience = 0 }, mayfly.Invalid},
 		"no such audience":       {func(d *intake.Draft) { d.Audience = mayfly.OnlyAuthor + 1 }, mayfly.Invalid},

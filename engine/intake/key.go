@@ -19,7 +19,7 @@ const (
 // claimKey makes mine the birth of the draft's key, or answers with the birth
 // that the key already stands for; first says which.
 func (in *Intake) claimKey(ctx context.Context, r request, mine claim) (c claim, first bool, err error) {
-	key := store.Key{Partition: string(r.Owner[:]), Sort: r.Key}
+	key := store.Key{Partition: string(r.Owner[:]), Clustering: r.Key}
 	value := mine.append(nil)
 	var old []byte
 	for range 3 { // absent, then perhaps one that is past its time, then perhaps a rival's

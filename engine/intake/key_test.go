@@ -116,7 +116,7 @@ func TestTheSameKeyWithOtherContentIsAConflict(t *testing.T) {
 		"text":                 func(d *intake.Draft) { d.Text = "see" },
 		"data":                 func(d *intake.Draft) { d.Data = []byte("y") },
 		"text moved into data": func(d *intake.Draft) { d.Text, d.Data = "se", []byte("ax") },
-		"sort":                 func(d *intake.Draft) { d.Sort = mayfly.Post },
+		"sort":                 func(d *intake.Draft) { d.Product = mayfly.Post },
 		"fate":                 func(d *intake.Draft) { d.Fate = mayfly.Purge },
 		"audience":             func(d *intake.Draft) { d.Audience = mayfly.Followers },
 		"lifetime":             func(d *intake.Draft) { d.Lifetime = lifetime(t, 25*time.Hour) },
@@ -325,7 +325,7 @@ func TestAnAbandonedBirthIsResumedOnlyWhileItsDeadlineIsAhead(t *testing.T) {
 func TestAKeyThatCannotBeReadIsCorrupt(t *testing.T) {
 	for _, value := range []string{"?", strings.Repeat("\x02", 73)} {
 		h := open(t)
-		key := store.Key{Partition: string(ana[:]), Sort: "k"}
+		key := store.Key{Partition: string(ana[:]), Clustering: "k"}
 		if _, _, err := h.real.Rows.Swap(t.Context(), store.Idempotency, key, nil, []byte(value), 0); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ func (in *Intake) Known(ctx context.Context, owner mayfly.UserID, key string, no
 	if key == "" || owner.IsZero() {
 		return mayfly.ID{}, false, nil
 	}
-	found, err := in.set.Rows.Get(ctx, store.Idempotency, store.Key{Partition: string(owner[:]), Sort: key})
+	found, err := in.set.Rows.Get(ctx, store.Idempotency, store.Key{Partition: string(owner[:]), Clustering: key})
 	if err != nil {
 		return mayfly.ID{}, false, fmt.Errorf("look up the idempotency key: %w", err)
 	}

@@ -21,7 +21,7 @@ type Dead struct {
 }
 
 func deadKey(id mayfly.ID, step Step) store.Key {
-	return store.Key{Partition: string([]byte{byte(id.Shard())}), Sort: string(append(id[:], byte(step)))}
+	return store.Key{Partition: string([]byte{byte(id.Shard())}), Clustering: string(append(id[:], byte(step)))}
 }
 
 // bury makes a dead letter of the reminder. One that is there already is
@@ -51,7 +51,7 @@ const swapTries = 4
 func DeadLetters(ctx context.Context, rows store.Rows, shard mayfly.Shard, after Dead, limit int) ([]Dead, error) {
 	r := store.Range{Partition: string([]byte{byte(shard)}), Limit: limit}
 	if !after.ID.IsZero() {
-		r.From = deadKey(after.ID, after.Step).Sort + "\x00"
+		r.From = deadKey(after.ID, after.Step).Clustering + "\x00"
 	}
 	found, err := rows.Range(ctx, store.DeadLetters, r)
 	if err != nil {
@@ -59,7 +59,7 @@ func DeadLetters(ctx context.Context, rows store.Rows, shard mayfly.Shard, after
 	}
 	all := make([]Dead, 0, len(found))
 	for _, row := range found {
-		d, err := readDead(row.Sort, row.Value)
+		d, err := readDead(row.Clustering, row.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ func DeadLetter(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) (
 	if err != nil {
 		return Dead{}, err
 	}
-	return readDead(deadKey(id, step).Sort, value)
+	return readDead(deadKey(id, step).Clustering, value)
 }
 
 func deadValue(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) ([]byte, error) {
@@ -95,7 +95,7 @@ func Retry(ctx context.Context, set store.Set, id mayfly.ID, step Step, due mayf
 	if err != nil {
 		return err
 	}
-	d, err := readDead(deadKey(id, step).Sort, value)
+	d, err := readDead(deadKey(id, step).Clustering, value)
 	if err != nil {
 		return err
 	}

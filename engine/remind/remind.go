@@ -121,19 +121,19 @@ func (r Reminder) key() store.Key {
 	sort := binary.BigEndian.AppendUint64(nil, uint64(r.Due))
 	sort = append(sort, r.ID[:]...)
 	sort = append(sort, byte(r.Step))
-	return store.Key{Partition: Partition(r.Due.Minute(), r.ID.Shard()), Sort: string(sort)}
+	return store.Key{Partition: Partition(r.Due.Minute(), r.ID.Shard()), Clustering: string(sort)}
 }
 
 // Read reads a row that Write wrote. What its key tells is in the answer also
 // when the rest cannot be read.
 func Read(row store.Row) (Reminder, error) {
-	if len(row.Sort) != sortSize {
-		return Reminder{}, mayfly.Errorf(mayfly.Corrupt, "a reminder cannot be read: key %x", row.Sort)
+	if len(row.Clustering) != sortSize {
+		return Reminder{}, mayfly.Errorf(mayfly.Corrupt, "a reminder cannot be read: key %x", row.Clustering)
 	}
 	r := Reminder{
-		Due:  mayfly.Instant(binary.BigEndian.Uint64([]byte(row.Sort[:8]))),
-		ID:   mayfly.ID([]byte(row.Sort[8:24])),
-		Step: Step(row.Sort[24]),
+		Due:  mayfly.Instant(binary.BigEndian.Uint64([]byte(row.Clustering[:8]))),
+		ID:   mayfly.ID([]byte(row.Clustering[8:24])),
+		Step: Step(row.Clustering[24]),
 	}
 	var note []byte
 	switch v := row.Value; {

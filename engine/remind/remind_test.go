@@ -93,7 +93,7 @@ func TestALongReasonIsCut(t *testing.T) {
 	var b store.Batch
 	remind.Write(&b, remind.Reminder{Due: now, ID: newID(t, 1), Step: remind.Expire, Reason: strings.Repeat("é", 400)})
 	put := b.Stages()[0].Puts[0]
-	r, err := remind.Read(store.Row{Sort: put.Key.Sort, Value: put.Value})
+	r, err := remind.Read(store.Row{Clustering: put.Key.Clustering, Value: put.Value})
 	if err != nil || len(r.Reason) > 256 || !strings.HasPrefix(r.Reason, "éé") {
 		t.Errorf("%d bytes of reason, %v", len(r.Reason), err)
 	}
@@ -103,13 +103,13 @@ func TestWhatIsNoReminderIsCorrupt(t *testing.T) {
 	var b store.Batch
 	remind.Write(&b, remind.Reminder{Due: now, ID: newID(t, 1), Step: remind.Expire})
 	put := b.Stages()[0].Puts[0]
-	good := store.Row{Sort: put.Key.Sort, Value: put.Value}
+	good := store.Row{Clustering: put.Key.Clustering, Value: put.Value}
 	for name, row := range map[string]store.Row{
-		"a short key":             {Sort: good.Sort[1:], Value: good.Value},
-		"no value":                {Sort: good.Sort},
-		"one that waits, cut":     {Sort: good.Sort, Value: []byte{2, 0, 0, 0, 0, 0, 0, 0, 7}},
-		"a format of the future":  {Sort: good.Sort, Value: append([]byte{99}, good.Value[1:]...)},
-		"attempts that never end": {Sort: good.Sort, Value: append([]byte{1}, slices.Repeat([]byte{0xff}, 12)...)},
+		"a short key":             {Clustering: good.Clustering[1:], Value: good.Value},
+		"no value":                {Clustering: good.Clustering},
+		"one that waits, cut":     {Clustering: good.Clustering, Value: []byte{2, 0, 0, 0, 0, 0, 0, 0, 7}},
+		"a format of the future":  {Clustering: good.Clustering, Value: append([]byte{99}, good.Value[1:]...)},
+		"attempts that never end": {Clustering: good.Clustering, Value: append([]byte{1}, slices.Repeat([]byte{0xff}, 12)...)},
 	} {
 		if _, err := remind.Read(row); !errors.Is(err, mayfly.Corrupt) {
 			t.Errorf("%s: %v", name, err)

@@ -184,7 +184,7 @@ func (w *Walker) walkMinute(ctx context.Context, minute mayfly.Minute, to, now m
 		if len(page) < w.o.Page {
 			return pages, nil
 		}
-		r.From = page[len(page)-1].Sort + "\x00"
+		r.From = page[len(page)-1].Clustering + "\x00"
 	}
 }
 

@@ -86,7 +86,7 @@ func (h *house) item() mayfly.ID {
 	id := newID(h.t, h.nextN<<4|uint64(shard))
 	var b store.Batch
 	b.Insert(store.Birth{Item: mayfly.Item{
-		ID: id, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		ID: id, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: id.Birth(),
 	}})
 	h.commit(&b)
@@ -526,7 +526,7 @@ func TestAReminderThatCannotBeReadIsBuriedAndHoldsUpNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	var batch store.Batch
-	batch.Put(store.Reminders, store.Key{Partition: remind.Partition(now.Add(soon).Minute(), shard), Sort: rows[0].Sort}, []byte("?"), 0)
+	batch.Put(store.Reminders, store.Key{Partition: remind.Partition(now.Add(soon).Minute(), shard), Clustering: rows[0].Clustering}, []byte("?"), 0)
 	h.commit(&batch)
 	h.pass(h.walker(remind.Options{}), now.Add(time.Hour))
 	if dead := h.dead(); len(dead) != 1 || len(h.done[remind.Erase]) != 1 || dead[0].ID == h.done[remind.Erase][0] {

@@ -85,7 +85,7 @@ type slow struct {
 func (s *slow) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
 	if s.late == nil {
 		s.late = changes
-		return []store.Outcome{{Verdict: store.InDoubt}}, nil
+		return []store.Outcome{{Result: store.InDoubt}}, nil
 	}
 	return s.Ledger.Transition(ctx, changes)
 }

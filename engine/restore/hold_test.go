@@ -198,7 +198,7 @@ type noting struct {
 func (n noting) Commit(ctx context.Context, b *store.Batch) error {
 	for _, s := range b.Stages() {
 		for _, put := range s.Puts {
-			r, err := remind.Read(store.Row{Sort: put.Key.Sort, Value: put.Value})
+			r, err := remind.Read(store.Row{Clustering: put.Key.Clustering, Value: put.Value})
 			if put.Table != store.Reminders || err != nil {
 				continue
 			}

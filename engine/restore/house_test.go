@@ -143,7 +143,7 @@ func (h *house) publishFor(d time.Duration, media int, fate mayfly.Fate) (mayfly
 	if err != nil {
 		return mayfly.Item{}, err
 	}
-	draft := intake.Draft{Owner: h.owner, Sort: mayfly.Story, Fate: fate, Audience: mayfly.Everyone, Lifetime: lifetime, Text: "a story"}
+	draft := intake.Draft{Owner: h.owner, Product: mayfly.Story, Fate: fate, Audience: mayfly.Everyone, Lifetime: lifetime, Text: "a story"}
 	if media > 0 {
 		if draft.Upload, err = in.Begin(h.owner, h.now); err != nil {
 			return mayfly.Item{}, err
@@ -211,8 +211,8 @@ func (h *house) change(id mayfly.ID, c mayfly.Change) error {
 		c.To = item.State
 	}
 	outcomes, err := h.real.Ledger.Transition(context.Background(), []mayfly.Change{c})
-	if err == nil && outcomes[0].Verdict != store.Applied {
-		err = fmt.Errorf("%s: %w", outcomes[0].Verdict, outcomes[0].Err)
+	if err == nil && outcomes[0].Result != store.Applied {
+		err = fmt.Errorf("%s: %w", outcomes[0].Result, outcomes[0].Err)
 	}
 	return err
 }

@@ -210,9 +210,9 @@ func newNonce() mayfly.Nonce { return mayfly.Nonce(rand.Uint64() | 1) }
 func (r *Restore) transition(ctx context.Context, c mayfly.Change) (current mayfly.Item, mine bool, err error) {
 	outcomes, err := r.set.Ledger.Transition(ctx, []mayfly.Change{c})
 	if err != nil {
-		outcomes = []store.Outcome{{Verdict: store.InDoubt}}
+		outcomes = []store.Outcome{{Result: store.InDoubt}}
 	}
-	switch o := outcomes[0]; o.Verdict {
+	switch o := outcomes[0]; o.Result {
 	case store.Refused:
 		return o.Current, false, o.Err
 	case store.Missing:

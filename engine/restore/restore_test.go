@@ -73,7 +73,7 @@ func (h *tested) wantTold(id mayfly.ID, g mayfly.Generation, verb mayfly.Verb) {
 	h.Helper()
 	told, err := h.events(id)
 	h.must(err)
-	if told[mayfly.EventKey{ID: id, Generation: g, Sort: mayfly.Story, Verb: verb}] == 0 {
+	if told[mayfly.EventKey{ID: id, Generation: g, Product: mayfly.Story, Verb: verb}] == 0 {
 		h.Errorf("no event %s of generation %d: %v", verb, g, told)
 	}
 }

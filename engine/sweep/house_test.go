@@ -108,7 +108,7 @@ func (h *house) born(fate mayfly.Fate) mayfly.Item {
 		h.Fatal(err)
 	}
 	item := mayfly.Item{
-		ID: id, Owner: owner, Sort: mayfly.Story, Fate: fate, Audience: mayfly.Everyone,
+		ID: id, Owner: owner, Product: mayfly.Story, Fate: fate, Audience: mayfly.Everyone,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: mayfly.Nonce(h.items), Changed: id.Birth(),
 	}
 	var b store.Batch
@@ -128,7 +128,7 @@ func (h *house) move(id mayfly.ID, to mayfly.State, by mayfly.Cause, more ...fun
 		m(&c)
 	}
 	outcomes, err := h.ledger.Ledger.Transition(h.Context(), []mayfly.Change{c})
-	if err != nil || outcomes[0].Verdict != store.Applied {
+	if err != nil || outcomes[0].Result != store.Applied {
 		h.Fatalf("%s → %s: %+v, %v", item.State, to, outcomes, err)
 	}
 	return outcomes[0].Current

@@ -182,8 +182,8 @@ func (p *pass) expire(ctx context.Context, changes []mayfly.Change) error {
 func (p *pass) sort(outcomes []store.Outcome, round int) (next []mayfly.Change) {
 	for _, outcome := range outcomes {
 		switch current := outcome.Current; {
-		case outcome.Verdict == store.Missing:
-		case outcome.Verdict == store.Refused:
+		case outcome.Result == store.Missing:
+		case outcome.Result == store.Refused:
 			p.failures = append(p.failures, walk.Failure{Item: current, Err: outcome.Err})
 		case expired(current): // by this change, or by another walker that may not have told the log
 			p.tell(current)
@@ -258,7 +258,7 @@ func (s *Sweep) settle(ctx context.Context, changes []mayfly.Change, outcomes []
 	var at []int
 	var ids []mayfly.ID
 	for i, outcome := range outcomes {
-		if outcome.Verdict == store.InDoubt {
+		if outcome.Result == store.InDoubt {
 			at, ids = append(at, i), append(ids, changes[i].ID)
 		}
 	}
@@ -270,9 +270,9 @@ func (s *Sweep) settle(ctx context.Context, changes []mayfly.Change, outcomes []
 		return fmt.Errorf("read %d rows back: %w", len(ids), err)
 	}
 	for n, i := range at {
-		outcomes[i] = store.Outcome{Verdict: store.Missing}
+		outcomes[i] = store.Outcome{Result: store.Missing}
 		if found[n].Found {
-			outcomes[i] = store.Outcome{Verdict: store.Stale, Current: found[n].Item}
+			outcomes[i] = store.Outcome{Result: store.Stale, Current: found[n].Item}
 		}
 	}
 	return nil

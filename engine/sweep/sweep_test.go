@@ -129,7 +129,7 @@ func TestAChangeInDoubtIsReadBack(t *testing.T) {
 			h.ledger.after = func(_ []mayfly.Change, outcomes []store.Outcome, err error) ([]store.Outcome, error) {
 				h.ledger.Ledger, h.ledger.after = real, nil
 				for i := range outcomes {
-					outcomes[i] = store.Outcome{Verdict: store.InDoubt}
+					outcomes[i] = store.Outcome{Result: store.InDoubt}
 				}
 				return outcomes, err
 			}
@@ -158,7 +158,7 @@ func TestARefusedItemIsAFailureAndTheOthersGoOn(t *testing.T) {
 	h.ledger.after = func(changes []mayfly.Change, outcomes []store.Outcome, err error) ([]store.Outcome, error) {
 		for i := range changes {
 			if changes[i].ID == items[1].ID {
-				outcomes[i] = store.Outcome{Verdict: store.Refused, Current: items[1], Err: no}
+				outcomes[i] = store.Outcome{Result: store.Refused, Current: items[1], Err: no}
 			}
 		}
 		return outcomes, err

@@ -59,7 +59,7 @@ func due(t testing.TB, set store.Set, deadlines ...mayfly.Instant) []mayfly.ID {
 		}
 		ids = append(ids, id)
 		b.Insert(store.Birth{Item: mayfly.Item{
-			ID: id, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+			ID: id, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 			State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: id.Birth(),
 		}})
 	}
@@ -155,7 +155,7 @@ func pass(t testing.TB, w *walk.Walker, now mayfly.Instant) {
 // stored is the watermark as it is stored; 0 when there is none.
 func stored(t testing.TB, set store.Set) mayfly.Instant {
 	t.Helper()
-	found, err := set.Rows.Get(t.Context(), store.Watermarks, store.Key{Partition: name, Sort: string([]byte{byte(shard)})})
+	found, err := set.Rows.Get(t.Context(), store.Watermarks, store.Key{Partition: name, Clustering: string([]byte{byte(shard)})})
 	if err != nil {
 		t.Fatal(err)
 	}

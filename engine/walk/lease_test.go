@@ -208,7 +208,7 @@ func TestAWalkBeginsAtTheOrigin(t *testing.T) {
 
 func TestAWatermarkThatCannotBeReadStopsTheWalk(t *testing.T) {
 	set, k := open(t), &book{}
-	key := store.Key{Partition: name, Sort: string([]byte{byte(shard)})}
+	key := store.Key{Partition: name, Clustering: string([]byte{byte(shard)})}
 	if _, _, err := set.Rows.Swap(t.Context(), store.Watermarks, key, nil, []byte("?"), 0); err != nil {
 		t.Fatal(err)
 	}

@@ -53,8 +53,8 @@ func (w *Walker) begin(ctx context.Context, now mayfly.Instant) error {
 	part := string(binary.BigEndian.AppendUint64([]byte{byte(w.shard.number)}, uint64(now)))
 	number := runPartition(run)
 	var b store.Batch
-	b.Put(store.Runs, store.Key{Partition: number, Sort: part}, value, now.Add(runKept))
-	b.Put(store.Runs, store.Key{Partition: hourPartition(now), Sort: number[len("run"):] + part}, value, now.Add(runKept))
+	b.Put(store.Runs, store.Key{Partition: number, Clustering: part}, value, now.Add(runKept))
+	b.Put(store.Runs, store.Key{Partition: hourPartition(now), Clustering: number[len("run"):] + part}, value, now.Add(runKept))
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	if err := w.set.Writer.Commit(ctx, &b); err != nil {
@@ -76,7 +76,7 @@ func RunsOf(ctx context.Context, rows store.Rows, run mayfly.Run) ([]Run, error)
 	}
 	all := make([]Run, 0, len(found))
 	for _, row := range found {
-		r, err := readRun(run, row.Sort, row.Value)
+		r, err := readRun(run, row.Clustering, row.Value)
 		if err != nil {
 			return nil, err
 		}
@@ -93,10 +93,10 @@ func RunsIn(ctx context.Context, rows store.Rows, at mayfly.Instant, limit int) 
 	}
 	all := make([]Run, 0, len(found))
 	for _, row := range found {
-		if len(row.Sort) != 17 {
-			return nil, mayfly.Errorf(mayfly.Corrupt, "a run cannot be read: key %x", row.Sort)
+		if len(row.Clustering) != 17 {
+			return nil, mayfly.Errorf(mayfly.Corrupt, "a run cannot be read: key %x", row.Clustering)
 		}
-		r, err := readRun(mayfly.Run(binary.BigEndian.Uint64([]byte(row.Sort[:8]))), row.Sort[8:], row.Value)
+		r, err := readRun(mayfly.Run(binary.BigEndian.Uint64([]byte(row.Clustering[:8]))), row.Clustering[8:], row.Value)
 		if err != nil {
 			return nil, err
 		}

@@ -55,7 +55,7 @@ func TestOnlyTheWalkersShardIsWalked(t *testing.T) {
 	}
 	var b store.Batch
 	b.Insert(store.Birth{Item: mayfly.Item{
-		ID: other, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, State: mayfly.Active, Generation: mayfly.Born, Nonce: 1,
+		ID: other, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, State: mayfly.Active, Generation: mayfly.Born, Nonce: 1,
 	}})
 	if err := set.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ type Watermark struct {
 }
 
 func markKey(walk string, shard mayfly.Shard) store.Key {
-	return store.Key{Partition: walk, Sort: string([]byte{byte(shard)})}
+	return store.Key{Partition: walk, Clustering: string([]byte{byte(shard)})}
 }
 
 // LoadWatermark reads how far the walk called name has come in shard: to the

@@ -60,7 +60,7 @@ func readFamily(b []byte) (family, error) {
 }
 
 func familyKey(user mayfly.UserID, id familyID) store.Key {
-	return store.Key{Partition: string(user[:]), Sort: string(id[:])}
+	return store.Key{Partition: string(user[:]), Clustering: string(id[:])}
 }
 
 // standing is how a refresh token stands in its family.

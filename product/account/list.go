@@ -40,8 +40,8 @@ func (a *Accounts) List(ctx context.Context, owner mayfly.UserID, rel mayfly.Rel
 			return nil, "", fmt.Errorf("list relations: %w", err)
 		}
 		for _, row := range page {
-			if len(row.Sort) != len(mayfly.UserID{}) {
-				return nil, "", mayfly.Errorf(mayfly.Corrupt, "relations: a key of %d bytes", len(row.Sort))
+			if len(row.Clustering) != len(mayfly.UserID{}) {
+				return nil, "", mayfly.Errorf(mayfly.Corrupt, "relations: a key of %d bytes", len(row.Clustering))
 			}
 			if len(users) == limit {
 				return users, cursor(from), nil
@@ -51,9 +51,9 @@ func (a *Accounts) List(ctx context.Context, owner mayfly.UserID, rel mayfly.Rel
 				return nil, "", err
 			}
 			if has.Has(rel) {
-				users = append(users, mayfly.UserID([]byte(row.Sort)))
+				users = append(users, mayfly.UserID([]byte(row.Clustering)))
 			}
-			from = row.Sort + "\x00"
+			from = row.Clustering + "\x00"
 		}
 		if len(page) < listPage {
 			return users, "", nil

@@ -217,7 +217,7 @@ func TestAFamilyThatCannotBeReadIsCorruptAndGivesNothing(t *testing.T) {
 	user := ana()
 	rows, err := h.rows.Range(t.Context(), store.Families, store.Range{Partition: string(user[:]), Limit: 1})
 	h.must(err)
-	_, _, err = h.rows.Swap(t.Context(), store.Families, store.Key{Partition: string(user[:]), Sort: rows[0].Sort}, rows[0].Value, []byte{9}, 0)
+	_, _, err = h.rows.Swap(t.Context(), store.Families, store.Key{Partition: string(user[:]), Clustering: rows[0].Clustering}, rows[0].Value, []byte{9}, 0)
 	h.must(err)
 	if access, _, _, err := h.accounts.Refresh(t.Context(), token, start); !errors.Is(err, mayfly.Corrupt) || access != "" {
 		t.Error(err)

@@ -167,7 +167,7 @@ func (many) Range(_ context.Context, _ store.Table, r store.Range) ([]store.Row,
 		if n == 20_000 {
 			relation = mayfly.CloseFriend
 		}
-		page = append(page, store.Row{Sort: string(user[:]), Value: append([]byte{1, byte(relation)}, make([]byte, 8)...)})
+		page = append(page, store.Row{Clustering: string(user[:]), Value: append([]byte{1, byte(relation)}, make([]byte, 8)...)})
 	}
 	return page, nil
 }
@@ -438,7 +438,7 @@ func TestRowsThatCannotBeReadAreCorruptAndGrantNothing(t *testing.T) {
 	if _, _, err := h.accounts.List(t.Context(), ana(), mayfly.Blocked, "", 10); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
 	}
-	plant(store.Relations, store.Key{Partition: store.RelationKey(ben(), ana()).Partition, Sort: "short"})
+	plant(store.Relations, store.Key{Partition: store.RelationKey(ben(), ana()).Partition, Clustering: "short"})
 	if _, _, err := h.accounts.List(t.Context(), ben(), mayfly.Blocked, "", 10); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
 	}

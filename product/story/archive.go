@@ -54,7 +54,7 @@ func (s *Stories) Archive(ctx context.Context, author mayfly.UserID, between Bet
 			return stories, "", nil
 		}
 		scanned += len(page)
-		r.To = page[len(page)-1].Sort
+		r.To = page[len(page)-1].Clustering
 	}
 	return stories, mayfly.ID([]byte(r.To)).Short(), nil
 }

@@ -44,5 +44,5 @@ func (s *Stories) wasDeleted(ctx context.Context, id mayfly.ID, author mayfly.Us
 	if err != nil {
 		return false, fmt.Errorf("delete %s: %w", id, err)
 	}
-	return found && left.Owner == author && left.Sort == mayfly.Story && !left.Held, nil
+	return found && left.Owner == author && left.Product == mayfly.Story && !left.Held, nil
 }

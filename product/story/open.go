@@ -23,7 +23,7 @@ func (s *Stories) open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, 
 	if err != nil {
 		return gate.Opened{}, err
 	}
-	if opened.Item.Sort != mayfly.Story {
+	if opened.Item.Product != mayfly.Story {
 		return gate.Opened{}, gate.Refusal(id, now)
 	}
 	return opened, nil

@@ -39,7 +39,7 @@ func (s *Stories) serving(ctx context.Context, author mayfly.UserID, now mayfly.
 			slices.SortFunc(ids, mayfly.ID.Compare)
 			return ids, nil
 		}
-		r.From = page[len(page)-1].Sort + "\x00"
+		r.From = page[len(page)-1].Clustering + "\x00"
 	}
 }
 
@@ -51,8 +51,8 @@ func bornFrom(at mayfly.Instant) string {
 
 // storyOf is the id that an entry of the owner index names, if it is a story's.
 func storyOf(row store.Row) (mayfly.ID, bool, error) {
-	if len(row.Sort) != len(mayfly.ID{}) || len(row.Value) != 1 {
-		return mayfly.ID{}, false, mayfly.Errorf(mayfly.Corrupt, "an entry of the owner index cannot be read: %x", row.Sort)
+	if len(row.Clustering) != len(mayfly.ID{}) || len(row.Value) != 1 {
+		return mayfly.ID{}, false, mayfly.Errorf(mayfly.Corrupt, "an entry of the owner index cannot be read: %x", row.Clustering)
 	}
-	return mayfly.ID([]byte(row.Sort)), mayfly.Sort(row.Value[0]) == mayfly.Story, nil
+	return mayfly.ID([]byte(row.Clustering)), mayfly.Product(row.Value[0]) == mayfly.Story, nil
 }

@@ -120,7 +120,7 @@ func unborn(err error) bool {
 // birth is called with the author's lock held.
 func (s *Stories) birth(ctx context.Context, c checked, upload *intake.Upload, now mayfly.Instant) (Story, error) {
 	published, err := s.o.Intake.Publish(ctx, intake.Draft{
-		Owner: c.author, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: c.audience, Lifetime: c.lifetime,
+		Owner: c.author, Product: mayfly.Story, Fate: mayfly.Archive, Audience: c.audience, Lifetime: c.lifetime,
 		Text: c.caption, Data: c.data, Upload: upload, Key: c.key,
 	}, now)
 	if err != nil {

@@ -157,7 +157,7 @@ func (s *Stories) endFilling(ctx context.Context, author mayfly.UserID, upload m
 }
 
 func reservedKey(author mayfly.UserID, upload mayfly.ID) store.Key {
-	return store.Key{Partition: string(author[:]), Sort: string(upload[:])}
+	return store.Key{Partition: string(author[:]), Clustering: string(upload[:])}
 }
 
 // readReserved reads author's reservation. Whoever else asks finds nothing there.

@@ -46,7 +46,7 @@ func (s *Stories) live(ctx context.Context, author mayfly.UserID, viewer mayfly.
 		return nil, err
 	}
 	return slices.DeleteFunc(opened, func(o gate.Opened) bool {
-		return o.Verdict != gate.Serve || o.Item.Owner != author || o.Item.Sort != mayfly.Story
+		return o.Verdict != gate.Serve || o.Item.Owner != author || o.Item.Product != mayfly.Story
 	}), nil
 }
 

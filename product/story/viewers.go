@@ -90,18 +90,18 @@ func (s *Stories) viewsFrom(ctx context.Context, id mayfly.ID, c *viewCursor, li
 		}
 		for _, row := range page {
 			v, err := readView(row.Value)
-			if err != nil || len(row.Sort) != len(mayfly.UserID{}) {
-				return nil, false, mayfly.Errorf(mayfly.Corrupt, "a view of %s cannot be read: %x", id, row.Sort)
+			if err != nil || len(row.Clustering) != len(mayfly.UserID{}) {
+				return nil, false, mayfly.Errorf(mayfly.Corrupt, "a view of %s cannot be read: %x", id, row.Clustering)
 			}
 			if now < v.kept {
-				all = append(all, Viewed{User: mayfly.UserID([]byte(row.Sort)), At: v.at})
+				all = append(all, Viewed{User: mayfly.UserID([]byte(row.Clustering)), At: v.at})
 			}
 		}
 		if len(page) < r.Limit {
 			c.slice, c.from = c.slice+1, ""
 			continue
 		}
-		c.from = page[len(page)-1].Sort + "\x00"
+		c.from = page[len(page)-1].Clustering + "\x00"
 		if len(all) == limit {
 			return all, true, nil
 		}

@@ -47,7 +47,7 @@ func BenchmarkSweep(b *testing.B) {
 							return
 						}
 						for _, o := range outcomes {
-							if o.Verdict == store.Applied {
+							if o.Result == store.Applied {
 								applied.Add(1)
 							}
 						}

@@ -65,7 +65,7 @@ func TestATransitionThatLosesAnyOfItsAnswersTellsTheTruth(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	told := map[store.Verdict]int{}
+	told := map[store.Result]int{}
 	lost, failed := 0, 0
 	for range 60 {
 		fresh := births(t, 5, "24h")
@@ -88,16 +88,16 @@ func TestATransitionThatLosesAnyOfItsAnswersTellsTheTruth(t *testing.T) {
 			continue
 		}
 		for i, o := range outcomes {
-			told[o.Verdict]++
+			told[o.Result]++
 			found, err := other.Ledger().Get(t.Context(), changes[i].ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			switch {
-			case o.Verdict == store.Applied && found[0].Item != o.Current:
+			case o.Result == store.Applied && found[0].Item != o.Current:
 				t.Errorf("change %d is told as applied, and the row is %+v", i, found[0].Item)
-			case o.Verdict != store.Applied && o.Verdict != store.InDoubt:
-				t.Errorf("change %d is %s: nobody else was here", i, o.Verdict)
+			case o.Result != store.Applied && o.Result != store.InDoubt:
+				t.Errorf("change %d is %s: nobody else was here", i, o.Result)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestATransitionThatLosesAnyOfItsAnswersTellsTheTruth(t *testing.T) {
 func TestASwapWhoseAnswerIsLostIsUnknownAndTheRowTells(t *testing.T) {
 	s, cut := openCut(t)
 	for _, way := range []int32{losesAnswer, losesRequest} {
-		key := store.Key{Partition: "swap", Sort: births(t, 1, "24h")[0].Item.ID.Short()}
+		key := store.Key{Partition: "swap", Clustering: births(t, 1, "24h")[0].Item.ID.Short()}
 		if _, _, err := s.Rows().Swap(t.Context(), store.Leases, key, nil, []byte("first"), 0); err != nil {
 			t.Fatal(err)
 		}

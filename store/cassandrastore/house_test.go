@@ -36,7 +36,7 @@ func births(t testing.TB, n int, lifetime string) []store.Birth {
 		}
 		made = append(made, store.Birth{
 			Item: mayfly.Item{
-				ID: id, Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+				ID: id, Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 				State: mayfly.Active, Generation: mayfly.Born, Nonce: mayfly.Nonce(rand.Uint64() | 1), Changed: at,
 			},
 			Body: mayfly.Body{Text: "a story of " + id.Short()},

@@ -13,7 +13,7 @@ func TestALeaseIsRenewedWhileEveryPigeonholeIsBusy(t *testing.T) {
 	for _, lane := range s.lanes {
 		lane <- struct{}{}
 	}
-	key := store.Key{Partition: "busy", Sort: births(t, 1, "24h")[0].Item.ID.Short()}
+	key := store.Key{Partition: "busy", Clustering: births(t, 1, "24h")[0].Item.ID.Short()}
 	if swapped, _, err := s.Rows().Swap(t.Context(), store.Leases, key, nil, []byte("mine"), 0); err != nil || !swapped {
 		t.Errorf("swapped %t: %v", swapped, err)
 	}

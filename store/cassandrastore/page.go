@@ -36,7 +36,7 @@ func (p *page) compose() []write {
 			row, there = p.rows[id]
 		}
 		p.outcomes[i] = decide(row, there, p.changes[i])
-		if p.outcomes[i].Verdict != store.Applied {
+		if p.outcomes[i].Result != store.Applied {
 			continue
 		}
 		next[id] = p.outcomes[i].Current
@@ -54,16 +54,16 @@ func (p *page) compose() []write {
 // decide is the outcome of a change of a row, if it is written.
 func decide(row mayfly.Item, there bool, c mayfly.Change) store.Outcome {
 	if !there {
-		return store.Outcome{Verdict: store.Missing}
+		return store.Outcome{Result: store.Missing}
 	}
 	if !c.Matches(row) {
-		return store.Outcome{Verdict: store.Stale, Current: row}
+		return store.Outcome{Result: store.Stale, Current: row}
 	}
 	next, err := mayfly.Advance(row, c)
 	if err != nil {
-		return store.Outcome{Verdict: store.Refused, Current: row, Err: err}
+		return store.Outcome{Result: store.Refused, Current: row, Err: err}
 	}
-	return store.Outcome{Verdict: store.Applied, Current: next}
+	return store.Outcome{Result: store.Applied, Current: next}
 }
 
 // learn takes over what the rows of a batch are now.
@@ -86,7 +86,7 @@ func (p *page) doubt(writes []write) {
 	}
 	for _, i := range p.of {
 		if unknown[p.changes[i].ID] {
-			p.outcomes[i] = store.Outcome{Verdict: store.InDoubt}
+			p.outcomes[i] = store.Outcome{Result: store.InDoubt}
 		}
 	}
 }

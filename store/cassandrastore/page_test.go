@@ -79,8 +79,8 @@ func TestABatchThatMayStillLandIsNeverCalledUnavailable(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for i, o := range p.outcomes {
-			if o.Verdict != store.InDoubt {
-				t.Errorf("%s: change %d is %s", name, i, o.Verdict)
+			if o.Result != store.InDoubt {
+				t.Errorf("%s: change %d is %s", name, i, o.Result)
 			}
 		}
 		p, _, _ = newPage(t)
@@ -118,15 +118,15 @@ func TestANonceOfAnEarlierCallTellsNothingOfTheOtherRows(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		// Who sent it again sees by the nonce that it is its own.
-		if o := p.outcomes[0]; o.Verdict != store.Stale || o.Current != a.after {
-			t.Errorf("%s: the first is %s with %+v", name, o.Verdict, o.Current)
+		if o := p.outcomes[0]; o.Result != store.Stale || o.Current != a.after {
+			t.Errorf("%s: the first is %s with %+v", name, o.Result, o.Current)
 		}
 		want := store.Stale
 		if said[len(said)-1].applied {
 			want = store.Applied
 		}
-		if o := p.outcomes[1]; o.Verdict != want {
-			t.Errorf("%s: the second is %s, want %s", name, o.Verdict, want)
+		if o := p.outcomes[1]; o.Result != want {
+			t.Errorf("%s: the second is %s, want %s", name, o.Result, want)
 		}
 	}
 }
@@ -151,8 +151,8 @@ func TestABatchThatHasLandedIsAppliedWhateverWasAnswered(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for i, o := range p.outcomes {
-			if o.Verdict != store.Applied {
-				t.Errorf("%s: change %d is %s", name, i, o.Verdict)
+			if o.Result != store.Applied {
+				t.Errorf("%s: change %d is %s", name, i, o.Result)
 			}
 		}
 	}

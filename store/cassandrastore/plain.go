@@ -42,14 +42,14 @@ func (s *Store) plainTasks(stage store.Stage) []task {
 	for _, p := range stage.Puts {
 		value := append([]byte{}, p.Value...) // never nil, which would be absence; ours, because a second asking may outlast the call
 		put(shelf{p.Table, p.Key.Partition}, plainWrite{s.tables[p.Table].put, []any{
-			[]byte(p.Key.Partition), []byte(p.Key.Sort), value, s.stamps.next(), ttl(p.Table, p.ReclaimAt, now),
-		}, len(p.Key.Partition) + len(p.Key.Sort) + len(value)})
+			[]byte(p.Key.Partition), []byte(p.Key.Clustering), value, s.stamps.next(), ttl(p.Table, p.ReclaimAt, now),
+		}, len(p.Key.Partition) + len(p.Key.Clustering) + len(value)})
 	}
 	for _, d := range stage.Deletes {
 		put(shelf{d.Table, d.Key.Partition}, plainWrite{
 			s.tables[d.Table].remove,
-			[]any{s.stamps.next(), []byte(d.Key.Partition), []byte(d.Key.Sort)},
-			len(d.Key.Partition) + len(d.Key.Sort),
+			[]any{s.stamps.next(), []byte(d.Key.Partition), []byte(d.Key.Clustering)},
+			len(d.Key.Partition) + len(d.Key.Clustering),
 		})
 	}
 	for _, d := range stage.Drops {

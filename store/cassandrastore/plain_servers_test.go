@@ -42,7 +42,7 @@ func TestOnlyTablesThatMayBeReclaimedHaveATTL(t *testing.T) {
 	s := openHouse(t)
 	ahead := wall().Add(time.Hour)
 	for _, table := range store.Tables() {
-		key := store.Key{Partition: fmt.Sprint("ttl", wall()), Sort: "s"}
+		key := store.Key{Partition: fmt.Sprint("ttl", wall()), Clustering: "s"}
 		if table.Declared().Mode == store.Plain {
 			var b store.Batch
 			b.Put(table, key, []byte("v"), ahead)
@@ -54,7 +54,7 @@ func TestOnlyTablesThatMayBeReclaimedHaveATTL(t *testing.T) {
 		}
 		var left *int
 		read := "SELECT TTL(value) FROM " + tableName(table) + " WHERE partition = ? AND sort = ?"
-		if err := s.query(readRows, read, []byte(key.Partition), []byte(key.Sort)).ScanContext(t.Context(), &left); err != nil {
+		if err := s.query(readRows, read, []byte(key.Partition), []byte(key.Clustering)).ScanContext(t.Context(), &left); err != nil {
 			t.Fatal(err)
 		}
 		never := table == store.Owners || table == store.Reminders
@@ -69,7 +69,7 @@ func TestOnlyTablesThatMayBeReclaimedHaveATTL(t *testing.T) {
 
 func TestARowSwappedWithoutAReclaimTimeAfterOneStays(t *testing.T) {
 	s := openHouse(t)
-	key := store.Key{Partition: fmt.Sprint("kept", wall()), Sort: "s"}
+	key := store.Key{Partition: fmt.Sprint("kept", wall()), Clustering: "s"}
 	steps := []struct {
 		old, new []byte
 		at       mayfly.Instant
@@ -81,7 +81,7 @@ func TestARowSwappedWithoutAReclaimTimeAfterOneStays(t *testing.T) {
 	}
 	var left *int
 	read := "SELECT TTL(value) FROM t_families WHERE partition = ? AND sort = ?"
-	if err := s.query(readRows, read, []byte(key.Partition), []byte(key.Sort)).ScanContext(t.Context(), &left); err != nil || left != nil {
+	if err := s.query(readRows, read, []byte(key.Partition), []byte(key.Clustering)).ScanContext(t.Context(), &left); err != nil || left != nil {
 		t.Errorf("the TTL is %v, want none: %v", left, err)
 	}
 }

@@ -33,7 +33,7 @@ func rowBytes(item mayfly.Item) []byte {
 	if item.Held {
 		b[atHeld] = 1
 	}
-	b[atSort], b[atSort+1], b[atSort+2], b[atSort+3] = byte(item.Sort), byte(item.Fate), byte(item.Audience), item.Media
+	b[atSort], b[atSort+1], b[atSort+2], b[atSort+3] = byte(item.Product), byte(item.Fate), byte(item.Audience), item.Media
 	binary.BigEndian.PutUint32(b[atGeneration:], uint32(item.Generation))
 	binary.BigEndian.PutUint32(b[atHot:], uint32(item.Keys.Hot))
 	binary.BigEndian.PutUint32(b[atCold:], uint32(item.Keys.Cold))
@@ -58,7 +58,7 @@ func readRow(at int64, id, b []byte) (mayfly.Item, error) {
 	return mayfly.Item{
 		ID:       mayfly.ID(id),
 		Owner:    mayfly.UserID(b[atOwner:atUpload]),
-		Sort:     mayfly.Sort(b[atSort]),
+		Product:  mayfly.Product(b[atSort]),
 		Fate:     mayfly.Fate(b[atSort+1]),
 		Audience: mayfly.Audience(b[atSort+2]),
 		Media:    b[atSort+3],

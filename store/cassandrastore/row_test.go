@@ -14,7 +14,7 @@ func TestARowIsReadBackAsItWasWritten(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range 500 {
 		item := births(t, 1, "24h")[0].Item
-		item.Sort, item.Fate, item.Audience, item.Media = mayfly.Sort(r.Uint32()), mayfly.Fate(r.Uint32()), mayfly.Audience(r.Uint32()), uint8(r.Uint32())
+		item.Product, item.Fate, item.Audience, item.Media = mayfly.Product(r.Uint32()), mayfly.Fate(r.Uint32()), mayfly.Audience(r.Uint32()), uint8(r.Uint32())
 		item.State, item.Cause, item.Held = mayfly.State(r.Uint32()), mayfly.Cause(r.Uint32()), r.IntN(2) == 0
 		item.Generation, item.Nonce, item.Run = mayfly.Generation(r.Uint32()), mayfly.Nonce(r.Uint64()), mayfly.Run(r.Uint64())
 		item.Changed, item.ServesUntil = mayfly.Instant(r.Int64()), mayfly.Instant(r.Int64())

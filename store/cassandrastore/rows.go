@@ -36,7 +36,7 @@ func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]by
 // value reads one row; nil is absence.
 func (s *Store) value(ctx context.Context, d deed, t store.Table, key store.Key) ([]byte, error) {
 	value := []byte{} // an empty value is scanned into it, absence leaves nil
-	err := s.query(d, s.tables[t].get, []byte(key.Partition), []byte(key.Sort)).ScanContext(ctx, &value)
+	err := s.query(d, s.tables[t].get, []byte(key.Partition), []byte(key.Clustering)).ScanContext(ctx, &value)
 	if errors.Is(err, gocql.ErrNotFound) {
 		return nil, nil
 	}
@@ -71,7 +71,7 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 		if value == nil {
 			continue // a row without a value is not there
 		}
-		found = append(found, store.Row{Sort: string(sort), Value: value})
+		found = append(found, store.Row{Clustering: string(sort), Value: value})
 	}
 	if err := iter.Close(); err != nil {
 		return nil, readError("range of "+t.String(), err)
@@ -111,7 +111,7 @@ func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new [
 }
 
 func (s *Store) swapQuery(t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) *gocql.Query {
-	text, partition, sort := s.tables[t], []byte(key.Partition), []byte(key.Sort)
+	text, partition, sort := s.tables[t], []byte(key.Partition), []byte(key.Clustering)
 	lasts := ttl(t, reclaimAt, s.opts.Now())
 	switch {
 	case old == nil:

@@ -86,13 +86,13 @@ func TestBatchesOfTwoNodesThatMeetApplyEachRowOnce(t *testing.T) {
 		applied := map[mayfly.ID]int{}
 		for _, of := range outcomes {
 			for _, o := range of {
-				switch o.Verdict {
+				switch o.Result {
 				case store.Applied:
 					applied[o.Current.ID]++
 				case store.Stale:
 					refused++
 				default:
-					t.Errorf("a change is %s: %v", o.Verdict, o.Err)
+					t.Errorf("a change is %s: %v", o.Result, o.Err)
 				}
 			}
 		}
@@ -134,8 +134,8 @@ func TestMoreRowsThanAPageAndABatchAreReadAndChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, o := range outcomes {
-		if o.Verdict != store.Applied || o.Current.Nonce != changes[i].Nonce {
-			t.Fatalf("change %d is %s: %v", i, o.Verdict, o.Err)
+		if o.Result != store.Applied || o.Current.Nonce != changes[i].Nonce {
+			t.Fatalf("change %d is %s: %v", i, o.Result, o.Err)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func die(text string) {
 func record(folder string, records []store.Record) (done, again int, err error) {
 	for _, rec := range records {
 		k := rec.Event.Key()
-		file, err := os.OpenFile(filepath.Join(folder, fmt.Sprintf("%s-%d-%d-%d", k.ID, k.Generation, k.Sort, k.Verb)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		file, err := os.OpenFile(filepath.Join(folder, fmt.Sprintf("%s-%d-%d-%d", k.ID, k.Generation, k.Product, k.Verb)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		switch {
 		case errors.Is(err, fs.ErrExist):
 			again++

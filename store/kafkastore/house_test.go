@@ -106,7 +106,7 @@ func life(t testing.TB, n int) []mayfly.Event {
 	var events []mayfly.Event
 	for i := range n {
 		events = append(events, mayfly.Event{
-			ID: id, Generation: mayfly.Generation(i + 2), Sort: mayfly.Story, Verb: mayfly.WasExpired, At: wall(), Owner: owner,
+			ID: id, Generation: mayfly.Generation(i + 2), Product: mayfly.Story, Verb: mayfly.WasExpired, At: wall(), Owner: owner,
 		})
 	}
 	return events

@@ -14,7 +14,7 @@ func TestARecordIsStampedNeitherBeforeItsEventNorBeforeNow(t *testing.T) {
 	for at, want := range map[mayfly.Instant]int64{
 		0: int64(now), now.Add(-40 * 24 * time.Hour): int64(now), now: int64(now), now + 1: int64(now) + 1, 1 << 60: lastStamp,
 	} {
-		e := mayfly.Event{ID: mayfly.ID{1, 2, 3}, Generation: 7, Sort: mayfly.Story, Verb: mayfly.WasExpired, At: at}
+		e := mayfly.Event{ID: mayfly.ID{1, 2, 3}, Generation: 7, Product: mayfly.Story, Verb: mayfly.WasExpired, At: at}
 		rec := s.record(e)
 		if got := rec.Timestamp.UnixMilli(); got != want {
 			t.Errorf("an event of %d is stamped %d, want %d", at, got, want)

@@ -51,7 +51,7 @@ func sweep(ctx context.Context, s *Store, minute mayfly.Minute, shard mayfly.Sha
 		}
 		events := make([]mayfly.Event, 0, len(outcomes))
 		for i := range outcomes {
-			if outcomes[i].Verdict == store.Applied {
+			if outcomes[i].Result == store.Applied {
 				events = append(events, mayfly.EventOf(outcomes[i].Current, mayfly.WasExpired))
 			}
 		}
@@ -115,7 +115,7 @@ func BenchmarkTransition(b *testing.B) {
 	b.ResetTimer()
 	for _, changes := range calls {
 		outcomes, err := s.Ledger().Transition(b.Context(), changes)
-		if err != nil || outcomes[0].Verdict != store.Applied {
+		if err != nil || outcomes[0].Result != store.Applied {
 			b.Fatal(outcomes, err)
 		}
 	}
@@ -135,7 +135,7 @@ func BenchmarkBirths(b *testing.B) {
 			for next.Add(1) <= int64(b.N) {
 				one := birth(b, r, testBirth+mayfly.Instant(next.Load()/20), "24h")
 				var batch store.Batch
-				batch.Put(store.Owners, store.Key{Partition: string(one.Item.Owner[:]), Sort: string(one.Item.ID[:])}, nil, 0)
+				batch.Put(store.Owners, store.Key{Partition: string(one.Item.Owner[:]), Clustering: string(one.Item.ID[:])}, nil, 0)
 				batch.Then()
 				batch.Insert(one)
 				batch.Then()

@@ -117,7 +117,7 @@ func live(t *testing.T, s *Store, d *diary, w int, n uint64, one store.Birth) {
 	}
 	d.note(func() { d.born[one.Item.ID], d.told[created.Key()] = true, true })
 	out, err := s.Ledger().Transition(t.Context(), []mayfly.Change{expire(one.Item, mayfly.Nonce(n)+1)})
-	if err != nil || out[0].Verdict != store.Applied {
+	if err != nil || out[0].Result != store.Applied {
 		t.Error(out, err)
 	}
 	d.note(func() { d.moved[one.Item.ID] = mayfly.Nonce(n) + 1 })
@@ -138,7 +138,7 @@ func live(t *testing.T, s *Store, d *diary, w int, n uint64, one store.Birth) {
 }
 
 func ownerKey(item mayfly.Item) store.Key {
-	return store.Key{Partition: string(item.Owner[:]), Sort: string(item.ID[:])}
+	return store.Key{Partition: string(item.Owner[:]), Clustering: string(item.ID[:])}
 }
 
 // survived opens what a power loss left, checks it against the diary, and names

@@ -218,7 +218,7 @@ func TestBirthsAreRefusedBelowTheFloorAndEverythingElseGoesOn(t *testing.T) {
 		t.Fatalf("something of the refused batch was written: %q, %v", values, err)
 	}
 	out := transition(t, s, expire(first.Item, 5))
-	if out[0].Verdict != store.Applied {
+	if out[0].Result != store.Applied {
 		t.Fatalf("expiry below the floor: %+v", out)
 	}
 	commit(t, s, func(b *store.Batch) { b.Append(mayfly.EventOf(out[0].Current, mayfly.WasExpired)) })

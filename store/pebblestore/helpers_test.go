@@ -68,7 +68,7 @@ func birth(t testing.TB, r *rand.Rand, at mayfly.Instant, lifetime string) store
 	id := newID(t, at, hours(t, lifetime), owner, r.Uint64())
 	return store.Birth{
 		Item: mayfly.Item{
-			ID: id, Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+			ID: id, Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 			State: mayfly.Active, Generation: mayfly.Born, Nonce: mayfly.Nonce(r.Uint64() | 1), Changed: at,
 		},
 		Body: mayfly.Body{Text: "a story of " + id.Short()},

@@ -87,7 +87,7 @@ func appendPartition(b []byte, t store.Table, partition string) []byte {
 }
 
 func appendTableKey(b []byte, t store.Table, key store.Key) []byte {
-	return append(appendPartition(b, t, key.Partition), key.Sort...)
+	return append(appendPartition(b, t, key.Partition), key.Clustering...)
 }
 
 const reclaimHead = 1 + 6

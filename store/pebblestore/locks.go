@@ -54,8 +54,8 @@ func rowLock(t store.Table, key store.Key) lock {
 	for i := range len(key.Partition) {
 		h = (h ^ uint32(key.Partition[i])) * 16777619
 	}
-	for i := range len(key.Sort) {
-		h = (h ^ uint32(key.Sort[i])) * 16777619
+	for i := range len(key.Clustering) {
+		h = (h ^ uint32(key.Clustering[i])) * 16777619
 	}
 	return rowLocks + lock((h^h>>16)%rowStripes)
 }

@@ -16,7 +16,7 @@ import (
 func event(t testing.TB, shard mayfly.Shard, n uint64, at mayfly.Instant) mayfly.Event {
 	t.Helper()
 	id := newID(t, testBirth, hours(t, "24h"), mayfly.UserID{}, n<<4|uint64(shard))
-	return mayfly.Event{ID: id, Generation: mayfly.Born, Sort: mayfly.Story, Verb: mayfly.WasExpired, At: at}
+	return mayfly.Event{ID: id, Generation: mayfly.Born, Product: mayfly.Story, Verb: mayfly.WasExpired, At: at}
 }
 
 func readerOf(t testing.TB, s *Store, group string) store.Reader {

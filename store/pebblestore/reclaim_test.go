@@ -61,7 +61,7 @@ func TestReclaimTakesWhatIsDueAndNothingElse(t *testing.T) {
 
 func TestReclaimAsksTheRowItself(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
-	plain, swapped := store.Key{Partition: "p", Sort: "s"}, store.Key{Partition: "q"}
+	plain, swapped := store.Key{Partition: "p", Clustering: "s"}, store.Key{Partition: "q"}
 	for _, at := range []mayfly.Instant{10, 20, 0} {
 		commit(t, s, func(b *store.Batch) { b.Put(store.Owners, plain, fmt.Append(nil, int64(at)), at) })
 	}
@@ -94,20 +94,20 @@ func TestALargePartitionIsDroppedInPieces(t *testing.T) {
 	for from := 0; from < n; from += 1000 {
 		commit(t, s, func(b *store.Batch) {
 			for i := from; i < min(from+1000, n); i++ {
-				b.Put(store.Owners, store.Key{Partition: "p", Sort: fmt.Sprint(i)}, nil, 0)
+				b.Put(store.Owners, store.Key{Partition: "p", Clustering: fmt.Sprint(i)}, nil, 0)
 			}
 			b.Put(store.Owners, store.Key{Partition: "pp"}, nil, 0)
 		})
 	}
 	commit(t, s, func(b *store.Batch) {
-		b.Put(store.Owners, store.Key{Partition: "p", Sort: "before"}, nil, 0)
+		b.Put(store.Owners, store.Key{Partition: "p", Clustering: "before"}, nil, 0)
 		b.Then()
 		b.DeletePartition(store.Owners, "p")
 		b.Then()
-		b.Put(store.Owners, store.Key{Partition: "p", Sort: "after"}, []byte("v"), 0)
+		b.Put(store.Owners, store.Key{Partition: "p", Clustering: "after"}, []byte("v"), 0)
 	})
 	rows, err := s.Rows().Range(t.Context(), store.Owners, store.Range{Partition: "p", Limit: 10})
-	if err != nil || len(rows) != 1 || rows[0].Sort != "after" {
+	if err != nil || len(rows) != 1 || rows[0].Clustering != "after" {
 		t.Fatal(rows, err)
 	}
 	if n := keysUnder(t, s, tablePrefix); n != 2 {

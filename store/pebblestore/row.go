@@ -68,7 +68,7 @@ func putRow(b []byte, item *mayfly.Item, flags byte) {
 	binary.BigEndian.PutUint32(b[atGeneration:], uint32(item.Generation))
 	binary.BigEndian.PutUint64(b[atNonce:], uint64(item.Nonce))
 	binary.BigEndian.PutUint64(b[atChanged:], uint64(item.Changed))
-	b[atSort], b[atSort+1], b[atSort+2], b[atSort+3] = byte(item.Sort), byte(item.Fate), byte(item.Audience), item.Media
+	b[atSort], b[atSort+1], b[atSort+2], b[atSort+3] = byte(item.Product), byte(item.Fate), byte(item.Audience), item.Media
 	copy(b[atOwner:], item.Owner[:])
 	b = b[rowHead:]
 	if flags&hasRun != 0 {
@@ -99,7 +99,7 @@ func readRow(item *mayfly.Item, id mayfly.ID, b []byte) error {
 	*item = mayfly.Item{
 		ID:         id,
 		Owner:      mayfly.UserID(b[atOwner:rowHead]),
-		Sort:       mayfly.Sort(b[atSort]),
+		Product:    mayfly.Product(b[atSort]),
 		Fate:       mayfly.Fate(b[atSort+1]),
 		Audience:   mayfly.Audience(b[atSort+2]),
 		Media:      b[atSort+3],

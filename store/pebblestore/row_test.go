@@ -22,7 +22,7 @@ func drawItem(t *rapid.T) mayfly.Item {
 	item := mayfly.Item{
 		ID:          drawID(t, "id"),
 		Owner:       mayfly.UserID(drawID(t, "owner")),
-		Sort:        mayfly.Sort(rapid.Byte().Draw(t, "sort")),
+		Product:     mayfly.Product(rapid.Byte().Draw(t, "sort")),
 		Fate:        mayfly.Fate(rapid.Byte().Draw(t, "fate")),
 		Audience:    mayfly.Audience(rapid.Byte().Draw(t, "audience")),
 		Media:       rapid.Uint8Range(0, 10).Draw(t, "media"),

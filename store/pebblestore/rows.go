@@ -96,7 +96,7 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 		if value, err = iter.ValueAndErr(); err == nil {
 			value, err = rowValue(value)
 		}
-		found = append(found, store.Row{Sort: string(iter.Key()[len(prefix):]), Value: value})
+		found = append(found, store.Row{Clustering: string(iter.Key()[len(prefix):]), Value: value})
 	}
 	if err = errors.Join(err, iter.Close()); err != nil {
 		return nil, readError("range of "+t.String(), err)

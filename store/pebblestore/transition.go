@@ -108,20 +108,20 @@ func (s *Store) advance(b *pebble.Batch, p *page, changes []mayfly.Change, outco
 // decide applies one change to the row in memory.
 func decide(row *store.Found, c *mayfly.Change, out *store.Outcome) (moved bool) {
 	if !row.Found {
-		out.Verdict = store.Missing
+		out.Result = store.Missing
 		return false
 	}
 	out.Current = row.Item
 	if !c.Matches(row.Item) {
-		out.Verdict = store.Stale
+		out.Result = store.Stale
 		return false
 	}
 	next, err := mayfly.Advance(row.Item, *c)
 	if err != nil {
-		out.Verdict, out.Err = store.Refused, err
+		out.Result, out.Err = store.Refused, err
 		return false
 	}
-	row.Item, out.Current, out.Verdict = next, next, store.Applied
+	row.Item, out.Current, out.Result = next, next, store.Applied
 	return true
 }
 

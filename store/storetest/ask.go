@@ -113,8 +113,8 @@ func (c *trial) move(item mayfly.Item, to mayfly.State) mayfly.Item {
 	want, err := mayfly.Advance(item, change)
 	c.must(err)
 	out := c.transition(change)[0]
-	if out.Verdict != store.Applied || out.Current != want {
-		c.Fatalf("%s → %s: %s (%v)\n got %+v\nwant %+v", item.State, to, out.Verdict, out.Err, out.Current, want)
+	if out.Result != store.Applied || out.Current != want {
+		c.Fatalf("%s → %s: %s (%v)\n got %+v\nwant %+v", item.State, to, out.Result, out.Err, out.Current, want)
 	}
 	return want
 }

@@ -205,11 +205,11 @@ func changing(m *Model, set *store.Set, decide func(row mayfly.Item, c mayfly.Ch
 		for _, c := range changes {
 			row, there := m.items[c.ID]
 			if !there {
-				out = append(out, store.Outcome{Verdict: store.Missing})
+				out = append(out, store.Outcome{Result: store.Missing})
 				continue
 			}
 			o := decide(row, c)
-			if o.Verdict == store.Applied {
+			if o.Result == store.Applied {
 				m.items[c.ID] = o.Current
 			}
 			out = append(out, o)
@@ -220,13 +220,13 @@ func changing(m *Model, set *store.Set, decide func(row mayfly.Item, c mayfly.Ch
 
 func rightly(row mayfly.Item, c mayfly.Change) store.Outcome {
 	if !c.Matches(row) {
-		return store.Outcome{Verdict: store.Stale, Current: row}
+		return store.Outcome{Result: store.Stale, Current: row}
 	}
 	next, err := mayfly.Advance(row, c)
 	if err != nil {
-		return store.Outcome{Verdict: store.Refused, Current: row, Err: err}
+		return store.Outcome{Result: store.Refused, Current: row, Err: err}
 	}
-	return store.Outcome{Verdict: store.Applied, Current: next}
+	return store.Outcome{Result: store.Applied, Current: next}
 }
 
 func brokenTransitions() []breakage {
@@ -242,8 +242,8 @@ func brokenTransitions() []breakage {
 		{"a transition takes any edge", Ledger, "only edges of the life of an item are applied", func(m *Model, set *store.Set) {
 			changing(m, set, func(row mayfly.Item, c mayfly.Change) store.Outcome {
 				o := rightly(row, c)
-				if o.Verdict == store.Refused {
-					o.Verdict, o.Current.State = store.Applied, c.To
+				if o.Result == store.Refused {
+					o.Result, o.Current.State = store.Applied, c.To
 					o.Current.Generation++
 				}
 				return o
@@ -252,7 +252,7 @@ func brokenTransitions() []breakage {
 		{"a stale change is not told the row", Ledger, "a stale change is told the current row and writes nothing", func(m *Model, set *store.Set) {
 			changing(m, set, func(row mayfly.Item, c mayfly.Change) store.Outcome {
 				o := rightly(row, c)
-				if o.Verdict == store.Stale {
+				if o.Result == store.Stale {
 					o.Current = mayfly.Item{}
 				}
 				return o
@@ -278,7 +278,7 @@ func brokenTransitions() []breakage {
 				next := map[mayfly.ID]mayfly.Item{}
 				for _, c := range changes {
 					o := rightly(m.items[c.ID], c)
-					if o.Verdict == store.Applied {
+					if o.Result == store.Applied {
 						next[c.ID] = o.Current
 					}
 					out = append(out, o)
@@ -305,7 +305,7 @@ func brokenTransitions() []breakage {
 					runtime.Gosched()
 				}
 				o := rightly(found[0].Item, changes[0])
-				if o.Verdict == store.Applied {
+				if o.Result == store.Applied {
 					m.mu.Lock()
 					m.items[changes[0].ID] = o.Current
 					m.mu.Unlock()

@@ -45,7 +45,7 @@ func brokenRanges() []breakage {
 			func(rows store.Rows, ctx context.Context, t store.Table, r store.Range) ([]store.Row, error) {
 				got, err := rows.Range(ctx, t, r)
 				for i := range got {
-					got[i].Sort, _, _ = strings.Cut(got[i].Sort, "\x00")
+					got[i].Clustering, _, _ = strings.Cut(got[i].Clustering, "\x00")
 				}
 				return got, err
 			})},
@@ -55,7 +55,7 @@ func brokenRanges() []breakage {
 				got, err := inner.Range(ctx, t, r)
 				for key, value := range m.rows[t] {
 					if key.Partition == r.Partition+"\x00" {
-						got = append(got, store.Row{Sort: key.Sort, Value: value})
+						got = append(got, store.Row{Clustering: key.Clustering, Value: value})
 					}
 				}
 				return got, err

@@ -44,7 +44,7 @@ func freshName(what string) string { return fmt.Sprintf("%s-%016x", what, rand.U
 // erasure rules of the tables want it.
 func freshKey(sort string) store.Key {
 	u := freshUser()
-	return store.Key{Partition: string(u[:]), Sort: sort}
+	return store.Key{Partition: string(u[:]), Clustering: sort}
 }
 
 // freshBlob is the first key of an upload of its own.
@@ -77,7 +77,7 @@ func makeID(birth mayfly.Instant, lifetime mayfly.Lifetime, owner mayfly.UserID,
 func birthOf(id mayfly.ID, owner mayfly.UserID, media uint8) store.Birth {
 	b := store.Birth{
 		Item: mayfly.Item{
-			ID: id, Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Followers, Media: media,
+			ID: id, Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Followers, Media: media,
 			State: mayfly.Active, Generation: mayfly.Born, Nonce: freshNonce(), Changed: id.Birth(),
 		},
 		Body: mayfly.Body{Text: "caption of " + id.Short(), Data: []byte{0, 0xff, 1}},

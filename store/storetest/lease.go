@@ -37,7 +37,7 @@ type scoped struct {
 func (c *trial) scoped() *scoped { return &scoped{Rows: c.set.Rows, scope: freshName("lease")} }
 
 func (s *scoped) own(key store.Key) store.Key {
-	return store.Key{Partition: s.scope + key.Partition, Sort: key.Sort}
+	return store.Key{Partition: s.scope + key.Partition, Clustering: key.Clustering}
 }
 
 func (s *scoped) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {

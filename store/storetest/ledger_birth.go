@@ -41,14 +41,14 @@ func birthIsReadBack(c *trial) {
 	}
 	var nobody mayfly.UserID
 	paste := birthOf(freshID(day, nobody), nobody, 0)
-	paste.Item.Sort, paste.Item.Fate, paste.Item.Audience = mayfly.Paste, mayfly.Purge, mayfly.Everyone
+	paste.Item.Product, paste.Item.Fate, paste.Item.Audience = mayfly.Paste, mayfly.Purge, mayfly.Everyone
 	c.insert(paste)
 	c.wantRow(paste.Item)
 }
 
 func everyFieldSurvives(c *trial) {
 	b := freshBirth()
-	b.Item.Sort, b.Item.Fate, b.Item.Audience = mayfly.Post, mayfly.Purge, mayfly.OnlyAuthor
+	b.Item.Product, b.Item.Fate, b.Item.Audience = mayfly.Post, mayfly.Purge, mayfly.OnlyAuthor
 	b.Item.Nonce, b.Item.Run, b.Item.Changed = ^mayfly.Nonce(0), ^mayfly.Run(0), b.Item.ID.Birth()+12345
 	b.Item.Held, b.Item.Cause = true, mayfly.BySupport
 	c.insert(b)
@@ -58,8 +58,8 @@ func everyFieldSurvives(c *trial) {
 	release.ServesUntil, release.Keys, release.Hold = 0, nil, mayfly.ReleaseHold
 	want, err := mayfly.Advance(b.Item, release)
 	c.must(err)
-	if out := c.transition(release)[0]; out.Verdict != store.Applied || out.Current != want {
-		c.Fatalf("release: %s (%v)\n got %+v\nwant %+v", out.Verdict, out.Err, out.Current, want)
+	if out := c.transition(release)[0]; out.Result != store.Applied || out.Current != want {
+		c.Fatalf("release: %s (%v)\n got %+v\nwant %+v", out.Result, out.Err, out.Current, want)
 	}
 	item := want
 	for _, to := range []mayfly.State{mayfly.ExpiredHot, mayfly.Archiving, mayfly.Archiving, mayfly.Cold, mayfly.Active} {
@@ -271,8 +271,8 @@ func removedIsGone(c *trial) {
 	if got := c.walk(h, store.Position{}, h.minute.Start()+60_000, 10); len(got) != 0 {
 		c.Errorf("the walk still finds %+v", got)
 	}
-	if out := c.transition(step(b.Item, mayfly.Deleted))[0]; out.Verdict != store.Missing {
-		c.Errorf("a transition of a removed row is %s", out.Verdict)
+	if out := c.transition(step(b.Item, mayfly.Deleted))[0]; out.Result != store.Missing {
+		c.Errorf("a transition of a removed row is %s", out.Result)
 	}
 }
 

@@ -67,8 +67,8 @@ func onlyEdges(c *trial) {
 			}
 			if from.MayBecome(to) {
 				item = c.move(item, to)
-			} else if out := c.transition(step(item, to))[0]; out.Verdict != store.Refused || out.Current != item {
-				c.Errorf("%s → %s is %s\n got %+v\nwant %+v", from, to, out.Verdict, out.Current, item)
+			} else if out := c.transition(step(item, to))[0]; out.Result != store.Refused || out.Current != item {
+				c.Errorf("%s → %s is %s\n got %+v\nwant %+v", from, to, out.Result, out.Current, item)
 			}
 			c.wantRow(item)
 		}
@@ -80,8 +80,8 @@ func staleChange(c *trial) {
 	c.insert(b)
 	mine := step(b.Item, mayfly.ExpiredHot)
 	current := c.move(b.Item, mayfly.Deleted)
-	if out := c.transition(mine)[0]; out.Verdict != store.Stale || out.Current != current {
-		c.Errorf("outcome %s\n got %+v\nwant %+v", out.Verdict, out.Current, current)
+	if out := c.transition(mine)[0]; out.Result != store.Stale || out.Current != current {
+		c.Errorf("outcome %s\n got %+v\nwant %+v", out.Result, out.Current, current)
 	}
 	c.wantRow(current)
 }
@@ -92,13 +92,13 @@ func staleGeneration(c *trial) {
 	first := c.move(c.move(b.Item, mayfly.ExpiredHot), mayfly.Archiving)
 	late := step(first, mayfly.Cold)
 	taken := c.move(first, mayfly.Archiving) // another worker takes over
-	if out := c.transition(late)[0]; out.Verdict != store.Stale || out.Current != taken {
-		c.Errorf("outcome %s\n got %+v\nwant %+v", out.Verdict, out.Current, taken)
+	if out := c.transition(late)[0]; out.Result != store.Stale || out.Current != taken {
+		c.Errorf("outcome %s\n got %+v\nwant %+v", out.Result, out.Current, taken)
 	}
 	ahead := step(taken, mayfly.Cold)
 	ahead.Generation++
-	if out := c.transition(ahead)[0]; out.Verdict != store.Stale {
-		c.Errorf("a change from a generation that is not there yet is %s", out.Verdict)
+	if out := c.transition(ahead)[0]; out.Result != store.Stale {
+		c.Errorf("a change from a generation that is not there yet is %s", out.Result)
 	}
 	c.wantRow(taken)
 }
@@ -106,8 +106,8 @@ func staleGeneration(c *trial) {
 func (c *trial) wantRefused(item mayfly.Item, change mayfly.Change) {
 	c.Helper()
 	out := c.transition(change)[0]
-	if out.Verdict != store.Refused || out.Current != item || !errors.Is(out.Err, mayfly.Conflict) {
-		c.Errorf("outcome %s, error %v\n got %+v\nwant %+v", out.Verdict, out.Err, out.Current, item)
+	if out.Result != store.Refused || out.Current != item || !errors.Is(out.Err, mayfly.Conflict) {
+		c.Errorf("outcome %s, error %v\n got %+v\nwant %+v", out.Result, out.Err, out.Current, item)
 	}
 	c.wantRow(item)
 }
@@ -129,8 +129,8 @@ func noEarlyExpiry(c *trial) {
 	early.At = b.Item.ID.Deadline() - 1
 	c.wantRefused(b.Item, early)
 	early.At++
-	if out := c.transition(early)[0]; out.Verdict != store.Applied {
-		c.Errorf("at the deadline itself the outcome is %s: %v", out.Verdict, out.Err)
+	if out := c.transition(early)[0]; out.Result != store.Applied {
+		c.Errorf("at the deadline itself the outcome is %s: %v", out.Result, out.Err)
 	}
 }
 
@@ -157,11 +157,11 @@ func missingRow(c *trial) {
 	b, other := freshBirth(), freshBirth()
 	c.insert(other)
 	out := c.transition(step(b.Item, mayfly.Deleted), step(other.Item, mayfly.Deleted))
-	if out[0].Verdict != store.Missing || out[0].Current != (mayfly.Item{}) {
+	if out[0].Result != store.Missing || out[0].Current != (mayfly.Item{}) {
 		c.Errorf("outcome %+v, want missing", out[0])
 	}
-	if out[1].Verdict != store.Applied {
-		c.Errorf("the change beside a missing row is %s", out[1].Verdict)
+	if out[1].Result != store.Applied {
+		c.Errorf("the change beside a missing row is %s", out[1].Result)
 	}
 	c.wantNoRow(b.Item.ID)
 }
@@ -177,8 +177,8 @@ func rowTwiceInCall(c *trial) {
 	c.must(err)
 	out := c.transition(first, step(other.Item, mayfly.Deleted), second)
 	for i, o := range out {
-		if o.Verdict != store.Applied {
-			c.Fatalf("change %d is %s: %v", i, o.Verdict, o.Err)
+		if o.Result != store.Applied {
+			c.Fatalf("change %d is %s: %v", i, o.Result, o.Err)
 		}
 	}
 	if out[0].Current != middle || out[2].Current != last {
@@ -194,7 +194,7 @@ func equalChangesInCall(c *trial) {
 	want, err := mayfly.Advance(b.Item, first)
 	c.must(err)
 	out := c.transition(first, second)
-	if out[0].Verdict != store.Applied || out[1].Verdict != store.Stale || out[1].Current != want {
+	if out[0].Result != store.Applied || out[1].Result != store.Stale || out[1].Current != want {
 		c.Errorf("outcomes %+v", out)
 	}
 	c.wantRow(want)
@@ -227,8 +227,8 @@ func outcomesInOrder(c *trial) {
 		case changes[i].To == mayfly.Cold:
 			want = store.Refused
 		}
-		if o.Verdict != want || want != store.Missing && o.Current.ID != changes[i].ID {
-			c.Errorf("outcome %d is %s of %s, want %s of %s", i, o.Verdict, o.Current.ID, want, changes[i].ID)
+		if o.Result != want || want != store.Missing && o.Current.ID != changes[i].ID {
+			c.Errorf("outcome %d is %s of %s, want %s of %s", i, o.Result, o.Current.ID, want, changes[i].ID)
 		}
 		if i == 7 && o.Current != current {
 			c.Errorf("stale row\n got %+v\nwant %+v", o.Current, current)
@@ -247,8 +247,8 @@ func bigTransition(c *trial) {
 	}
 	c.insert(births...)
 	for i, o := range c.transition(changes...) {
-		if o.Verdict != store.Applied || o.Current.Nonce != changes[i].Nonce {
-			c.Fatalf("change %d: %s %v", i, o.Verdict, o.Err)
+		if o.Result != store.Applied || o.Current.Nonce != changes[i].Nonce {
+			c.Fatalf("change %d: %s %v", i, o.Result, o.Err)
 		}
 	}
 	for i, f := range c.rows(idsOf(births)...) {
@@ -269,7 +269,7 @@ func racingChanges(c *trial) {
 			change := step(item, to)
 			out, err := c.set.Ledger.Transition(c.ctx, []mayfly.Change{change})
 			switch {
-			case errors.Is(err, mayfly.Unknown) || err == nil && out[0].Verdict == store.InDoubt:
+			case errors.Is(err, mayfly.Unknown) || err == nil && out[0].Result == store.InDoubt:
 				found, err := c.set.Ledger.Get(c.ctx, item.ID) // mine only if the row shows my nonce
 				if err != nil || found[0].Item.Nonce != change.Nonce {
 					return
@@ -277,13 +277,13 @@ func racingChanges(c *trial) {
 			case err != nil:
 				c.Errorf("a racing change: %v", err)
 				return
-			case out[0].Verdict == store.Stale:
+			case out[0].Result == store.Stale:
 				if out[0].Current.Generation != item.Generation+1 {
 					c.Errorf("a loser is shown generation %d, want %d", out[0].Current.Generation, item.Generation+1)
 				}
 				return
-			case out[0].Verdict != store.Applied:
-				c.Errorf("a racing change is %s", out[0].Verdict)
+			case out[0].Result != store.Applied:
+				c.Errorf("a racing change is %s", out[0].Result)
 				return
 			}
 			applied.Add(1)
@@ -317,7 +317,7 @@ func racingBatches(c *trial) {
 			return
 		}
 		for i, o := range out {
-			if o.Verdict == store.Applied {
+			if o.Result == store.Applied {
 				applied[(i+w*7)%n].Add(1)
 			}
 		}

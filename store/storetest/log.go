@@ -42,7 +42,7 @@ func eventReadBack(c *trial) {
 	for verb := mayfly.WasExpired; verb <= mayfly.WasHeld; verb++ {
 		for sort := mayfly.Story; sort <= mayfly.Post; sort++ {
 			item := freshBirth().Item
-			item.Sort, item.Generation = sort, mayfly.Generation(1<<31+uint32(verb))
+			item.Product, item.Generation = sort, mayfly.Generation(1<<31+uint32(verb))
 			want = append(want, news(item, verb))
 		}
 	}

@@ -123,20 +123,20 @@ func (l *modelLedger) Transition(_ context.Context, changes []mayfly.Change) ([]
 	for i, c := range changes {
 		row, there := l.items[c.ID]
 		if !there {
-			out[i].Verdict = store.Missing
+			out[i].Result = store.Missing
 			continue
 		}
 		if !c.Matches(row) {
-			out[i] = store.Outcome{Verdict: store.Stale, Current: row}
+			out[i] = store.Outcome{Result: store.Stale, Current: row}
 			continue
 		}
 		next, err := mayfly.Advance(row, c)
 		if err != nil {
-			out[i] = store.Outcome{Verdict: store.Refused, Current: row, Err: err}
+			out[i] = store.Outcome{Result: store.Refused, Current: row, Err: err}
 			continue
 		}
 		l.items[c.ID] = next
-		out[i] = store.Outcome{Verdict: store.Applied, Current: next}
+		out[i] = store.Outcome{Result: store.Applied, Current: next}
 	}
 	return out, nil
 }

@@ -34,11 +34,11 @@ func (r *modelRows) Range(_ context.Context, t store.Table, rg store.Range) ([]s
 	defer r.mu.Unlock()
 	var rows []store.Row
 	for key, value := range (*Model)(r).table(t) {
-		if key.Partition == rg.Partition && key.Sort >= rg.From && (rg.To == "" || key.Sort < rg.To) {
-			rows = append(rows, store.Row{Sort: key.Sort, Value: bytes.Clone(value)})
+		if key.Partition == rg.Partition && key.Clustering >= rg.From && (rg.To == "" || key.Clustering < rg.To) {
+			rows = append(rows, store.Row{Clustering: key.Clustering, Value: bytes.Clone(value)})
 		}
 	}
-	slices.SortFunc(rows, func(a, b store.Row) int { return strings.Compare(a.Sort, b.Sort) })
+	slices.SortFunc(rows, func(a, b store.Row) int { return strings.Compare(a.Clustering, b.Clustering) })
 	if rg.Reverse {
 		slices.Reverse(rows)
 	}

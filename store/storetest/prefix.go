@@ -147,7 +147,7 @@ func (p prefixLedger) Transition(ctx context.Context, changes []mayfly.Change) (
 	}
 	out := make([]store.Outcome, len(changes))
 	for i := range out {
-		out[i].Verdict = store.InDoubt
+		out[i].Result = store.InDoubt
 	}
 	if f.Stage == 0 { // else all is written and every answer lost
 		for i, o := range applied {

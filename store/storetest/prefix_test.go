@@ -132,7 +132,7 @@ func TestATransitionInDoubtLandsOnlyIfItsRowStillMatches(t *testing.T) {
 		c.insert(a, b)
 		changes := []mayfly.Change{step(a.Item, mayfly.ExpiredHot), step(b.Item, mayfly.ExpiredHot)}
 		out, err := set.Ledger.Transition(t.Context(), changes)
-		if err != nil || out[0].Verdict != store.InDoubt || out[0].Current != (mayfly.Item{}) || out[1].Verdict != store.Applied {
+		if err != nil || out[0].Result != store.InDoubt || out[0].Current != (mayfly.Item{}) || out[1].Result != store.Applied {
 			t.Fatalf("%+v, %v", out, err)
 		}
 		c.wantRow(a.Item)
@@ -154,7 +154,7 @@ func TestATransitionMayBeOneErrorWithAnyEffect(t *testing.T) {
 		c.insert(b)
 		change := step(b.Item, mayfly.Deleted)
 		out, err := set.Ledger.Transition(t.Context(), []mayfly.Change{change})
-		if f.Silent != (err != nil) || err == nil && out[0].Verdict != store.InDoubt {
+		if f.Silent != (err != nil) || err == nil && out[0].Result != store.InDoubt {
 			t.Errorf("%+v: %+v, %v", f, out, err)
 		}
 		// The caller reads back: mine only if the row shows my nonce.

@@ -13,7 +13,7 @@ import (
 
 func (h *history) key() store.Key {
 	sort := draw(h, "sort", rapid.SampledFrom([]string{"", "\x00", "a", "a\x00", "aa", "b", "\xff", "\xff\xff"}))
-	return store.Key{Partition: draw(h, "partition", rapid.SampledFrom(h.partitions)), Sort: sort}
+	return store.Key{Partition: draw(h, "partition", rapid.SampledFrom(h.partitions)), Clustering: sort}
 }
 
 func (h *history) value() []byte { return []byte(draw(h, "value", rapid.StringN(0, 3, -1))) }
@@ -138,7 +138,7 @@ func (h *history) swapWrong() {
 func (h *history) readRange() {
 	t, from, to := h.anyTable(), h.key(), h.key()
 	r := store.Range{
-		Partition: from.Partition, From: from.Sort, To: to.Sort,
+		Partition: from.Partition, From: from.Clustering, To: to.Clustering,
 		Limit: h.number("limit", 1, 9), Reverse: draw(h, "reverse", rapid.Bool()),
 	}
 	real, realErr := h.real.Rows.Range(h.ctx, t, r)

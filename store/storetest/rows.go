@@ -43,7 +43,7 @@ func (c *trial) readRange(t store.Table, r store.Range) []store.Row {
 func sorts(rows []store.Row) []string {
 	s := make([]string, len(rows))
 	for i, r := range rows {
-		s[i] = r.Sort
+		s[i] = r.Clustering
 	}
 	return s
 }
@@ -55,18 +55,18 @@ func (c *trial) wantRange(t store.Table, r store.Range, want ...string) {
 		c.Errorf("range %+v\n got %q\nwant %q", r, got, want)
 	}
 	for _, row := range rows {
-		if string(row.Value) != "value of "+row.Sort {
-			c.Errorf("row %q has the value %q", row.Sort, row.Value)
+		if string(row.Value) != "value of "+row.Clustering {
+			c.Errorf("row %q has the value %q", row.Clustering, row.Value)
 		}
 	}
 }
 
-// fill puts one row per sort key into a partition of plain table Owners.
+// fill puts one row per clustering key into a partition of plain table Owners.
 func (c *trial) fill(partition string, sort ...string) {
 	c.Helper()
 	c.commit(func(b *store.Batch) {
 		for _, s := range sort {
-			b.Put(store.Owners, store.Key{Partition: partition, Sort: s}, []byte("value of "+s), 0)
+			b.Put(store.Owners, store.Key{Partition: partition, Clustering: s}, []byte("value of "+s), 0)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func dropPartition(c *trial) {
 	for range 2 {
 		c.commit(func(b *store.Batch) { b.DeletePartition(store.Owners, p) })
 		c.wantRange(store.Owners, store.Range{Partition: p, Limit: 10})
-		c.wantAbsent(store.Owners, store.Key{Partition: p, Sort: "a"})
+		c.wantAbsent(store.Owners, store.Key{Partition: p, Clustering: "a"})
 	}
 	for _, n := range neighbours {
 		c.wantRange(store.Owners, store.Range{Partition: n, Limit: 10}, "", "a", "\xff")
@@ -136,7 +136,7 @@ func undeclaredTable(c *trial) {
 	c.wantKind(mayfly.Invalid, err)
 	_, err = c.set.Rows.Range(c.ctx, store.Table(0), store.Range{Partition: "p", Limit: 1})
 	c.wantKind(mayfly.Invalid, err)
-	_, err = c.set.Rows.Get(c.ctx, store.Owners, store.Key{Sort: "no partition"})
+	_, err = c.set.Rows.Get(c.ctx, store.Owners, store.Key{Clustering: "no partition"})
 	c.wantKind(mayfly.Invalid, err)
 }
 
@@ -173,7 +173,7 @@ func partitionsApart(c *trial) {
 	for i, tail := range awkward() {
 		c.commit(func(b *store.Batch) {
 			for _, s := range []string{"", tail, "x"} {
-				b.Put(store.Owners, store.Key{Partition: base + tail, Sort: s}, []byte(fmt.Sprint(i)), 0)
+				b.Put(store.Owners, store.Key{Partition: base + tail, Clustering: s}, []byte(fmt.Sprint(i)), 0)
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func sortKeysAreBytes(c *trial) {
 	slices.Sort(want)
 	c.wantRange(store.Owners, store.Range{Partition: p, Limit: 100}, want...)
 	for _, s := range want {
-		c.wantValue(store.Owners, store.Key{Partition: p, Sort: s}, "value of "+s)
+		c.wantValue(store.Owners, store.Key{Partition: p, Clustering: s}, "value of "+s)
 	}
 	for i := range want {
 		c.wantRange(store.Owners, store.Range{Partition: p, From: want[i], Limit: 100}, want[i:]...)
@@ -217,10 +217,10 @@ func sortKeysAreBytes(c *trial) {
 
 func longestKeys(c *trial) {
 	p := freshKey("").Partition
-	key := store.Key{Partition: p + strings.Repeat("\xff", store.MaxPartition-len(p)), Sort: strings.Repeat("\xff", store.MaxSort)}
+	key := store.Key{Partition: p + strings.Repeat("\xff", store.MaxPartition-len(p)), Clustering: strings.Repeat("\xff", store.MaxClustering)}
 	c.put(store.Owners, key, "v")
 	c.wantValue(store.Owners, key, "v")
-	if rows := c.readRange(store.Owners, store.Range{Partition: key.Partition, From: key.Sort, Limit: 2}); len(rows) != 1 {
+	if rows := c.readRange(store.Owners, store.Range{Partition: key.Partition, From: key.Clustering, Limit: 2}); len(rows) != 1 {
 		c.Errorf("%d rows in the partition with the longest name", len(rows))
 	}
 	if swapped, _ := c.swap(store.Idempotency, key, nil, []byte("v")); !swapped {

@@ -110,7 +110,7 @@ func reclaimAhead(c *trial) {
 	ahead := wall().Add(time.Hour)
 	c.commit(func(b *store.Batch) {
 		b.Put(store.Owners, key, []byte("value of a"), ahead)
-		b.Put(store.Owners, store.Key{Partition: key.Partition, Sort: "b"}, []byte("value of b"), ahead.Add(80*365*24*time.Hour))
+		b.Put(store.Owners, store.Key{Partition: key.Partition, Clustering: "b"}, []byte("value of b"), ahead.Add(80*365*24*time.Hour))
 	})
 	c.wantValue(store.Owners, key, "value of a")
 	c.wantRange(store.Owners, store.Range{Partition: key.Partition, Limit: 10}, "a", "b")

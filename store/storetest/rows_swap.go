@@ -95,14 +95,14 @@ func swapPlain(c *trial) {
 	c.wantAbsent(store.Owners, key)
 	_, _, err = c.set.Rows.Swap(c.ctx, store.Table(250), key, nil, []byte("v"), 0)
 	c.wantKind(mayfly.Invalid, err)
-	_, _, err = c.set.Rows.Swap(c.ctx, store.Idempotency, store.Key{Sort: "s"}, nil, []byte("v"), 0)
+	_, _, err = c.set.Rows.Swap(c.ctx, store.Idempotency, store.Key{Clustering: "s"}, nil, []byte("v"), 0)
 	c.wantKind(mayfly.Invalid, err)
 }
 
 func swapRanged(c *trial) {
 	p := freshKey("").Partition
 	for _, s := range []string{"c", "a", "b"} {
-		c.wantSwap(store.Key{Partition: p, Sort: s}, nil, []byte("value of "+s), true, nil)
+		c.wantSwap(store.Key{Partition: p, Clustering: s}, nil, []byte("value of "+s), true, nil)
 	}
 	c.wantRange(store.Idempotency, store.Range{Partition: p, Limit: 10}, "a", "b", "c")
 	c.wantRange(store.Idempotency, store.Range{Partition: p, Limit: 2, Reverse: true}, "c", "b")

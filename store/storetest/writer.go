@@ -68,10 +68,10 @@ func stagesInOrder(c *trial) {
 
 func dropThenPut(c *trial) {
 	key := freshKey("b")
-	early := store.Key{Partition: key.Partition, Sort: "a"}
+	early := store.Key{Partition: key.Partition, Clustering: "a"}
 	c.put(store.Owners, early, "old")
 	c.commit(func(b *store.Batch) {
-		b.Put(store.Owners, store.Key{Partition: key.Partition, Sort: "c"}, []byte("also old"), 0)
+		b.Put(store.Owners, store.Key{Partition: key.Partition, Clustering: "c"}, []byte("also old"), 0)
 		b.Then()
 		b.DeletePartition(store.Owners, key.Partition)
 		b.Then()
@@ -79,7 +79,7 @@ func dropThenPut(c *trial) {
 	})
 	rows, err := c.set.Rows.Range(c.ctx, store.Owners, store.Range{Partition: key.Partition, Limit: 10})
 	c.must(err)
-	if len(rows) != 1 || rows[0].Sort != "b" || string(rows[0].Value) != "new" {
+	if len(rows) != 1 || rows[0].Clustering != "b" || string(rows[0].Value) != "new" {
 		c.Errorf("partition holds %q, want only the row put after the drop", rows)
 	}
 }
@@ -175,7 +175,7 @@ func swappedPutWritesNothing(c *trial) {
 
 func badEventWritesNothing(c *trial) {
 	c.writesNothing(func(b *store.Batch) { b.Append(mayfly.Event{ID: freshBirth().Item.ID}) })
-	c.writesNothing(func(b *store.Batch) { b.Append(mayfly.Event{Sort: mayfly.Story, Verb: mayfly.WasCreated}) })
+	c.writesNothing(func(b *store.Batch) { b.Append(mayfly.Event{Product: mayfly.Story, Verb: mayfly.WasCreated}) })
 }
 
 func longKeyWritesNothing(c *trial) {
@@ -184,9 +184,9 @@ func longKeyWritesNothing(c *trial) {
 		b.Put(store.Owners, store.Key{Partition: long(store.MaxPartition + 1)}, nil, 0)
 	})
 	c.writesNothing(func(b *store.Batch) {
-		b.Put(store.Owners, store.Key{Partition: "p", Sort: long(store.MaxSort + 1)}, nil, 0)
+		b.Put(store.Owners, store.Key{Partition: "p", Clustering: long(store.MaxClustering + 1)}, nil, 0)
 	})
-	c.writesNothing(func(b *store.Batch) { b.Put(store.Owners, store.Key{Sort: "s"}, []byte("v"), 0) })
+	c.writesNothing(func(b *store.Batch) { b.Put(store.Owners, store.Key{Clustering: "s"}, []byte("v"), 0) })
 	c.writesNothing(func(b *store.Batch) { b.DeletePartition(store.Owners, "") })
 }
 
@@ -198,7 +198,7 @@ func bigBatch(c *trial) {
 	c.commit(func(b *store.Batch) {
 		for i := range births {
 			births[i] = birthOf(h.dueID(0, day, owner), owner, 0)
-			b.Put(store.Owners, store.Key{Partition: partition, Sort: fmt.Sprintf("%03d", i)}, births[i].Item.ID[:], 0)
+			b.Put(store.Owners, store.Key{Partition: partition, Clustering: fmt.Sprintf("%03d", i)}, births[i].Item.ID[:], 0)
 		}
 		b.Then()
 		b.Insert(births...)
@@ -233,7 +233,7 @@ func committersTogether(c *trial) {
 	together(writers, func(w int) {
 		for i := w * each; i < (w+1)*each; i++ {
 			var b store.Batch
-			b.Put(store.Owners, store.Key{Partition: partition, Sort: births[i].Item.ID.Short()}, []byte("v"), 0)
+			b.Put(store.Owners, store.Key{Partition: partition, Clustering: births[i].Item.ID.Short()}, []byte("v"), 0)
 			b.Then()
 			b.Insert(births[i])
 			if err := c.set.Writer.Commit(c.ctx, &b); err != nil {

@@ -43,7 +43,7 @@ func (w watched) Transition(ctx context.Context, changes []mayfly.Change) ([]sto
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, change := range changes {
-		if all[i].Verdict == store.Applied && change.Hold == mayfly.KeepHold {
+		if all[i].Result == store.Applied && change.Hold == mayfly.KeepHold {
 			w.saw(change)
 		}
 	}

@@ -181,7 +181,7 @@ func (m *matrix) claims(s *specimen) {
 		ID: s.id, From: found[0].Item.State, Generation: found[0].Item.Generation, To: mayfly.Archiving,
 		Nonce: 1, Cause: mayfly.ByArchive, At: m.now(),
 	}})
-	if err != nil || out[0].Verdict != store.Applied {
+	if err != nil || out[0].Result != store.Applied {
 		m.Fatal(out, err)
 	}
 	if err := m.store.Set.Signals.Publish(ctx, store.Signal{Topic: store.RowChanged, ID: s.id}); err != nil {

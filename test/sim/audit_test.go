@@ -57,7 +57,7 @@ func (a *audit) rows() {
 		if end := deadlineOf(w, id); item.Cause == mayfly.ByExpiry && (w.lifetime == 0 || item.Changed < end) {
 			a.add(EARLY, "%s: expired at %s, before its deadline %s", id, item.Changed, end)
 		}
-		if !w.owner.IsZero() && !a.inv.owned[store.Key{Partition: string(w.owner[:]), Sort: string(id[:])}] {
+		if !w.owner.IsZero() && !a.inv.owned[store.Key{Partition: string(w.owner[:]), Clustering: string(id[:])}] {
 			a.add(ORPHAN, "%s: not in the index of its owner", id)
 		}
 		if len(w.media) > 0 {
@@ -141,7 +141,7 @@ func (a *audit) born(w *wish, id mayfly.ID, events map[mayfly.EventKey]bool) {
 	if readable && body.Text != w.text {
 		a.add(LOST, "%s: wish %d was acknowledged and its body is %.60q", id, w.number, body.Text)
 	}
-	created := mayfly.EventKey{ID: id, Generation: mayfly.Born, Sort: mayfly.Story, Verb: mayfly.WasCreated}
+	created := mayfly.EventKey{ID: id, Generation: mayfly.Born, Product: mayfly.Story, Verb: mayfly.WasCreated}
 	if !events[created] && !a.reminded(id, remind.Announce) {
 		a.add(LOST, "%s: neither a created event nor a reminder to announce", id)
 	}
@@ -152,7 +152,7 @@ func (a *audit) born(w *wish, id mayfly.ID, events map[mayfly.EventKey]bool) {
 	if w.fate == mayfly.Purge {
 		want = mayfly.Deleted
 	}
-	expired := mayfly.EventKey{ID: id, Generation: item.Generation, Sort: mayfly.Story, Verb: mayfly.WasExpired}
+	expired := mayfly.EventKey{ID: id, Generation: item.Generation, Product: mayfly.Story, Verb: mayfly.WasExpired}
 	switch reminded := a.reminded(id, remind.Expire); {
 	case item.State != want && !reminded:
 		a.add(LOST, "%s: its deadline has passed for good and it is %s (birth %s, wish %d)", id, item.State, id.Birth(), w.number)

@@ -37,7 +37,7 @@ func (l *slowLedger) Transition(ctx context.Context, changes []mayfly.Change) ([
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, o := range outcomes {
-		if o.Verdict != store.Applied {
+		if o.Result != store.Applied {
 			continue
 		}
 		l.ended[changes[i].To]++
@@ -170,7 +170,7 @@ func loadDay(t *testing.T, set store.Set, seed uint64, items int, day time.Durat
 			t.Fatal(err)
 		}
 		b.Insert(store.Birth{Item: mayfly.Item{
-			ID: id, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+			ID: id, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 			State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: id.Birth(),
 		}, Body: mayfly.Body{Text: "a day away"}})
 		if i%1000 == 999 || i == items-1 {

@@ -128,7 +128,7 @@ func (b *book) publish(ctx context.Context, in *intake.Intake, w *wish, now mayf
 		return intake.Published{}, err
 	}
 	draft := intake.Draft{
-		Owner: w.owner, Sort: mayfly.Story, Fate: w.fate, Audience: w.audience, Lifetime: lifetime, Text: w.text, Key: w.key,
+		Owner: w.owner, Product: mayfly.Story, Fate: w.fate, Audience: w.audience, Lifetime: lifetime, Text: w.text, Key: w.key,
 	}
 	if len(w.media) > 0 {
 		if draft.Upload, err = b.upload(ctx, in, w, now); err != nil {

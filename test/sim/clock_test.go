@@ -235,7 +235,7 @@ func TestSlowBirthDoesNotSlipBehindTheSweep(t *testing.T) {
 		if err != nil || len(owned) == 0 {
 			t.Fatal(owned, err)
 		}
-		slow = mayfly.ID([]byte(owned[0].Sort))
+		slow = mayfly.ID([]byte(owned[0].Clustering))
 		m.wantRow(slow, mayfly.Active, 0) // it did land
 		m.live(30 * time.Second)
 		m.wantRow(slow, mayfly.ExpiredHot, 1) // and the second look found it

@@ -121,7 +121,7 @@ func (v *village) settle(t *testing.T, n int) {
 			t.Fatal(err)
 		}
 		p, err := v.house.intake.Publish(t.Context(), intake.Draft{
-			Owner: r.owner, Sort: mayfly.Story, Fate: mayfly.Archive + mayfly.Fate(v.rng.IntN(2)),
+			Owner: r.owner, Product: mayfly.Story, Fate: mayfly.Archive + mayfly.Fate(v.rng.IntN(2)),
 			Audience: r.audience, Lifetime: lifetime, Text: r.text,
 		}, mayfly.Instant(birth))
 		if err != nil {
@@ -185,7 +185,7 @@ func (v *village) change(t *testing.T, r *resident, c mayfly.Change, topic store
 		c.To = item.State
 	}
 	out, err := v.house.raw.Ledger.Transition(t.Context(), []mayfly.Change{c})
-	if err != nil || out[0].Verdict != store.Applied {
+	if err != nil || out[0].Result != store.Applied {
 		t.Fatalf("%s: %v, %v", r.id, out, err)
 	}
 	for _, topic := range []store.Topic{store.RowChanged, topic} {

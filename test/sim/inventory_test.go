@@ -106,14 +106,14 @@ func (inv *inventory) readTables(ctx context.Context, set store.Set, b *book) er
 			return err
 		}
 		for _, row := range owned {
-			inv.owned[store.Key{Partition: string(w.owner[:]), Sort: row.Sort}] = true
+			inv.owned[store.Key{Partition: string(w.owner[:]), Clustering: row.Clustering}] = true
 		}
 		claims, err := all(store.Idempotency, string(w.owner[:]))
 		if err != nil {
 			return err
 		}
 		for _, row := range claims {
-			inv.claims[store.Key{Partition: string(w.owner[:]), Sort: row.Sort}] = row.Value
+			inv.claims[store.Key{Partition: string(w.owner[:]), Clustering: row.Clustering}] = row.Value
 		}
 	}
 	for upload := range b.uploads {

@@ -96,7 +96,7 @@ func (m *machine) publish(lifetime time.Duration, text string) (mayfly.ID, error
 		m.t.Fatal(err)
 	}
 	p, err := m.node.Intake().Publish(m.t.Context(), intake.Draft{
-		Owner: m.owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: l, Text: text,
+		Owner: m.owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: l, Text: text,
 	}, m.node.Clock().Read().Steady)
 	if err != nil {
 		return mayfly.ID{}, err

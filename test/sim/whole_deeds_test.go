@@ -103,7 +103,7 @@ func (e *estate) landLate(d *diary, rng *rand.Rand) error {
 	b.Put(store.Owners, store.OwnerKey(owner, id), nil, 0)
 	b.Then()
 	b.Insert(store.Birth{Body: mayfly.Body{Text: item.wish.text}, Item: mayfly.Item{
-		ID: id, Owner: owner, Sort: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
+		ID: id, Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: mayfly.Nonce(rng.Uint64() | 1), Changed: id.Birth(),
 	}})
 	if err := e.set.Writer.Commit(e.t.Context(), &b); err != nil {
@@ -133,7 +133,7 @@ func (e *estate) forget(d *diary, item *wholeItem) error {
 	if err != nil {
 		return err
 	}
-	if outcomes[0].Verdict == store.Applied {
+	if outcomes[0].Result == store.Applied {
 		d.ack(a)
 		d.planted++
 	}

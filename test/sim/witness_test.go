@@ -42,7 +42,7 @@ func (l witnessLedger) Transition(ctx context.Context, changes []mayfly.Change) 
 	outcomes, err := l.Ledger.Transition(ctx, changes)
 	if err == nil {
 		for _, o := range outcomes {
-			if o.Verdict == store.Applied {
+			if o.Result == store.Applied {
 				l.book.write(ack{wish: -1, row: &o.Current})
 			}
 		}

@@ -160,13 +160,13 @@ func haunt(ctx context.Context, n uint64, k int) (where string, found *tally, er
 	if err := s.finish(ctx, b.known()); err != nil {
 		return p.last, nil, err
 	}
-	before, err := h.raw.Rows.Get(ctx, store.Watermarks, store.Key{Partition: "sweep", Sort: "\x00"})
+	before, err := h.raw.Rows.Get(ctx, store.Watermarks, store.Key{Partition: "sweep", Clustering: "\x00"})
 	if err != nil {
 		return p.last, nil, err
 	}
 	close(p.resume)
 	<-done // it may find out that it has lost the shard, or finish its pass: both are right
-	after, err := h.raw.Rows.Get(ctx, store.Watermarks, store.Key{Partition: "sweep", Sort: "\x00"})
+	after, err := h.raw.Rows.Get(ctx, store.Watermarks, store.Key{Partition: "sweep", Clustering: "\x00"})
 	if err != nil {
 		return p.last, nil, err
 	}
