@@ -29,7 +29,7 @@ func TestTheListIsInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range faults {
-		source, err := os.ReadFile(filepath.Join("..", f.file))
+		source, err := os.ReadFile(filepath.Join("../..", f.file))
 		if err != nil {
 			t.Errorf("fault %s: %v", f.name, err)
 			continue
