@@ -79,6 +79,8 @@ func (c *inquiry) sayReason() string {
 		return fmt.Sprintf("There is no row of it: it never was, its birth was abandoned, or it was deleted and its tombstone has left. Its id says: %s.", c.says())
 	case c.item.State == mayfly.Deleted:
 		return fmt.Sprintf("It is deleted, by %s, since %s; nobody sees it again.", c.item.Cause, c.item.Changed)
+	case c.item.EndedAt(c.at) && c.item.Fate == mayfly.Purge && !c.item.Held:
+		return fmt.Sprintf("Its fate is purge and its end has passed, so that no viewer gets it, whether the sweep has come or not: %s.", c.says())
 	case c.viewer.Moderator() && c.item.Held:
 		return "It is held: moderators see it, and nobody else, its author included."
 	case c.item.Held:

@@ -2,18 +2,18 @@ package gate
 
 import "github.com/mayflyhq/mayfly"
 
-// Verdict is what a viewer gets of an item.
+// Verdict says what a viewer gets of an item.
 type Verdict uint8
 
 // The verdicts.
 const (
 	Serve    Verdict = iota + 1 // the item, with everything about it
 	Archived                    // past its end: for its author and moderators
-	Gone                        // refused, and the id's deadline has passed
-	Hidden                      // refused before that: as if it never was
+	Gone                        // refused; the id's deadline has passed
+	Hidden                      // refused before the deadline, as if the item did not exist
 )
 
-// String is the verdict's word, as metrics and explain say it.
+// String returns the verdict as metrics and explain write it.
 func (v Verdict) String() string {
 	switch v {
 	case Serve:
@@ -31,17 +31,21 @@ func (v Verdict) String() string {
 
 func (v Verdict) shows() bool { return v == Serve || v == Archived }
 
-// Judge is the one visibility function (C2): what viewer, to whom the owner
-// stands in relation, gets of item at now. Expiry is arithmetic on the id and
-// serves_until only: a sweep that is early, late or stopped changes no verdict
-// (I4, I5).
+// Judge is the one visibility function: it says what viewer gets of item at now,
+// when the owner has the given relation to the viewer. Expiry is arithmetic on
+// the id and serves_until, and what follows it is the item's fate: an ended item
+// of fate purge is refused to its author too, whether the sweep has deleted its
+// row or not. So a sweep that is early, late or stopped changes no verdict. While
+// such an item is held, the sweep keeps it and moderators see it (C2, I4, I5, L16).
 func Judge(item mayfly.Item, viewer mayfly.Viewer, relation mayfly.Relation, now mayfly.Instant) Verdict {
 	ended := item.EndedAt(now)
 	switch {
-	case item.State == mayfly.Deleted: // I7: for everyone
+	case item.State == mayfly.Deleted: // for every viewer (I7)
+		return refused(item.ID, now)
+	case ended && item.Fate == mayfly.Purge && !item.Held: // as if the sweep had deleted it
 		return refused(item.ID, now)
 	case viewer.Moderator():
-	case item.Held: // L16: from its author too
+	case item.Held: // from its author too (L16)
 		return refused(item.ID, now)
 	case viewer.Wrote(item):
 	case ended || !permitted(item.Audience, viewer, relation):
@@ -53,8 +57,8 @@ func Judge(item mayfly.Item, viewer mayfly.Viewer, relation mayfly.Relation, now
 	return Serve
 }
 
-// refused is the verdict for whoever gets nothing, whatever the reason: the id
-// alone decides between the two, so that a refusal tells nothing (ST2).
+// refused is the verdict for a viewer that gets nothing. The id alone decides
+// between Gone and Hidden, so that a refusal does not tell its reason (ST2).
 func refused(id mayfly.ID, now mayfly.Instant) Verdict {
 	if id.ExpiredAt(now) {
 		return Gone
@@ -62,7 +66,8 @@ func refused(id mayfly.ID, now mayfly.Instant) Verdict {
 	return Hidden
 }
 
-// permitted denies by default: an audience that it does not know has nobody in it.
+// permitted says whether viewer belongs to audience. It denies by default: no
+// viewer belongs to an unknown audience.
 func permitted(audience mayfly.Audience, viewer mayfly.Viewer, relation mayfly.Relation) bool {
 	if relation.Has(mayfly.Blocked) {
 		return false

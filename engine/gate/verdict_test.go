@@ -88,8 +88,8 @@ func TestJudgeInSentences(t *testing.T) {
 	}
 }
 
-// Every state × viewer × relation × audience × instant × hold × restore, against
-// the rules of L16, ST2, ST11 and C2 written as one formula.
+// Compares Judge with the rules written as one formula, over every state, viewer,
+// relation, audience, instant, fate, hold and restore (L16, ST2, ST11, C2).
 func TestJudgeEverywhere(t *testing.T) {
 	id := newID(t, ana, 1)
 	viewers := []mayfly.Viewer{{}, mayfly.ViewerOf(ben), mayfly.ViewerOf(ana), mayfly.ModeratorOf(ben), mayfly.ModeratorOf(ana), mayfly.ModeratorOf(mayfly.UserID{})}
@@ -98,8 +98,12 @@ func TestJudgeEverywhere(t *testing.T) {
 		for audience := mayfly.Audience(0); audience <= mayfly.OnlyAuthor+1; audience++ {
 			for _, owner := range []mayfly.UserID{ana, {}} {
 				for _, until := range []mayfly.Instant{0, deadline - 10, deadline + 10} {
-					for _, held := range []bool{false, true} {
-						item := mayfly.Item{ID: id, Owner: owner, State: state, Audience: audience, ServesUntil: until, Held: held}
+					for kept := range 4 {
+						item := mayfly.Item{ID: id, Owner: owner, State: state, Audience: audience, ServesUntil: until, Fate: mayfly.Archive}
+						item.Held = kept&1 != 0
+						if kept&2 != 0 {
+							item.Fate = mayfly.Purge
+						}
 						for _, viewer := range viewers {
 							for relation := mayfly.Relation(0); relation < 8; relation++ {
 								for _, now := range []mayfly.Instant{birth, deadline - 11, deadline - 1, deadline, deadline + 1, deadline + 9, deadline + 10, deadline + 1e12} {
@@ -115,8 +119,50 @@ func TestJudgeEverywhere(t *testing.T) {
 			}
 		}
 	}
-	if tried < 100_000 {
+	if tried < 200_000 {
 		t.Errorf("only %d tried", tried)
+	}
+}
+
+// An item that nothing but the sweep will move is judged before and after the
+// sweep has moved it: the verdicts are equal, and at its end they follow its fate.
+func TestALateSweepChangesNoVerdict(t *testing.T) {
+	const before, after = deadline - 1, deadline
+	anonymous, stranger, author, moderator := mayfly.Viewer{}, mayfly.ViewerOf(ben), mayfly.ViewerOf(ana), mayfly.ModeratorOf(ben)
+	type verdicts struct{ anonymous, stranger, author, moderator gate.Verdict }
+	for _, tc := range []struct {
+		name string
+		fate mayfly.Fate
+		held bool
+		at   mayfly.Instant
+		want verdicts
+	}{
+		{"archive, before its deadline", mayfly.Archive, false, before, verdicts{gate.Serve, gate.Serve, gate.Serve, gate.Serve}},
+		{"archive, at its deadline", mayfly.Archive, false, after, verdicts{gate.Gone, gate.Gone, gate.Archived, gate.Archived}},
+		{"archive, held, before its deadline", mayfly.Archive, true, before, verdicts{gate.Hidden, gate.Hidden, gate.Hidden, gate.Serve}},
+		{"archive, held, at its deadline", mayfly.Archive, true, after, verdicts{gate.Gone, gate.Gone, gate.Gone, gate.Archived}},
+		{"purge, before its deadline", mayfly.Purge, false, before, verdicts{gate.Serve, gate.Serve, gate.Serve, gate.Serve}},
+		{"purge, at its deadline", mayfly.Purge, false, after, verdicts{gate.Gone, gate.Gone, gate.Gone, gate.Gone}},
+		{"purge, held, before its deadline", mayfly.Purge, true, before, verdicts{gate.Hidden, gate.Hidden, gate.Hidden, gate.Serve}},
+		{"purge, held, at its deadline", mayfly.Purge, true, after, verdicts{gate.Gone, gate.Gone, gate.Gone, gate.Archived}},
+	} {
+		// Where the sweep leaves the row; it keeps what is held and to be purged (L16).
+		states := []mayfly.State{mayfly.Active}
+		switch {
+		case tc.at < deadline:
+		case tc.fate == mayfly.Archive:
+			states = append(states, mayfly.ExpiredHot)
+		case !tc.held:
+			states = append(states, mayfly.Deleted)
+		}
+		for _, state := range states {
+			item := story(t)
+			item.Fate, item.Held, item.State = tc.fate, tc.held, state
+			judged := func(viewer mayfly.Viewer) gate.Verdict { return gate.Judge(item, viewer, 0, tc.at) }
+			if got := (verdicts{judged(anonymous), judged(stranger), judged(author), judged(moderator)}); got != tc.want {
+				t.Errorf("%s, row %s: %v, want %v", tc.name, state, got, tc.want)
+			}
+		}
 	}
 }
 
@@ -128,7 +174,8 @@ func rule(item mayfly.Item, v mayfly.Viewer, r mayfly.Relation, now mayfly.Insta
 	invited := r&blocked == 0 && (item.Audience == mayfly.Everyone ||
 		known && item.Audience == mayfly.Followers && r&follower != 0 ||
 		known && item.Audience == mayfly.CloseFriends && r&friend != 0)
-	visible := item.State != mayfly.Deleted && (v.Moderator() || !item.Held && (author || !ended && invited))
+	deleted := item.State == mayfly.Deleted || ended && item.Fate == mayfly.Purge && !item.Held
+	visible := !deleted && (v.Moderator() || !item.Held && (author || !ended && invited))
 	switch {
 	case visible && ended:
 		return gate.Archived
