@@ -10,6 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // A birth that has not committed within min(lifetime, 10 s) of being minted is
@@ -31,19 +32,26 @@ func TestABirthThatHangsIsAbandonedInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t)
-				h.commit = func(ctx context.Context, _ *store.Batch) error {
+				e := fixture.Open(t)
+				e.Hooks.Commit = func(ctx context.Context, _ *store.Batch, _ func() error) error {
 					<-ctx.Done()
 					return ctx.Err()
 				}
-				h.set.Rows = slow{h.set.Rows, tc.claim}
-				d := h.draft()
+				e.Hooks.Swap = func(ctx context.Context, _ store.Table, _ store.Key, do fixture.Swap) (bool, []byte, error) {
+					select {
+					case <-time.After(tc.claim):
+						return do()
+					case <-ctx.Done():
+						return false, nil, mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
+					}
+				}
+				d := e.Draft()
 				d.Key, d.Lifetime = "k", mayfly.Never
 				if tc.lifetime > 0 {
-					d.Lifetime = lifetime(t, tc.lifetime)
+					d.Lifetime = fixture.Lifetime(t, tc.lifetime)
 				}
 				began := time.Now()
-				_, err := h.intake(intake.Options{}).Publish(t.Context(), d, start)
+				_, err := e.Intake(intake.Options{}).Publish(t.Context(), d, start)
 				if took := time.Since(began); took != tc.want || !errors.Is(err, mayfly.Unavailable) {
 					t.Errorf("after %s: %v; want it abandoned after %s", took, err, tc.want)
 				}
@@ -52,71 +60,56 @@ func TestABirthThatHangsIsAbandonedInTime(t *testing.T) {
 	}
 }
 
-// slow is rows whose swaps take a while.
-type slow struct {
-	store.Rows
-	takes time.Duration
-}
-
-func (s slow) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, at mayfly.Instant) (bool, []byte, error) {
-	select {
-	case <-time.After(s.takes):
-	case <-ctx.Done():
-		return false, nil, mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
-	}
-	return s.Rows.Swap(ctx, t, key, old, new, at)
-}
-
 // A store that commits too late and says that all is well is not believed.
 func TestABirthThatCommittedTooLateIsNotAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t)
-		h.commit = func(ctx context.Context, b *store.Batch) error {
+		e := fixture.Open(t)
+		e.Hooks.Commit = func(ctx context.Context, b *store.Batch, _ func() error) error {
 			time.Sleep(3*time.Second + time.Millisecond)
-			return h.real.Writer.Commit(context.WithoutCancel(ctx), b)
+			return e.Real.Writer.Commit(context.WithoutCancel(ctx), b)
 		}
-		in := h.intake(intake.Options{})
-		d := h.draft()
-		d.Lifetime = lifetime(t, 3*time.Second)
+		in := e.Intake(intake.Options{})
+		d := e.Draft()
+		d.Lifetime = fixture.Lifetime(t, 3*time.Second)
 		if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Unavailable) {
 			t.Errorf("three seconds: %v", err)
 		}
-		d.Lifetime = lifetime(t, 4*time.Second)
-		h.publish(in, d, start)
+		d.Lifetime = fixture.Lifetime(t, 4*time.Second)
+		publish(t, in, d, start)
 	})
 }
 
 // A timer does not count what the machine slept, or a correction of the clock.
 // The node's clock does, and by it the walks may have passed the deadline.
 func TestABirthWhoseDeadlinePassedByTheClockIsNotAcknowledged(t *testing.T) {
-	h := open(t)
+	e := fixture.Open(t)
 	now := start
-	in := h.intake(intake.Options{Now: func() mayfly.Instant { return now }})
-	h.commit = func(ctx context.Context, b *store.Batch) error {
-		now = now.Add(5 * time.Second) // the lid was closed
-		return h.real.Writer.Commit(ctx, b)
+	in := e.Intake(intake.Options{Now: func() mayfly.Instant { return now }})
+	e.Hooks.Commit = func(_ context.Context, _ *store.Batch, do func() error) error {
+		now = now.Add(5 * time.Second) // the machine was suspended
+		return do()
 	}
-	d := h.draft()
-	d.Key, d.Lifetime = "k", lifetime(t, 5*time.Second)
+	d := e.Draft()
+	d.Key, d.Lifetime = "k", fixture.Lifetime(t, 5*time.Second)
 	if p, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	now = start
-	d.Key, d.Lifetime = "l", lifetime(t, 6*time.Second)
-	h.publish(in, d, start)
+	d.Key, d.Lifetime = "l", fixture.Lifetime(t, 6*time.Second)
+	publish(t, in, d, start)
 }
 
 func TestACallerThatIsGoneEndsItsBirth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t)
-		h.commit = func(ctx context.Context, _ *store.Batch) error {
+		e := fixture.Open(t)
+		e.Hooks.Commit = func(ctx context.Context, _ *store.Batch, _ func() error) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if _, err := h.intake(intake.Options{}).Publish(ctx, h.draft(), start); !errors.Is(err, mayfly.Unavailable) || time.Since(began) != time.Second {
+		if _, err := e.Intake(intake.Options{}).Publish(ctx, e.Draft(), start); !errors.Is(err, mayfly.Unavailable) || time.Since(began) != time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 	})

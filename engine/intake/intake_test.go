@@ -17,21 +17,35 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
+const start = fixture.Start
+
+var ana, ben = fixture.Ana(), fixture.Ben()
+
+func publish(t testing.TB, in *intake.Intake, d intake.Draft, now mayfly.Instant) intake.Published {
+	t.Helper()
+	p, err := in.Publish(t.Context(), d, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 func TestABirthIsWhatWasAskedFor(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	d := h.draft()
-	d.Audience, d.Data, d.Lifetime = mayfly.CloseFriends, []byte(`{"sticker":1}`), lifetime(t, 6*time.Hour)
-	d.Upload = h.upload(in, ana, start-1000, "\x89PNG\r\n\x1a\n and so on", "plain words")
-	p := h.publish(in, d, start)
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	d := e.Draft()
+	d.Audience, d.Data, d.Lifetime = mayfly.CloseFriends, []byte(`{"sticker":1}`), fixture.Lifetime(t, 6*time.Hour)
+	d.Upload = e.Upload(in, ana, start-1000, "\x89PNG\r\n\x1a\n and so on", "plain words")
+	p := publish(t, in, d, start)
 
 	id := p.Item.ID
 	if id.Birth() != start || id.Deadline() != start.Add(6*time.Hour) || id.Trace() != ana.Trace() || !id.Valid() {
 		t.Errorf("id %s: born %s, ends %s", id, id.Birth(), id.Deadline())
 	}
-	row, found := h.row(id)
+	row, found := e.Find(id)
 	if !found || row != p.Item {
 		t.Errorf("row %+v (%t)\n said %+v", row, found, p.Item)
 	}
@@ -42,7 +56,7 @@ func TestABirthIsWhatWasAskedFor(t *testing.T) {
 	if row != want || row.Nonce == 0 {
 		t.Errorf("row %+v\nwant %+v", row, want)
 	}
-	body, err := h.real.Ledger.Body(t.Context(), id)
+	body, err := e.Real.Ledger.Body(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +65,7 @@ func TestABirthIsWhatWasAskedFor(t *testing.T) {
 		t.Errorf("body %+v", b)
 	}
 	for n, medium := range body[0].Body.Media {
-		r, o, err := h.real.Hot.Open(t.Context(), row.MediaKey(row.Keys.Hot, n), store.Span{})
+		r, o, err := e.Real.Hot.Open(t.Context(), row.MediaKey(row.Keys.Hot, n), store.Span{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,10 +74,10 @@ func TestABirthIsWhatWasAskedFor(t *testing.T) {
 			t.Errorf("medium %d: %q, %v", n, text, err)
 		}
 	}
-	if owned := h.owned(); !slices.Equal(owned, []mayfly.ID{id}) {
+	if owned := e.Owned(ana); !slices.Equal(owned, []mayfly.ID{id}) {
 		t.Errorf("the owner index has %v", owned)
 	}
-	if events := h.events(); len(events) != 1 || events[0] != mayfly.EventOf(row, mayfly.WasCreated) {
+	if events := e.Events(mayfly.Births); len(events) != 1 || events[0] != mayfly.EventOf(row, mayfly.WasCreated) {
 		t.Errorf("events %+v", events)
 	}
 	if p.Again || p.Remind {
@@ -74,30 +88,30 @@ func TestABirthIsWhatWasAskedFor(t *testing.T) {
 // L12: what a row names is durable before it; an item without an index entry
 // cannot exist; an event tells of what is there.
 func TestContentComesFirstThenTheIndexThenTheRowThenTheEvent(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	d := h.draft()
-	d.Key, d.Upload = "k", h.upload(in, ana, start, "one", "two")
-	h.publish(in, d, start)
-	want := []string{"medium", "medium", "swap idempotency", "0 put owners", "0 put uploads", "1 insert story", "2 append story.created"}
-	if !slices.Equal(h.trail, want) {
-		t.Errorf("written %q\n   want %q", h.trail, want)
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	d := e.Draft()
+	d.Key, d.Upload = "k", e.Upload(in, ana, start, "one", "two")
+	publish(t, in, d, start)
+	want := []string{"put hot", "put hot", "swap idempotency", "0 put owners", "0 put uploads", "1 insert story", "2 append story.created"}
+	if got := e.Hooks.Trail(); !slices.Equal(got, want) {
+		t.Errorf("written %q\n   want %q", got, want)
 	}
 }
 
 func TestAnAnonymousItemHasNoOwnerAndARandomTrace(t *testing.T) {
-	h := open(t)
-	d := h.draft()
+	e := fixture.Open(t)
+	d := e.Draft()
 	d.Owner, d.Product, d.Fate = mayfly.UserID{}, mayfly.Paste, mayfly.Purge
-	p := h.publish(h.intake(intake.Options{}), d, start)
-	if want := []string{"0 insert paste", "1 append paste.created"}; !slices.Equal(h.trail, want) {
-		t.Errorf("written %q\n   want %q", h.trail, want)
+	p := publish(t, e.Intake(intake.Options{}), d, start)
+	if got, want := e.Hooks.Trail(), []string{"0 insert paste", "1 append paste.created"}; !slices.Equal(got, want) {
+		t.Errorf("written %q\n   want %q", got, want)
 	}
 	if !p.Item.Owner.IsZero() {
 		t.Errorf("%+v", p.Item)
 	}
 	d.Key = "k"
-	if _, err := h.intake(intake.Options{}).Publish(t.Context(), d, start); !errors.Is(err, mayfly.Invalid) {
+	if _, err := e.Intake(intake.Options{}).Publish(t.Context(), d, start); !errors.Is(err, mayfly.Invalid) {
 		t.Errorf("a key of nobody's: %v", err)
 	}
 }
@@ -109,10 +123,10 @@ func TestTraceAndRandomBitsOfAnAnonymousIDAreIndependent(t *testing.T) {
 		return bytes.NewReader(append([]byte{first, first & 0xf0, rest, rest, rest, rest, rest, rest}, bytes.Repeat([]byte{1}, 8)...))
 	}
 	mint := func(r io.Reader) mayfly.ID {
-		h := open(t)
-		d := h.draft()
+		e := fixture.Open(t)
+		d := e.Draft()
 		d.Owner = mayfly.UserID{}
-		return h.publish(h.intake(intake.Options{Random: r}), d, start).Item.ID
+		return publish(t, e.Intake(intake.Options{Random: r}), d, start).Item.ID
 	}
 	a, b, c := mint(bits(0, 0)), mint(bits(0xff, 0)), mint(bits(0xff, 0xff))
 	if a.Trace() == b.Trace() || b.Trace() != c.Trace() {
@@ -124,10 +138,10 @@ func TestTraceAndRandomBitsOfAnAnonymousIDAreIndependent(t *testing.T) {
 }
 
 func TestNothingIsMintedWhileTheClockIsInDoubt(t *testing.T) {
-	h := open(t)
+	e := fixture.Open(t)
 	doubt := mayfly.Errorf(mayfly.Unavailable, "the clock is in doubt").WithHint("set it right")
-	in := h.intake(intake.Options{MayMint: func() error { return doubt }})
-	d := h.draft()
+	in := e.Intake(intake.Options{MayMint: func() error { return doubt }})
+	d := e.Draft()
 	d.Key = "k"
 	if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, doubt) || !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("publish: %v", err)
@@ -135,17 +149,17 @@ func TestNothingIsMintedWhileTheClockIsInDoubt(t *testing.T) {
 	if _, err := in.Begin(ana, start); !errors.Is(err, doubt) {
 		t.Errorf("begin: %v", err)
 	}
-	if len(h.trail) > 0 {
-		t.Errorf("written %q", h.trail)
+	if got := e.Hooks.Trail(); len(got) > 0 {
+		t.Errorf("written %q", got)
 	}
 }
 
 func TestDraftsThatMakeNoSenseAreRefusedAndWriteNothing(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{MaxBody: 100})
-	bens := h.upload(in, ben, start, "ben's")
-	old := h.upload(in, ana, start.Add(-24*time.Hour), "old")
-	h.trail = nil
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{MaxBody: 100})
+	bens := e.Upload(in, ben, start, "ben's")
+	old := e.Upload(in, ana, start.Add(-24*time.Hour), "old")
+	e.Hooks.Trail() // what was uploaded
 	for name, tc := range map[string]struct {
 		change func(*intake.Draft)
 		want   mayfly.Kind
@@ -161,27 +175,27 @@ func TestDraftsThatMakeNoSenseAreRefusedAndWriteNothing(t *testing.T) {
 		"an upload of yesterday": {func(d *intake.Draft) { d.Upload = old }, mayfly.Gone},
 		"101 bytes of body":      {func(d *intake.Draft) { d.Text, d.Data = string(make([]byte, 50)), make([]byte, 51) }, mayfly.TooLarge},
 	} {
-		d := h.draft()
+		d := e.Draft()
 		tc.change(&d)
 		if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %s", name, err, tc.want)
 		}
 	}
-	if len(h.trail) > 0 {
-		t.Errorf("written %q", h.trail)
+	if got := e.Hooks.Trail(); len(got) > 0 {
+		t.Errorf("written %q", got)
 	}
 }
 
 func TestAnUploadHasOneOwner(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	d := h.draft()
-	d.Upload = h.upload(in, ana, start, "sea")
-	p := h.publish(in, d, start)
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	d := e.Draft()
+	d.Upload = e.Upload(in, ana, start, "sea")
+	p := publish(t, in, d, start)
 	if _, err := in.Publish(t.Context(), d, start+1); !errors.Is(err, mayfly.Conflict) {
 		t.Errorf("published a second time: %v", err)
 	}
-	if born := h.born(p.Item.ID.Minute()); len(born) != 1 {
+	if born := e.Due(p.Item.ID.Minute()); len(born) != 1 {
 		t.Errorf("%d items own it", len(born))
 	}
 	if _, err := d.Upload.Add(t.Context(), bytes.NewReader([]byte("late"))); !errors.Is(err, mayfly.Invalid) {
@@ -189,12 +203,12 @@ func TestAnUploadHasOneOwner(t *testing.T) {
 	}
 
 	// After a failure without a key nobody knows whether the row will land.
-	d.Upload = h.upload(in, ana, start, "sky")
-	h.commit = func(context.Context, *store.Batch) error { return mayfly.Errorf(mayfly.Unknown, "lost") }
+	d.Upload = e.Upload(in, ana, start, "sky")
+	e.Hooks.Commit = fixture.FailCommit(mayfly.Errorf(mayfly.Unknown, "lost"))
 	if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Unavailable) {
 		t.Fatal(err)
 	}
-	h.commit = nil
+	e.Hooks.Commit = nil
 	if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Conflict) {
 		t.Errorf("published again after a failure: %v", err)
 	}
@@ -214,10 +228,15 @@ func TestAnUploadThatFailedCannotBePublished(t *testing.T) {
 		"the disk full": {media: []io.Reader{one(), one()}, full: true, want: mayfly.Full},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t)
+			e := fixture.Open(t)
 			puts := 0
-			h.set.Hot = full{h.set.Hot, func() bool { puts++; return tc.full && puts == 2 }}
-			in := h.intake(intake.Options{MaxMedium: 1000, MaxMedia: 3})
+			e.Hooks.Hot.Put = func(_ context.Context, _ mayfly.BlobKey, do func() (store.Object, error)) (store.Object, error) {
+				if puts++; tc.full && puts == 2 {
+					return store.Object{}, mayfly.Errorf(mayfly.Full, "no room")
+				}
+				return do()
+			}
+			in := e.Intake(intake.Options{MaxMedium: 1000, MaxMedia: 3})
 			u, err := in.Begin(ana, start)
 			if err != nil {
 				t.Fatal(err)
@@ -231,12 +250,12 @@ func TestAnUploadThatFailedCannotBePublished(t *testing.T) {
 			if !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
-			d := h.draft()
+			d := e.Draft()
 			d.Upload = u
 			if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Invalid) {
 				t.Errorf("published: %v", err)
 			}
-			if len(h.owned()) > 0 {
+			if len(e.Owned(ana)) > 0 {
 				t.Error("an item was born")
 			}
 		})
@@ -245,23 +264,10 @@ func TestAnUploadThatFailedCannotBePublished(t *testing.T) {
 
 func one() io.Reader { return bytes.NewReader([]byte("x")) }
 
-// full is a tier whose disk is full now and then.
-type full struct {
-	store.Blobs
-	now func() bool
-}
-
-func (f full) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
-	if f.now() {
-		return store.Object{}, mayfly.Errorf(mayfly.Full, "no room")
-	}
-	return f.Blobs.Put(ctx, key, r)
-}
-
 func TestAMediumOfExactlyTheLimitIsTaken(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{MaxMedium: 1000, MaxMedia: 3})
-	u := h.upload(in, ana, start)
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{MaxMedium: 1000, MaxMedia: 3})
+	u := e.Upload(in, ana, start)
 	for range 3 {
 		if m, err := u.Add(t.Context(), iotest.OneByteReader(bytes.NewReader(make([]byte, 1000)))); err != nil || m.Size != 1000 {
 			t.Fatalf("%+v, %v", m, err)
@@ -281,9 +287,9 @@ func TestAFailedCommitHasAKindThatACallerCanActOn(t *testing.T) {
 		{&store.StageError{Stage: 0, Err: errors.New("bare")}, mayfly.Unavailable},
 		{&store.StageError{Stage: 1, Err: mayfly.Errorf(mayfly.Unknown, "lost")}, mayfly.Unavailable},
 	} {
-		h := open(t)
-		h.commit = func(context.Context, *store.Batch) error { return tc.err }
-		_, err := h.intake(intake.Options{}).Publish(t.Context(), h.draft(), start)
+		e := fixture.Open(t)
+		e.Hooks.Commit = fixture.FailCommit(tc.err)
+		_, err := e.Intake(intake.Options{}).Publish(t.Context(), e.Draft(), start)
 		var kinded *mayfly.Error
 		if !errors.Is(err, tc.want) || !errors.Is(err, tc.err) || !errors.As(err, &kinded) || kinded.Kind != tc.want {
 			t.Errorf("%v became %v (kind %v), want %v outermost", tc.err, err, kinded, tc.want)
@@ -292,9 +298,9 @@ func TestAFailedCommitHasAKindThatACallerCanActOn(t *testing.T) {
 }
 
 func TestABirthWithoutRandomBitsIsNoBirth(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{Random: iotest.ErrReader(errors.New("no entropy"))})
-	if _, err := in.Publish(t.Context(), h.draft(), start); !errors.Is(err, mayfly.Unavailable) {
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{Random: iotest.ErrReader(errors.New("no entropy"))})
+	if _, err := in.Publish(t.Context(), e.Draft(), start); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("publish: %v", err)
 	}
 	if _, err := in.Begin(ana, start); err == nil {
@@ -304,31 +310,31 @@ func TestABirthWithoutRandomBitsIsNoBirth(t *testing.T) {
 
 // When only the event could not be appended, a durable reminder stands in for it.
 func TestABirthWhoseEventFailedLeavesAReminder(t *testing.T) {
-	h := open(t)
-	set, _ := storetest.Prefix(h.real, storetest.FailNth(1, storetest.Fault{Stage: 2}))
+	e := fixture.Open(t)
+	set, _ := storetest.Prefix(e.Real, storetest.FailNth(1, storetest.Fault{Stage: 2}))
 	in, err := intake.New(set, intake.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := h.publish(in, h.draft(), start)
-	if row, found := h.row(p.Item.ID); !p.Remind || !found || row != p.Item {
+	p := publish(t, in, e.Draft(), start)
+	if row, found := e.Find(p.Item.ID); !p.Remind || !found || row != p.Item {
 		t.Errorf("%+v, row %+v (%t)", p, row, found)
 	}
-	if r := h.reminders(p.Item.ID, start.Add(2*time.Minute)); len(r) != 1 || r[0].Step.String() != "announce" {
+	if r := e.RemindersOf(p.Item.ID, start.Add(2*time.Minute)); len(r) != 1 || r[0].Step.String() != "announce" {
 		t.Errorf("reminders %+v", r)
 	}
 }
 
 func TestABirthWhoseEventAndReminderFailedIsNotAcknowledged(t *testing.T) {
-	h := open(t)
-	set, _ := storetest.Prefix(h.real, func(c storetest.Call) storetest.Fault {
+	e := fixture.Open(t)
+	set, _ := storetest.Prefix(e.Real, func(c storetest.Call) storetest.Fault {
 		return storetest.Fault{Fails: c.Op == storetest.Commit, Stage: len(c.Stages) - 1}
 	})
 	in, err := intake.New(set, intake.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := in.Publish(t.Context(), h.draft(), start); !errors.Is(err, mayfly.Unavailable) {
+	if p, err := in.Publish(t.Context(), e.Draft(), start); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -344,22 +350,22 @@ func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 }
 
 func TestNothingIsPublishedForAnErasedAccount(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	d := h.draft()
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	d := e.Draft()
 	d.Key = "once"
 	if _, err := in.Publish(t.Context(), d, start); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := h.real.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(ana), nil, []byte("erased"), 0); err != nil {
+	if _, _, err := e.Real.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(ana), nil, []byte("erased"), 0); err != nil {
 		t.Fatal(err)
 	}
-	for name, d := range map[string]intake.Draft{"a new one": h.draft(), "a retry": d} {
+	for name, d := range map[string]intake.Draft{"a new one": e.Draft(), "a retry": d} {
 		if _, err := in.Publish(t.Context(), d, start+1); !errors.Is(err, mayfly.Denied) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	other := h.draft()
+	other := e.Draft()
 	other.Owner = ben
 	if _, err := in.Publish(t.Context(), other, start); err != nil {
 		t.Errorf("somebody else: %v", err)
@@ -368,16 +374,16 @@ func TestNothingIsPublishedForAnErasedAccount(t *testing.T) {
 
 // A reminder to announce tells of the birth, whatever the item has become since.
 func TestAnnounceTellsOfTheBirthAndNothingElse(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	item := h.publish(in, h.draft(), start).Item
-	born := h.events()
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	item := publish(t, in, e.Draft(), start).Item
+	born := e.Events(mayfly.Births)
 	item.State, item.Generation, item.Changed = mayfly.Cold, 5, start.Add(48*time.Hour)
 	failures, err := in.Announce(t.Context(), walk.Batch{Items: []mayfly.Item{item}, Now: start.Add(49 * time.Hour)})
 	if err != nil || len(failures) > 0 {
 		t.Fatal(failures, err)
 	}
-	if got := h.events(); len(got) != 2 || got[0] != born[0] || got[1] != born[0] {
+	if got := e.Events(mayfly.Births); len(got) != 2 || got[0] != born[0] || got[1] != born[0] {
 		t.Errorf("%+v, want the birth twice: %+v", got, born)
 	}
 }

@@ -6,11 +6,12 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 func TestAKeyIsKnownFromItsFirstBirthUntilItIsForgotten(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{KeepKeys: time.Hour})
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{KeepKeys: time.Hour})
 	known := func(owner mayfly.UserID, key string, now mayfly.Instant) (mayfly.ID, bool) {
 		id, known, err := in.Known(t.Context(), owner, key, now)
 		if err != nil {
@@ -21,9 +22,9 @@ func TestAKeyIsKnownFromItsFirstBirthUntilItIsForgotten(t *testing.T) {
 	if _, is := known(ana, "k", start); is {
 		t.Error("known before it was used")
 	}
-	d := h.draft()
+	d := e.Draft()
 	d.Key = "k"
-	born := h.publish(in, d, start).Item.ID
+	born := publish(t, in, d, start).Item.ID
 	if id, is := known(ana, "k", start.Add(time.Hour)-1); !is || id != born {
 		t.Errorf("%s, %t", id, is)
 	}
@@ -40,23 +41,23 @@ func TestAKeyIsKnownFromItsFirstBirthUntilItIsForgotten(t *testing.T) {
 func second(_ mayfly.ID, known bool) bool { return known }
 
 func TestAnUploadIsDroppedUnlessABirthHasIt(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	u := h.upload(in, ana, start, "one", "two")
-	if len(h.objects()) != 2 {
-		t.Fatal(h.objects())
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	u := e.Upload(in, ana, start, "one", "two")
+	if len(e.Objects(e.Real.Hot)) != 2 {
+		t.Fatal(e.Objects(e.Real.Hot))
 	}
-	if err := u.Drop(t.Context()); err != nil || len(h.objects()) != 0 {
-		t.Error(err, h.objects())
+	if err := u.Drop(t.Context()); err != nil || len(e.Objects(e.Real.Hot)) != 0 {
+		t.Error(err, e.Objects(e.Real.Hot))
 	}
-	d := h.draft()
+	d := e.Draft()
 	d.Upload = u
 	if _, err := in.Publish(t.Context(), d, start); err == nil {
 		t.Error("what was dropped is published")
 	}
-	d.Upload = h.upload(in, ana, start, "three")
-	h.publish(in, d, start)
-	if err := d.Upload.Drop(t.Context()); err != nil || len(h.objects()) != 1 {
-		t.Error(err, h.objects())
+	d.Upload = e.Upload(in, ana, start, "three")
+	publish(t, in, d, start)
+	if err := d.Upload.Drop(t.Context()); err != nil || len(e.Objects(e.Real.Hot)) != 1 {
+		t.Error(err, e.Objects(e.Real.Hot))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // signing is a tier whose presigned URLs say what they are for.
@@ -20,9 +21,9 @@ func (s signing) Presign(_ context.Context, what store.Access, key mayfly.BlobKe
 }
 
 func TestAPresignedPutLastsAQuarterOfAnHourAndNotPastItsUpload(t *testing.T) {
-	h := open(t)
-	h.set.Hot = signing{h.set.Hot}
-	in := h.intake(intake.Options{UploadLife: lifetime(t, time.Hour)})
+	e := fixture.Open(t)
+	e.Set.Hot = signing{e.Set.Hot}
+	in := e.Intake(intake.Options{UploadLife: fixture.Lifetime(t, time.Hour)})
 	u, err := in.Begin(ana, start) // 345 ms into a second
 	if err != nil {
 		t.Fatal(err)
@@ -57,9 +58,9 @@ func TestAPresignedPutLastsAQuarterOfAnHourAndNotPastItsUpload(t *testing.T) {
 }
 
 func TestATierWithoutURLsHasNoneToPutTo(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	if url, _, err := in.PresignRaw(t.Context(), h.upload(in, ana, start).ID, 0, start); !errors.Is(err, mayfly.Unsupported) || url != "" {
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	if url, _, err := in.PresignRaw(t.Context(), e.Upload(in, ana, start).ID, 0, start); !errors.Is(err, mayfly.Unsupported) || url != "" {
 		t.Errorf("%q, %v", url, err)
 	}
 }

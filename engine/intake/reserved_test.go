@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // told is a medium that knows what it is, and its dimensions at its end.
@@ -39,9 +40,9 @@ func (m *told) Read(p []byte) (int, error) {
 func tell(text string) *told { return &told{Reader: strings.NewReader(text)} }
 
 func TestAMediumThatSaysWhatItIsIsBelieved(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	u := h.upload(in, ana, start)
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	u := e.Upload(in, ana, start)
 	want := mayfly.Medium{Type: "image/webp", Size: 3, SHA256: sha256.Sum256([]byte("abc")), Width: 30, Height: 20}
 	if m, err := u.Add(t.Context(), tell("abc")); err != nil || m != want {
 		t.Fatalf("%+v, %v", m, err)
@@ -49,19 +50,19 @@ func TestAMediumThatSaysWhatItIsIsBelieved(t *testing.T) {
 	if m, err := u.Add(t.Context(), strings.NewReader("GIF89a")); err != nil || m.Type != "image/gif" || m.Width != 0 {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	d := h.draft()
+	d := e.Draft()
 	d.Upload = u
-	p := h.publish(in, d, start)
-	body, err := h.real.Ledger.Body(t.Context(), p.Item.ID)
+	p := publish(t, in, d, start)
+	body, err := e.Real.Ledger.Body(t.Context(), p.Item.ID)
 	if err != nil || body[0].Body.Media[0] != want {
 		t.Errorf("%+v, %v", body, err)
 	}
 }
 
 func TestReservedMediaArriveInAnyOrderAndArePublishedTogether(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	reserved := h.upload(in, ana, start)
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	reserved := e.Upload(in, ana, start)
 	stored := make([]mayfly.Medium, 3)
 	for _, n := range []int{2, 0, 1} {
 		var err error
@@ -73,15 +74,15 @@ func TestReservedMediaArriveInAnyOrderAndArePublishedTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := h.draft()
+	d := e.Draft()
 	d.Upload = u
-	p := h.publish(in, d, start)
-	body, err := h.real.Ledger.Body(t.Context(), p.Item.ID)
+	p := publish(t, in, d, start)
+	body, err := e.Real.Ledger.Body(t.Context(), p.Item.ID)
 	if err != nil || len(body[0].Body.Media) != 3 || body[0].Body.Media[2] != stored[2] || p.Item.Upload != reserved.ID {
 		t.Errorf("%+v, %v", body, err)
 	}
 	for n := range 3 {
-		r, object, err := h.real.Hot.Open(t.Context(), p.Item.MediaKey(mayfly.Born, n), store.Span{})
+		r, object, err := e.Real.Hot.Open(t.Context(), p.Item.MediaKey(mayfly.Born, n), store.Span{})
 		if err != nil || object.Size != int64(n+1) {
 			t.Fatal(err)
 		}
@@ -90,9 +91,9 @@ func TestReservedMediaArriveInAnyOrderAndArePublishedTogether(t *testing.T) {
 }
 
 func TestAReservedMediumSentAgainIsTheSameAndNeverAnother(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	id := h.upload(in, ana, start).ID
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	id := e.Upload(in, ana, start).ID
 	first, err := in.AddAt(t.Context(), ana, id, 0, tell("abc"))
 	if err != nil {
 		t.Fatal(err)
@@ -110,16 +111,16 @@ func TestAReservedMediumSentAgainIsTheSameAndNeverAnother(t *testing.T) {
 			t.Errorf("%v: %v", want, err)
 		}
 	}
-	object, err := h.real.Hot.Stat(t.Context(), mayfly.UploadKey(id, 0))
+	object, err := e.Real.Hot.Stat(t.Context(), mayfly.UploadKey(id, 0))
 	if err != nil || object.SHA256 != first.SHA256 {
 		t.Errorf("%+v, %v", object, err)
 	}
 }
 
 func TestAReservedMediumThatFailedCanBeSentAgain(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{MaxMedium: 1000})
-	id := h.upload(in, ana, start).ID
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{MaxMedium: 1000})
+	id := e.Upload(in, ana, start).ID
 	torn := errors.New("torn off")
 	for want, r := range map[error]io.Reader{
 		mayfly.Invalid:  strings.NewReader(""),
@@ -136,9 +137,9 @@ func TestAReservedMediumThatFailedCanBeSentAgain(t *testing.T) {
 }
 
 func TestOneRequestAtATimeStoresAReservedMedium(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{})
-	id := h.upload(in, ana, start).ID
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	id := e.Upload(in, ana, start).ID
 	during := func(n int) error {
 		_, err := in.AddAt(context.Background(), ana, id, n, strings.NewReader("other"))
 		return err
@@ -166,9 +167,9 @@ func (o *onRead) Read(p []byte) (int, error) {
 }
 
 func TestNobodyAddsToOrResumesWhatIsNotTheirs(t *testing.T) {
-	h := open(t)
-	in := h.intake(intake.Options{MaxMedia: 2})
-	id := h.upload(in, ana, start).ID
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{MaxMedia: 2})
+	id := e.Upload(in, ana, start).ID
 	one := mayfly.Medium{Type: "image/png", Size: 1}
 	for name, call := range map[string]func() error{
 		"ben adds":      func() error { _, err := in.AddAt(t.Context(), ben, id, 0, tell("x")); return err },
@@ -184,7 +185,7 @@ func TestNobodyAddsToOrResumesWhatIsNotTheirs(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if len(h.objects()) != 0 {
+	if len(e.Objects(e.Real.Hot)) != 0 {
 		t.Error("something was stored")
 	}
 }

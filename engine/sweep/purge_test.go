@@ -12,60 +12,31 @@ import (
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
-// reminders are those that are due between two instants.
-func (h *house) reminders(from, to mayfly.Instant) (all []remind.Reminder) {
-	h.Helper()
-	for minute := from.Minute(); minute <= to.Minute(); minute++ {
-		for shard := range mayfly.Shard(mayfly.Shards) {
-			rows, err := h.set.Rows.Range(h.Context(), store.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1000})
-			if err != nil {
-				h.Fatal(err)
-			}
-			for _, row := range rows {
-				r, err := remind.Read(row)
-				if err != nil {
-					h.Fatal(err)
-				}
-				all = append(all, r)
-			}
-		}
-	}
-	return all
-}
-
-func (h *house) hasBody(id mayfly.ID) bool {
-	h.Helper()
-	found, err := h.set.Ledger.Body(h.Context(), id)
-	if err != nil {
-		h.Fatal(err)
-	}
-	return found[0].Found
-}
-
 func TestWhatIsPurgedIsErasedAfterItsEvent(t *testing.T) {
-	h := open(t)
-	purge, archive := h.born(mayfly.Purge), h.born(mayfly.Archive)
-	h.o.Erase = func(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
-		h.wantEvents(archive.ID, purge.ID) // the news come first (L15)
-		if len(b.Items) != 1 || b.Items[0] != h.row(purge.ID) || b.Now != deadline {
+	e := open(t)
+	purge, archive := e.born(mayfly.Purge), e.born(mayfly.Archive)
+	e.options.Erase = func(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+		e.wantEvents(archive.ID, purge.ID) // the news come first (L15)
+		if len(b.Items) != 1 || b.Items[0] != e.Row(purge.ID) || b.Now != deadline {
 			t.Errorf("to be erased: %+v", b)
 		}
-		return h.erase(ctx, b)
+		return e.erase(ctx, b)
 	}
-	h.mustAct(deadline, true, purge, archive)
-	if h.hasBody(purge.ID) || !h.hasBody(archive.ID) {
+	e.mustAct(deadline, true, purge, archive)
+	if e.HasBody(purge.ID) || !e.HasBody(archive.ID) {
 		t.Error("what is purged is erased, and nothing else")
 	}
-	h.o.Erase = h.erase
-	h.mustAct(deadline+1, true, h.row(purge.ID)) // a repeat tells and erases again
-	if !slices.Equal(h.erased, []mayfly.ID{purge.ID, purge.ID}) {
-		t.Errorf("erased %v", h.erased)
+	e.options.Erase = e.erase
+	e.mustAct(deadline+1, true, e.Row(purge.ID)) // a repeat tells and erases again
+	if !slices.Equal(e.erased, []mayfly.ID{purge.ID, purge.ID}) {
+		t.Errorf("erased %v", e.erased)
 	}
-	h.mustAct(deadline+1, false, h.row(purge.ID)) // another look of the same run does not
-	if len(h.erased) != 2 {
-		t.Errorf("erased %v", h.erased)
+	e.mustAct(deadline+1, false, e.Row(purge.ID)) // another look of the same run does not
+	if len(e.erased) != 2 {
+		t.Errorf("erased %v", e.erased)
 	}
 }
 
@@ -85,24 +56,24 @@ func TestWhatCouldNotBeErasedIsParkedToBeErased(t *testing.T) {
 		"there is no such": {nil, 2, mayfly.Unsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t)
-			items := []mayfly.Item{h.born(mayfly.Purge), h.born(mayfly.Archive), h.born(mayfly.Purge)}
-			h.o.Erase = tc.erase
-			failures, err := h.act(deadline, true, items...)
+			e := open(t)
+			items := []mayfly.Item{e.born(mayfly.Purge), e.born(mayfly.Archive), e.born(mayfly.Purge)}
+			e.options.Erase = tc.erase
+			failures, err := e.act(deadline, true, items...)
 			if err != nil || len(failures) != tc.failed || !errors.Is(failures[0].Err, tc.why) {
 				t.Fatal(failures, err)
 			}
-			h.wantState(items[0].ID, mayfly.Deleted, 2)
-			h.wantState(items[1].ID, mayfly.ExpiredHot, 2)
-			h.wantEvents(items[0].ID, items[1].ID, items[2].ID)
+			e.WantState(items[0].ID, mayfly.Deleted, 2)
+			e.WantState(items[1].ID, mayfly.ExpiredHot, 2)
+			e.wantEvents(items[0].ID, items[1].ID, items[2].ID)
 			var b store.Batch
 			for _, f := range failures {
-				h.sweep().Walk().Park(&b, f, deadline.Add(time.Minute))
+				e.sweep().Walk().Park(&b, f, deadline.Add(time.Minute))
 			}
-			if err := h.set.Writer.Commit(t.Context(), &b); err != nil {
+			if err := e.Set.Writer.Commit(t.Context(), &b); err != nil {
 				t.Fatal(err)
 			}
-			r := h.reminders(deadline, deadline.Add(time.Minute))
+			r := e.Reminders(deadline, deadline.Add(time.Minute))
 			if len(r) != tc.failed || r[0].Step != remind.Erase {
 				t.Errorf("%+v", r)
 			}
@@ -111,13 +82,13 @@ func TestWhatCouldNotBeErasedIsParkedToBeErased(t *testing.T) {
 }
 
 func TestATombstoneThatIsHeldIsNotErased(t *testing.T) {
-	h := open(t)
-	item := h.born(mayfly.Purge)
-	h.move(item.ID, mayfly.Active, mayfly.BySupport, hold)
-	deleted := h.move(item.ID, mayfly.Deleted, mayfly.ByUser)
+	e := open(t)
+	item := e.born(mayfly.Purge)
+	e.move(item.ID, mayfly.Active, mayfly.BySupport, hold)
+	deleted := e.move(item.ID, mayfly.Deleted, mayfly.ByUser)
 	deleted.Cause = mayfly.ByExpiry // as if the sweep had been the one
-	h.mustAct(deadline, true, deleted)
-	if len(h.erased) > 0 || !h.hasBody(item.ID) {
+	e.mustAct(deadline, true, deleted)
+	if len(e.erased) > 0 || !e.HasBody(item.ID) {
 		t.Error("erased what is held (I21)")
 	}
 }
@@ -126,16 +97,16 @@ func TestATombstoneThatIsHeldIsNotErased(t *testing.T) {
 // later one is reminded of before it is made (L13, L15).
 func TestALatePurgeRemindsOfItsTombstone(t *testing.T) {
 	for now, late := range map[mayfly.Instant]bool{deadline.Add(24 * time.Hour): false, deadline.Add(24*time.Hour) + 1: true} {
-		h := open(t)
-		purge, archive := h.born(mayfly.Purge), h.born(mayfly.Archive)
+		e := open(t)
+		purge, archive := e.born(mayfly.Purge), e.born(mayfly.Archive)
 		at := now.Add(31 * 24 * time.Hour)
-		h.ledger.before = func([]mayfly.Change) {
-			r := h.reminders(at, at)
+		e.Hooks.Transition = fixture.BeforeTransition(func() {
+			r := e.Reminders(at, at)
 			if late != (len(r) == 1 && r[0].ID == purge.ID && r[0].Step == remind.Tidy && r[0].Due == at) {
 				t.Errorf("late %t: %+v", late, r)
 			}
-		}
-		h.mustAct(now, true, purge, archive)
+		})
+		e.mustAct(now, true, purge, archive)
 	}
 }
 
@@ -152,40 +123,40 @@ func TestExpiringByAReminderRemindsToArchiveOnceTheLogIsTold(t *testing.T) {
 		"at the millisecond itself": {deadline, deadline.Add(90 * time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t)
-			archive, purge, gone := h.born(mayfly.Archive), h.born(mayfly.Purge), h.born(mayfly.Archive)
-			gone = h.move(gone.ID, mayfly.Deleted, mayfly.ByUser)
-			h.log.err = mayfly.Errorf(mayfly.Unavailable, "no broker")
+			e := open(t)
+			archive, purge, gone := e.born(mayfly.Archive), e.born(mayfly.Purge), e.born(mayfly.Archive)
+			gone = e.move(gone.ID, mayfly.Deleted, mayfly.ByUser)
+			e.Hooks.Append = fixture.FailAppend(mayfly.Errorf(mayfly.Unavailable, "no broker"))
 			batch := func() walk.Batch {
-				return walk.Batch{Items: []mayfly.Item{h.row(archive.ID), h.row(purge.ID), h.row(gone.ID)}, Now: tc.now, Repeat: true}
+				return walk.Batch{Items: []mayfly.Item{e.Row(archive.ID), e.Row(purge.ID), e.Row(gone.ID)}, Now: tc.now, Repeat: true}
 			}
-			if _, err := h.sweep().Expire(t.Context(), batch()); !errors.Is(err, mayfly.Unavailable) {
+			if _, err := e.sweep().Expire(t.Context(), batch()); !errors.Is(err, mayfly.Unavailable) {
 				t.Fatal(err)
 			}
-			h.wantState(archive.ID, mayfly.ExpiredHot, 2)
-			if r := h.reminders(tc.now, tc.due); len(r) > 0 {
+			e.WantState(archive.ID, mayfly.ExpiredHot, 2)
+			if r := e.Reminders(tc.now, tc.due); len(r) > 0 {
 				t.Errorf("before the log was told: %+v", r)
 			}
-			h.log.err = nil
-			if failures, err := h.sweep().Expire(t.Context(), batch()); err != nil || len(failures) > 0 {
+			e.Hooks.Append = nil
+			if failures, err := e.sweep().Expire(t.Context(), batch()); err != nil || len(failures) > 0 {
 				t.Fatal(failures, err)
 			}
-			if r := h.reminders(tc.now, tc.due); len(r) != 1 || r[0].ID != archive.ID || r[0].Step != remind.Archive || r[0].Due != tc.due {
+			if r := e.Reminders(tc.now, tc.due); len(r) != 1 || r[0].ID != archive.ID || r[0].Step != remind.Archive || r[0].Due != tc.due {
 				t.Errorf("%+v, want one due at %s", r, tc.due)
 			}
-			h.wantState(archive.ID, mayfly.ExpiredHot, 2)
-			h.wantState(purge.ID, mayfly.Deleted, 2)
-			h.wantState(gone.ID, mayfly.Deleted, 2)
-			h.wantEvents(archive.ID, purge.ID)
+			e.WantState(archive.ID, mayfly.ExpiredHot, 2)
+			e.WantState(purge.ID, mayfly.Deleted, 2)
+			e.WantState(gone.ID, mayfly.Deleted, 2)
+			e.wantEvents(archive.ID, purge.ID)
 		})
 	}
-	h := open(t)
-	early := h.born(mayfly.Archive)
-	if failures, err := h.sweep().Expire(t.Context(), walk.Batch{Items: []mayfly.Item{early}, Now: deadline - 1, Repeat: true}); err != nil || len(failures) > 0 {
+	e := open(t)
+	early := e.born(mayfly.Archive)
+	if failures, err := e.sweep().Expire(t.Context(), walk.Batch{Items: []mayfly.Item{early}, Now: deadline - 1, Repeat: true}); err != nil || len(failures) > 0 {
 		t.Fatal(failures, err)
 	}
-	h.wantState(early.ID, mayfly.Active, 1)
-	if r := h.reminders(deadline, deadline.Add(2*time.Hour)); len(r) > 0 {
+	e.WantState(early.ID, mayfly.Active, 1)
+	if r := e.Reminders(deadline, deadline.Add(2*time.Hour)); len(r) > 0 {
 		t.Errorf("%+v", r)
 	}
 }

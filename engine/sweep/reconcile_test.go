@@ -12,13 +12,14 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
-func (h *house) reconcile() *sweep.Reconcile {
-	h.Helper()
-	r, err := sweep.NewReconcile(h.set, sweep.ReconcileOptions{})
+func (e *engine) reconcile() *sweep.Reconcile {
+	e.Helper()
+	r, err := sweep.NewReconcile(e.Set, sweep.ReconcileOptions{})
 	if err != nil {
-		h.Fatal(err)
+		e.Fatal(err)
 	}
 	return r
 }
@@ -26,11 +27,11 @@ func (h *house) reconcile() *sweep.Reconcile {
 const day = 24 * time.Hour
 
 // claimed is an item that the archive has claimed at an instant.
-func (h *house) claimed(at mayfly.Instant) mayfly.Item {
-	h.Helper()
-	item := h.born(mayfly.Archive)
-	h.move(item.ID, mayfly.ExpiredHot, mayfly.ByExpiry)
-	return h.move(item.ID, mayfly.Archiving, mayfly.ByArchive, func(c *mayfly.Change) { c.At = at })
+func (e *engine) claimed(at mayfly.Instant) mayfly.Item {
+	e.Helper()
+	item := e.born(mayfly.Archive)
+	e.move(item.ID, mayfly.ExpiredHot, mayfly.ByExpiry)
+	return e.move(item.ID, mayfly.Archiving, mayfly.ByArchive, func(c *mayfly.Change) { c.At = at })
 }
 
 // What is a defect when, by the row alone.
@@ -40,87 +41,87 @@ func TestWhatReconcileFindsAndWhatItLeaves(t *testing.T) {
 		return func(c *mayfly.Change) { c.At = deadline.Add(after) }
 	}
 	for name, tc := range map[string]struct {
-		item  func(h *house) mayfly.Item
+		item  func(e *engine) mayfly.Item
 		after time.Duration // its deadline, the look
 		step  remind.Step   // 0 is no defect
 	}{
-		"active":                                {func(h *house) mayfly.Item { return h.born(mayfly.Archive) }, early, remind.Expire},
-		"active, not yet due for a second look": {func(h *house) mayfly.Item { return h.born(mayfly.Archive) }, early - 1, 0},
-		"active, to be purged":                  {func(h *house) mayfly.Item { return h.born(mayfly.Purge) }, early, remind.Expire},
-		"active, to be purged, held": {func(h *house) mayfly.Item {
-			return h.move(h.born(mayfly.Purge).ID, mayfly.Active, mayfly.BySupport, hold)
+		"active":                                {func(e *engine) mayfly.Item { return e.born(mayfly.Archive) }, early, remind.Expire},
+		"active, not yet due for a second look": {func(e *engine) mayfly.Item { return e.born(mayfly.Archive) }, early - 1, 0},
+		"active, to be purged":                  {func(e *engine) mayfly.Item { return e.born(mayfly.Purge) }, early, remind.Expire},
+		"active, to be purged, held": {func(e *engine) mayfly.Item {
+			return e.move(e.born(mayfly.Purge).ID, mayfly.Active, mayfly.BySupport, hold)
 		}, late, 0},
-		"active and restored, serving": {func(h *house) mayfly.Item {
-			item := h.move(h.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
-			return h.move(item.ID, mayfly.Active, mayfly.BySupport, func(c *mayfly.Change) { c.ServesUntil = deadline.Add(2 * day) })
+		"active and restored, serving": {func(e *engine) mayfly.Item {
+			item := e.move(e.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
+			return e.move(item.ID, mayfly.Active, mayfly.BySupport, func(c *mayfly.Change) { c.ServesUntil = deadline.Add(2 * day) })
 		}, late, 0},
-		"restored and ended just now": {func(h *house) mayfly.Item {
-			item := h.move(h.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
-			return h.move(item.ID, mayfly.Active, mayfly.BySupport, func(c *mayfly.Change) { c.ServesUntil = deadline.Add(day - time.Minute) })
+		"restored and ended just now": {func(e *engine) mayfly.Item {
+			item := e.move(e.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
+			return e.move(item.ID, mayfly.Active, mayfly.BySupport, func(c *mayfly.Change) { c.ServesUntil = deadline.Add(day - time.Minute) })
 		}, late, 0},
-		"restored and ended a while ago": {func(h *house) mayfly.Item {
-			item := h.move(h.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
-			return h.move(item.ID, mayfly.Active, mayfly.BySupport, func(c *mayfly.Change) { c.ServesUntil = deadline.Add(day - time.Hour) })
+		"restored and ended a while ago": {func(e *engine) mayfly.Item {
+			item := e.move(e.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
+			return e.move(item.ID, mayfly.Active, mayfly.BySupport, func(c *mayfly.Change) { c.ServesUntil = deadline.Add(day - time.Hour) })
 		}, late, remind.Expire},
-		"expired": {func(h *house) mayfly.Item {
-			return h.move(h.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
+		"expired": {func(e *engine) mayfly.Item {
+			return e.move(e.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
 		}, early, 0},
-		"expired and not archived in time": {func(h *house) mayfly.Item {
-			return h.move(h.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
+		"expired and not archived in time": {func(e *engine) mayfly.Item {
+			return e.move(e.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
 		}, 2 * time.Hour, remind.Archive},
-		"expired and just in time": {func(h *house) mayfly.Item {
-			return h.move(h.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
+		"expired and just in time": {func(e *engine) mayfly.Item {
+			return e.move(e.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
 		}, 2*time.Hour - time.Millisecond, 0},
-		"expired late, a moment ago": {func(h *house) mayfly.Item {
-			return h.move(h.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry, at(day-time.Minute))
+		"expired late, a moment ago": {func(e *engine) mayfly.Item {
+			return e.move(e.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry, at(day-time.Minute))
 		}, late, 0},
-		"expired and held": {func(h *house) mayfly.Item {
-			item := h.move(h.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
-			return h.move(item.ID, mayfly.ExpiredHot, mayfly.BySupport, hold)
+		"expired and held": {func(e *engine) mayfly.Item {
+			item := e.move(e.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry)
+			return e.move(item.ID, mayfly.ExpiredHot, mayfly.BySupport, hold)
 		}, late, 0},
-		"claimed long ago":       {func(h *house) mayfly.Item { return h.claimed(deadline.Add(2 * time.Hour)) }, late, remind.Archive},
-		"claimed a while ago":    {func(h *house) mayfly.Item { return h.claimed(deadline.Add(day - time.Hour)) }, late, remind.Archive},
-		"claimed in this moment": {func(h *house) mayfly.Item { return h.claimed(deadline.Add(day-time.Hour) + 1) }, late, 0},
-		"claimed and held": {func(h *house) mayfly.Item {
-			return h.move(h.claimed(deadline.Add(2*time.Hour)).ID, mayfly.Archiving, mayfly.BySupport, hold)
+		"claimed long ago":       {func(e *engine) mayfly.Item { return e.claimed(deadline.Add(2 * time.Hour)) }, late, remind.Archive},
+		"claimed a while ago":    {func(e *engine) mayfly.Item { return e.claimed(deadline.Add(day - time.Hour)) }, late, remind.Archive},
+		"claimed in this moment": {func(e *engine) mayfly.Item { return e.claimed(deadline.Add(day-time.Hour) + 1) }, late, 0},
+		"claimed and held": {func(e *engine) mayfly.Item {
+			return e.move(e.claimed(deadline.Add(2*time.Hour)).ID, mayfly.Archiving, mayfly.BySupport, hold)
 		}, late, 0},
-		"cold": {func(h *house) mayfly.Item {
-			return h.move(h.claimed(deadline.Add(2*time.Hour)).ID, mayfly.Cold, mayfly.ByArchive)
+		"cold": {func(e *engine) mayfly.Item {
+			return e.move(e.claimed(deadline.Add(2*time.Hour)).ID, mayfly.Cold, mayfly.ByArchive)
 		}, late, 0},
-		"deleted and not erased": {func(h *house) mayfly.Item {
-			return h.move(h.born(mayfly.Archive).ID, mayfly.Deleted, mayfly.ByUser, at(-time.Hour))
+		"deleted and not erased": {func(e *engine) mayfly.Item {
+			return e.move(e.born(mayfly.Archive).ID, mayfly.Deleted, mayfly.ByUser, at(-time.Hour))
 		}, early, remind.Erase},
-		"deleted within the hour": {func(h *house) mayfly.Item {
-			return h.move(h.born(mayfly.Purge).ID, mayfly.Deleted, mayfly.ByExpiry, at(0))
+		"deleted within the hour": {func(e *engine) mayfly.Item {
+			return e.move(e.born(mayfly.Purge).ID, mayfly.Deleted, mayfly.ByExpiry, at(0))
 		}, early, 0},
-		"deleted and erased": {func(h *house) mayfly.Item {
-			item := h.move(h.born(mayfly.Archive).ID, mayfly.Deleted, mayfly.ByUser, at(-time.Hour))
-			if err := h.set.Ledger.EraseBody(h.Context(), item.ID); err != nil {
-				h.Fatal(err)
+		"deleted and erased": {func(e *engine) mayfly.Item {
+			item := e.move(e.born(mayfly.Archive).ID, mayfly.Deleted, mayfly.ByUser, at(-time.Hour))
+			if err := e.Set.Ledger.EraseBody(e.Context(), item.ID); err != nil {
+				e.Fatal(err)
 			}
 			return item
 		}, late, 0},
-		"deleted and held": {func(h *house) mayfly.Item {
-			h.move(h.born(mayfly.Archive).ID, mayfly.Active, mayfly.BySupport, hold)
-			item, err := h.set.Ledger.Walk(h.Context(), store.Stretch{Minute: deadline.Minute(), Shard: 5, To: deadline}, 1)
+		"deleted and held": {func(e *engine) mayfly.Item {
+			e.move(e.born(mayfly.Archive).ID, mayfly.Active, mayfly.BySupport, hold)
+			item, err := e.Set.Ledger.Walk(e.Context(), store.Stretch{Minute: deadline.Minute(), Shard: 5, To: deadline}, 1)
 			if err != nil {
-				h.Fatal(err)
+				e.Fatal(err)
 			}
-			return h.move(item[0].ID, mayfly.Deleted, mayfly.ByUser, at(-time.Hour))
+			return e.move(item[0].ID, mayfly.Deleted, mayfly.ByUser, at(-time.Hour))
 		}, late, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t)
-			item := tc.item(h)
+			e := open(t)
+			item := tc.item(e)
 			now := deadline.Add(tc.after)
-			r := h.reconcile()
+			r := e.reconcile()
 			if failures, err := r.Act(t.Context(), walk.Batch{Items: []mayfly.Item{item}, Now: now, Run: run}); err != nil || len(failures) > 0 {
 				t.Fatal(failures, err)
 			}
-			if h.row(item.ID) != item {
+			if e.Row(item.ID) != item {
 				t.Error("a second look moved the row")
 			}
-			notes := h.reminders(now, now.Add(2*time.Minute))
+			notes := e.Reminders(now, now.Add(2*time.Minute))
 			switch {
 			case tc.step == 0 && (len(notes) > 0 || r.Found() != sweep.Found{}):
 				t.Errorf("%+v, %+v", notes, r.Found())
@@ -136,27 +137,27 @@ func TestWhatReconcileFindsAndWhatItLeaves(t *testing.T) {
 // found.
 func TestEachDefectIsFoundOnceAndPutOnItsWay(t *testing.T) {
 	for _, plant := range []bool{false, true} {
-		h := open(t)
+		e := open(t)
 		origin := deadline.Add(-time.Hour)
 		var healthy []mayfly.Item
 		for n := range 50 {
-			healthy = append(healthy, h.born([]mayfly.Fate{mayfly.Archive, mayfly.Purge}[n%2]))
+			healthy = append(healthy, e.born([]mayfly.Fate{mayfly.Archive, mayfly.Purge}[n%2]))
 		}
 		o := walk.Options{Holder: "test", Unpaced: true, RemindAfter: 2 * time.Minute}
-		shard := walk.NewShard(h.set.Rows, 5, o.Holder, time.Minute, origin)
-		r, s := h.reconcile(), h.sweep()
-		archive := walk.Walk{Name: "archive", Offset: 90 * time.Minute, Behind: "sweep", Act: h.archive, Park: s.Walk().Park}
+		shard := walk.NewShard(e.Set.Rows, 5, o.Holder, time.Minute, origin)
+		r, s := e.reconcile(), e.sweep()
+		archive := walk.Walk{Name: "archive", Offset: 90 * time.Minute, Behind: "sweep", Act: e.archive, Park: s.Walk().Park}
 		var walkers []interface {
 			Pass(ctx context.Context, now mayfly.Instant) (bool, error)
 		}
 		for _, w := range append(r.Walks(), s.Walk(), archive) {
-			walker, err := walk.New(h.set, w, shard, o)
+			walker, err := walk.New(e.Set, w, shard, o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			walkers = append(walkers, walker)
 		}
-		reminders, err := remind.New(h.set, shard, remind.Acts{remind.Expire: s.Expire, remind.Archive: h.archive, remind.Erase: h.erase}, remind.Options{})
+		reminders, err := remind.New(e.Set, shard, remind.Acts{remind.Expire: s.Expire, remind.Archive: e.archive, remind.Erase: e.erase}, remind.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,13 +166,13 @@ func TestEachDefectIsFoundOnceAndPutOnItsWay(t *testing.T) {
 		passes := 0
 		for now := origin; now < deadline.Add(2*day); now = now.Add(30 * time.Second) {
 			if after := now.Sub(deadline); plant && len(planted) == 0 && after > time.Minute && after < 4*time.Minute {
-				planted[h.born(mayfly.Archive).ID] = mayfly.Cold // births that landed behind the sweep
-				planted[h.born(mayfly.Purge).ID] = mayfly.Deleted
+				planted[e.born(mayfly.Archive).ID] = mayfly.Cold // births that landed behind the sweep
+				planted[e.born(mayfly.Purge).ID] = mayfly.Deleted
 			}
 			if after := now.Sub(deadline); plant && len(planted) == 2 && after > 2*time.Hour {
-				planted[h.move(h.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry).ID] = mayfly.Cold
-				planted[h.claimed(now).ID] = mayfly.Cold
-				planted[h.move(h.born(mayfly.Archive).ID, mayfly.Deleted, mayfly.ByUser, func(c *mayfly.Change) { c.At = now }).ID] = mayfly.Deleted
+				planted[e.move(e.born(mayfly.Archive).ID, mayfly.ExpiredHot, mayfly.ByExpiry).ID] = mayfly.Cold
+				planted[e.claimed(now).ID] = mayfly.Cold
+				planted[e.move(e.born(mayfly.Archive).ID, mayfly.Deleted, mayfly.ByUser, func(c *mayfly.Change) { c.At = now }).ID] = mayfly.Deleted
 			}
 			for _, w := range walkers {
 				for more := true; more; passes++ {
@@ -195,8 +196,8 @@ func TestEachDefectIsFoundOnceAndPutOnItsWay(t *testing.T) {
 			planted[item.ID] = map[mayfly.Fate]mayfly.State{mayfly.Archive: mayfly.Cold, mayfly.Purge: mayfly.Deleted}[item.Fate]
 		}
 		for id, state := range planted {
-			if row := h.row(id); row.State != state || h.hasBody(id) == (state == mayfly.Deleted) {
-				t.Errorf("%+v, want %s; body %t", row, state, h.hasBody(id))
+			if row := e.Row(id); row.State != state || e.HasBody(id) == (state == mayfly.Deleted) {
+				t.Errorf("%+v, want %s; body %t", row, state, e.HasBody(id))
 			}
 		}
 		storetest.Proof(t, "reconcile", map[bool]string{false: "passes of a healthy run", true: "passes with defects"}[plant], passes)
@@ -204,12 +205,12 @@ func TestEachDefectIsFoundOnceAndPutOnItsWay(t *testing.T) {
 }
 
 // archive is the archive for items without media.
-func (h *house) archive(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+func (e *engine) archive(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	for _, to := range []mayfly.State{mayfly.Archiving, mayfly.Cold} {
 		for _, item := range b.Items {
-			item = h.row(item.ID)
+			item = e.Row(item.ID)
 			if item.State == mayfly.ExpiredHot && to == mayfly.Archiving || item.State == mayfly.Archiving && to == mayfly.Cold {
-				h.move(item.ID, to, mayfly.ByArchive, func(c *mayfly.Change) { c.At = b.Now })
+				e.move(item.ID, to, mayfly.ByArchive, func(c *mayfly.Change) { c.At = b.Now })
 			}
 		}
 	}
@@ -218,12 +219,11 @@ func (h *house) archive(ctx context.Context, b walk.Batch) ([]walk.Failure, erro
 
 // What could not be written down is not counted, and found again.
 func TestADefectCountsWhenItsReminderIsDurable(t *testing.T) {
-	h := open(t)
-	item := h.born(mayfly.Archive)
+	e := open(t)
+	item := e.born(mayfly.Archive)
 	away := mayfly.Errorf(mayfly.Unavailable, "away")
-	real := h.set.Writer
-	h.set.Writer = writer{real, away}
-	r, err := sweep.NewReconcile(h.set, sweep.ReconcileOptions{})
+	e.Hooks.Commit = fixture.FailCommit(away)
+	r, err := sweep.NewReconcile(e.Set, sweep.ReconcileOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,10 +231,3 @@ func TestADefectCountsWhenItsReminderIsDurable(t *testing.T) {
 		t.Errorf("%v, %+v", err, r.Found())
 	}
 }
-
-type writer struct {
-	store.Writer
-	err error
-}
-
-func (w writer) Commit(context.Context, *store.Batch) error { return w.err }

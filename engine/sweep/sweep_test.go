@@ -13,106 +13,106 @@ import (
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 func TestAnItemGoesToItsFateAtItsDeadline(t *testing.T) {
 	for fate, state := range map[mayfly.Fate]mayfly.State{mayfly.Archive: mayfly.ExpiredHot, mayfly.Purge: mayfly.Deleted} {
 		t.Run(fate.String(), func(t *testing.T) {
-			h := open(t)
-			item := h.born(fate)
-			h.mustAct(deadline-1, true, item)
-			h.wantState(item.ID, mayfly.Active, 1)
-			h.wantEvents()
+			e := open(t)
+			item := e.born(fate)
+			e.mustAct(deadline-1, true, item)
+			e.WantState(item.ID, mayfly.Active, 1)
+			e.wantEvents()
 
-			h.mustAct(deadline, true, item)
-			row := h.row(item.ID)
+			e.mustAct(deadline, true, item)
+			row := e.Row(item.ID)
 			if row.State != state || row.Generation != 2 || row.Cause != mayfly.ByExpiry || row.Run != run || row.Changed != deadline || row.Nonce == item.Nonce {
 				t.Errorf("%+v", row)
 			}
-			h.wantEvents(item.ID)
+			e.wantEvents(item.ID)
 		})
 	}
 }
 
 func TestWhatIsHeldIsNotPurgedAndIsExpired(t *testing.T) {
-	h := open(t)
-	purge, archive := h.born(mayfly.Purge), h.born(mayfly.Archive)
-	purge = h.move(purge.ID, mayfly.Active, mayfly.BySupport, hold)
-	archive = h.move(archive.ID, mayfly.Active, mayfly.BySupport, hold)
-	h.mustAct(deadline, true, purge, archive)
-	h.wantState(purge.ID, mayfly.Active, 2)
-	h.wantState(archive.ID, mayfly.ExpiredHot, 3)
-	if !h.row(archive.ID).Held {
+	e := open(t)
+	purge, archive := e.born(mayfly.Purge), e.born(mayfly.Archive)
+	purge = e.move(purge.ID, mayfly.Active, mayfly.BySupport, hold)
+	archive = e.move(archive.ID, mayfly.Active, mayfly.BySupport, hold)
+	e.mustAct(deadline, true, purge, archive)
+	e.WantState(purge.ID, mayfly.Active, 2)
+	e.WantState(archive.ID, mayfly.ExpiredHot, 3)
+	if !e.Row(archive.ID).Held {
 		t.Error("expiry released the hold")
 	}
-	h.wantEvents(archive.ID)
+	e.wantEvents(archive.ID)
 
-	h.mustAct(deadline.Add(time.Hour), true, h.move(purge.ID, mayfly.Active, mayfly.BySupport, release))
-	h.wantState(purge.ID, mayfly.Deleted, 4)
+	e.mustAct(deadline.Add(time.Hour), true, e.move(purge.ID, mayfly.Active, mayfly.BySupport, release))
+	e.WantState(purge.ID, mayfly.Deleted, 4)
 }
 
 // A hold that comes between the read and the change wins.
 func TestAHoldThatComesInBetweenIsSeen(t *testing.T) {
-	h := open(t)
-	item := h.born(mayfly.Purge)
-	h.ledger.before = func([]mayfly.Change) {
-		h.ledger.before = nil
-		h.move(item.ID, mayfly.Active, mayfly.BySupport, hold)
-	}
-	h.mustAct(deadline, true, item)
-	h.wantState(item.ID, mayfly.Active, 2)
-	h.wantEvents()
+	e := open(t)
+	item := e.born(mayfly.Purge)
+	e.Hooks.Transition = fixture.BeforeTransition(func() {
+		e.Hooks.Transition = nil
+		e.move(item.ID, mayfly.Active, mayfly.BySupport, hold)
+	})
+	e.mustAct(deadline, true, item)
+	e.WantState(item.ID, mayfly.Active, 2)
+	e.wantEvents()
 }
 
 func TestARestoredItemIsLeftAloneUntilServesUntil(t *testing.T) {
-	h := open(t)
-	item := h.born(mayfly.Archive)
-	h.mustAct(deadline, true, item)
-	h.events()
+	e := open(t)
+	item := e.born(mayfly.Archive)
+	e.mustAct(deadline, true, item)
+	e.NewEvents(mayfly.Ends)
 	until := deadline.Add(2 * time.Hour)
-	restored := h.move(item.ID, mayfly.Active, mayfly.BySupport, func(c *mayfly.Change) { c.ServesUntil = until })
-	h.mustAct(until-1, true, restored)
-	h.wantState(item.ID, mayfly.Active, 3)
-	h.mustAct(until, true, restored)
-	h.wantState(item.ID, mayfly.ExpiredHot, 4)
-	h.wantEvents(item.ID)
+	restored := e.move(item.ID, mayfly.Active, mayfly.BySupport, func(c *mayfly.Change) { c.ServesUntil = until })
+	e.mustAct(until-1, true, restored)
+	e.WantState(item.ID, mayfly.Active, 3)
+	e.mustAct(until, true, restored)
+	e.WantState(item.ID, mayfly.ExpiredHot, 4)
+	e.wantEvents(item.ID)
 }
 
 func TestAStaleChangeIsComposedAgain(t *testing.T) {
-	h := open(t)
-	item := h.born(mayfly.Archive)
-	h.ledger.before = func([]mayfly.Change) { // another writer is faster, twice
-		if h.ledger.calls <= 2 {
-			what := hold
-			if h.ledger.calls == 2 {
-				what = release
-			}
-			h.move(item.ID, mayfly.Active, mayfly.BySupport, what)
+	e := open(t)
+	item := e.born(mayfly.Archive)
+	e.Hooks.Transition = fixture.BeforeTransition(func() { // another writer is faster, twice
+		switch e.Hooks.Count("transition") {
+		case 1:
+			e.Hold(item.ID)
+		case 2:
+			e.Release(item.ID)
 		}
-	}
-	h.mustAct(deadline, true, item)
-	h.wantState(item.ID, mayfly.ExpiredHot, 4)
-	h.wantEvents(item.ID)
+	})
+	e.mustAct(deadline, true, item)
+	e.WantState(item.ID, mayfly.ExpiredHot, 4)
+	e.wantEvents(item.ID)
 }
 
 func TestARowThatKeepsChangingIsGivenBackAsAFailure(t *testing.T) {
-	h := open(t)
-	item, other := h.born(mayfly.Archive), h.born(mayfly.Archive)
-	h.ledger.before = func([]mayfly.Change) {
-		if h.row(item.ID).Held {
-			h.move(item.ID, mayfly.Active, mayfly.BySupport, release)
+	e := open(t)
+	item, other := e.born(mayfly.Archive), e.born(mayfly.Archive)
+	e.Hooks.Transition = fixture.BeforeTransition(func() {
+		if e.Row(item.ID).Held {
+			e.Release(item.ID)
 		} else {
-			h.move(item.ID, mayfly.Active, mayfly.BySupport, hold)
+			e.Hold(item.ID)
 		}
-	}
-	failures, err := h.act(deadline, true, item, other)
+	})
+	failures, err := e.act(deadline, true, item, other)
 	if err != nil || len(failures) != 1 || failures[0].Item.ID != item.ID || !errors.Is(failures[0].Err, mayfly.Conflict) {
 		t.Fatalf("%v, %+v", err, failures)
 	}
-	if h.ledger.calls > 5 {
-		t.Errorf("%d rounds", h.ledger.calls)
+	if e.Hooks.Count("transition") > 5 {
+		t.Errorf("%d rounds", e.Hooks.Count("transition"))
 	}
-	h.wantEvents(other.ID)
+	e.wantEvents(other.ID)
 }
 
 // An answer that was lost is read back from the row: whether the change landed
@@ -120,42 +120,34 @@ func TestARowThatKeepsChangingIsGivenBackAsAFailure(t *testing.T) {
 func TestAChangeInDoubtIsReadBack(t *testing.T) {
 	for name, landed := range map[string]bool{"it landed": true, "it did not land": false} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t)
-			items := []mayfly.Item{h.born(mayfly.Archive), h.born(mayfly.Purge), h.born(mayfly.Archive)}
-			real := h.ledger.Ledger
-			if !landed {
-				h.ledger.Ledger = never{real}
-			}
-			h.ledger.after = func(_ []mayfly.Change, outcomes []store.Outcome, err error) ([]store.Outcome, error) {
-				h.ledger.Ledger, h.ledger.after = real, nil
-				for i := range outcomes {
-					outcomes[i] = store.Outcome{Result: store.InDoubt}
+			e := open(t)
+			items := []mayfly.Item{e.born(mayfly.Archive), e.born(mayfly.Purge), e.born(mayfly.Archive)}
+			e.Hooks.Transition = func(ctx context.Context, changes []mayfly.Change, do fixture.Transition) ([]store.Outcome, error) {
+				e.Hooks.Transition = nil
+				if landed {
+					if _, err := do(ctx, changes); err != nil {
+						return nil, err
+					}
 				}
-				return outcomes, err
+				return slices.Repeat([]store.Outcome{{Result: store.InDoubt}}, len(changes)), nil
 			}
-			h.mustAct(deadline, true, items...)
+			e.mustAct(deadline, true, items...)
 			for _, item := range items {
-				if row := h.row(item.ID); row.Generation != 2 || row.State == mayfly.Active {
+				if row := e.Row(item.ID); row.Generation != 2 || row.State == mayfly.Active {
 					t.Errorf("%+v", row)
 				}
 			}
-			h.wantEvents(items[0].ID, items[1].ID, items[2].ID)
+			e.wantEvents(items[0].ID, items[1].ID, items[2].ID)
 		})
 	}
 }
 
-// never is a ledger whose changes do not happen.
-type never struct{ store.Ledger }
-
-func (never) Transition(_ context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	return make([]store.Outcome, len(changes)), nil
-}
-
 func TestARefusedItemIsAFailureAndTheOthersGoOn(t *testing.T) {
-	h := open(t)
-	items := []mayfly.Item{h.born(mayfly.Archive), h.born(mayfly.Archive), h.born(mayfly.Archive)}
+	e := open(t)
+	items := []mayfly.Item{e.born(mayfly.Archive), e.born(mayfly.Archive), e.born(mayfly.Archive)}
 	no := mayfly.Errorf(mayfly.Conflict, "no")
-	h.ledger.after = func(changes []mayfly.Change, outcomes []store.Outcome, err error) ([]store.Outcome, error) {
+	e.Hooks.Transition = func(ctx context.Context, changes []mayfly.Change, do fixture.Transition) ([]store.Outcome, error) {
+		outcomes, err := do(ctx, changes)
 		for i := range changes {
 			if changes[i].ID == items[1].ID {
 				outcomes[i] = store.Outcome{Result: store.Refused, Current: items[1], Err: no}
@@ -163,23 +155,23 @@ func TestARefusedItemIsAFailureAndTheOthersGoOn(t *testing.T) {
 		}
 		return outcomes, err
 	}
-	failures, err := h.act(deadline, true, items...)
+	failures, err := e.act(deadline, true, items...)
 	if err != nil || len(failures) != 1 || failures[0].Item != items[1] || !errors.Is(failures[0].Err, no) {
 		t.Fatalf("%v, %+v", err, failures)
 	}
-	h.wantEvents(items[0].ID, items[2].ID)
+	e.wantEvents(items[0].ID, items[2].ID)
 }
 
 func TestARowThatIsGoneIsNothingToDo(t *testing.T) {
-	h := open(t)
-	item := h.born(mayfly.Archive)
-	h.move(item.ID, mayfly.Deleted, mayfly.ByUser)
-	if err := h.set.Ledger.Remove(t.Context(), item.ID); err != nil {
+	e := open(t)
+	item := e.born(mayfly.Archive)
+	e.move(item.ID, mayfly.Deleted, mayfly.ByUser)
+	if err := e.Set.Ledger.Remove(t.Context(), item.ID); err != nil {
 		t.Fatal(err)
 	}
-	h.mustAct(deadline, true, item)
-	if e := h.events(); len(e) > 0 {
-		t.Errorf("%+v", e)
+	e.mustAct(deadline, true, item)
+	if events := e.NewEvents(mayfly.Ends); len(events) > 0 {
+		t.Errorf("%+v", events)
 	}
 }
 
@@ -187,19 +179,19 @@ func TestWhoDeletedAnItemIsNotContradicted(t *testing.T) {
 	for name, by := range map[string]mayfly.Cause{"its author": mayfly.ByUser, "account erasure": mayfly.ByAccount} {
 		for _, when := range []string{"before it was read", "before the change"} {
 			t.Run(name+" "+when, func(t *testing.T) {
-				h := open(t)
-				item := h.born(mayfly.Archive)
+				e := open(t)
+				item := e.born(mayfly.Archive)
 				if when == "before it was read" {
-					item = h.move(item.ID, mayfly.Deleted, by)
+					item = e.move(item.ID, mayfly.Deleted, by)
 				} else {
-					h.ledger.before = func([]mayfly.Change) {
-						h.ledger.before = nil
-						h.move(item.ID, mayfly.Deleted, by)
-					}
+					e.Hooks.Transition = fixture.BeforeTransition(func() {
+						e.Hooks.Transition = nil
+						e.move(item.ID, mayfly.Deleted, by)
+					})
 				}
-				h.mustAct(deadline, true, item)
-				h.wantState(item.ID, mayfly.Deleted, 2)
-				h.wantEvents()
+				e.mustAct(deadline, true, item)
+				e.WantState(item.ID, mayfly.Deleted, 2)
+				e.wantEvents()
 			})
 		}
 	}
@@ -220,20 +212,20 @@ func TestAnEventIsRepeatedWhereItMayBeMissing(t *testing.T) {
 			{"moved by another run, in a repeat", run + 1, true, true},
 		} {
 			t.Run(fate.String()+" "+tc.name, func(t *testing.T) {
-				h := open(t)
-				item := h.born(fate)
+				e := open(t)
+				item := e.born(fate)
 				to := mayfly.ExpiredHot
 				if fate == mayfly.Purge {
 					to = mayfly.Deleted
 				}
-				moved := h.move(item.ID, to, mayfly.ByExpiry, func(c *mayfly.Change) { c.Run = tc.by })
-				h.mustAct(deadline+2, tc.repeat, moved)
+				moved := e.move(item.ID, to, mayfly.ByExpiry, func(c *mayfly.Change) { c.Run = tc.by })
+				e.mustAct(deadline+2, tc.repeat, moved)
 				if tc.want {
-					h.wantEvents(item.ID)
+					e.wantEvents(item.ID)
 				} else {
-					h.wantEvents()
+					e.wantEvents()
 				}
-				if h.ledger.calls > 0 {
+				if e.Hooks.Count("transition") > 0 {
 					t.Error("a row that is expired already was changed")
 				}
 			})
@@ -245,35 +237,38 @@ func TestAnEventIsRepeatedWhereItMayBeMissing(t *testing.T) {
 // as they were read appends the event with the same key, and moves nothing twice.
 func TestAFailedTryIsMadeGoodByTheNext(t *testing.T) {
 	away := mayfly.Errorf(mayfly.Unavailable, "away")
-	for name, broken := range map[string]func(h *house, on bool){
-		"the log is away": func(h *house, on bool) {
-			h.log.err = nil
+	for name, broken := range map[string]func(e *engine, on bool){
+		"the log is away": func(e *engine, on bool) {
+			e.Hooks.Append = nil
 			if on {
-				h.log.err = away
+				e.Hooks.Append = fixture.FailAppend(away)
 			}
 		},
-		"the answer of the transition is lost": func(h *house, on bool) {
-			h.ledger.after = nil
+		"the answer of the transition is lost": func(e *engine, on bool) {
+			e.Hooks.Transition = nil
 			if on {
-				h.ledger.after = func([]mayfly.Change, []store.Outcome, error) ([]store.Outcome, error) { return nil, away }
+				e.Hooks.Transition = func(ctx context.Context, changes []mayfly.Change, do fixture.Transition) ([]store.Outcome, error) {
+					_, err := do(ctx, changes)
+					return nil, errors.Join(away, err)
+				}
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t)
-			items := []mayfly.Item{h.born(mayfly.Archive), h.born(mayfly.Purge)}
-			broken(h, true)
-			if _, err := h.act(deadline, false, items...); !errors.Is(err, away) {
+			e := open(t)
+			items := []mayfly.Item{e.born(mayfly.Archive), e.born(mayfly.Purge)}
+			broken(e, true)
+			if _, err := e.act(deadline, false, items...); !errors.Is(err, away) {
 				t.Fatalf("want the failure, got %v", err)
 			}
-			if e := h.events(); len(e) > 0 {
-				t.Fatalf("%+v", e)
+			if events := e.NewEvents(mayfly.Ends); len(events) > 0 {
+				t.Fatalf("%+v", events)
 			}
-			broken(h, false)
-			h.mustAct(deadline+1000, true, items...)
-			h.wantState(items[0].ID, mayfly.ExpiredHot, 2)
-			h.wantState(items[1].ID, mayfly.Deleted, 2)
-			h.wantEvents(items[0].ID, items[1].ID)
+			broken(e, false)
+			e.mustAct(deadline+1000, true, items...)
+			e.WantState(items[0].ID, mayfly.ExpiredHot, 2)
+			e.WantState(items[1].ID, mayfly.Deleted, 2)
+			e.wantEvents(items[0].ID, items[1].ID)
 		})
 	}
 }
@@ -281,9 +276,9 @@ func TestAFailedTryIsMadeGoodByTheNext(t *testing.T) {
 // Purged is deleted for the author too: caches must not go on showing it. A row
 // that is only expired is judged the same from any cache.
 func TestCachesAreToldOfWhatIsPurged(t *testing.T) {
-	h := open(t)
+	e := open(t)
 	var told []mayfly.ID
-	sub, err := h.set.Signals.Subscribe(t.Context(), func(s store.Signal) {
+	sub, err := e.Set.Signals.Subscribe(t.Context(), func(s store.Signal) {
 		if s.Topic == store.RowChanged {
 			told = append(told, s.ID)
 		}
@@ -292,8 +287,8 @@ func TestCachesAreToldOfWhatIsPurged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sub.Close()
-	purge, archive := h.born(mayfly.Purge), h.born(mayfly.Archive)
-	h.mustAct(deadline, true, archive, purge)
+	purge, archive := e.born(mayfly.Purge), e.born(mayfly.Archive)
+	e.mustAct(deadline, true, archive, purge)
 	if !slices.Equal(told, []mayfly.ID{purge.ID}) {
 		t.Errorf("told of %v, want %v", told, purge.ID)
 	}
@@ -301,13 +296,12 @@ func TestCachesAreToldOfWhatIsPurged(t *testing.T) {
 
 // Two walkers that both believe to hold the shard move every row once.
 func TestSweepsThatRunAtTheSameTimeMoveEachRowOnce(t *testing.T) {
-	h := open(t)
+	e := open(t)
 	var items []mayfly.Item
 	for range 200 {
-		items = append(items, h.born(mayfly.Archive))
+		items = append(items, e.born(mayfly.Archive))
 	}
-	h.set.Ledger = h.ledger.Ledger
-	act := h.sweep().Act
+	act := e.sweep().Act
 	var wg sync.WaitGroup
 	for n := range 4 {
 		wg.Go(func() {
@@ -322,11 +316,11 @@ func TestSweepsThatRunAtTheSameTimeMoveEachRowOnce(t *testing.T) {
 	}
 	wg.Wait()
 	for _, item := range items {
-		h.wantState(item.ID, mayfly.ExpiredHot, 2)
+		e.WantState(item.ID, mayfly.ExpiredHot, 2)
 	}
 	keys := map[mayfly.EventKey]bool{}
-	for _, e := range h.events() {
-		keys[e.Key()] = true
+	for _, event := range e.NewEvents(mayfly.Ends) {
+		keys[event.Key()] = true
 	}
 	if len(keys) != len(items) {
 		t.Errorf("%d different events of %d items", len(keys), len(items))
@@ -334,14 +328,14 @@ func TestSweepsThatRunAtTheSameTimeMoveEachRowOnce(t *testing.T) {
 }
 
 func TestAParkedItemIsRemindedToExpire(t *testing.T) {
-	h := open(t)
-	item := h.born(mayfly.Archive)
+	e := open(t)
+	item := e.born(mayfly.Archive)
 	var b store.Batch
-	h.sweep().Walk().Park(&b, walk.Failure{Item: item, Err: errors.New("the row keeps changing")}, deadline+5)
-	if err := h.set.Writer.Commit(t.Context(), &b); err != nil {
+	e.sweep().Walk().Park(&b, walk.Failure{Item: item, Err: errors.New("the row keeps changing")}, deadline+5)
+	if err := e.Set.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := h.set.Rows.Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(deadline.Minute(), item.ID.Shard()), Limit: 10})
+	rows, err := e.Set.Rows.Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(deadline.Minute(), item.ID.Shard()), Limit: 10})
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%v, %v", rows, err)
 	}
