@@ -81,8 +81,7 @@ func workerConfig(data string) config.Config {
 // workerOptions are the windows that a configuration does not have.
 func workerOptions(c config.Config) node.Options {
 	o := node.FromConfig(c)
-	o.Restore.Timeout, o.Restore.Tombstone = workerRestore, workerTombstone+workerSlack
-	o.Erase.Slack = workerSlack
+	o.Restore.Timeout, o.Tombstones.Slack = workerRestore, workerSlack
 	o.Walk.Unpaced = true // so that most kills meet a walk in the middle of something
 	o.Reconcile.Grace, o.Reconcile.Stuck = 3*time.Second, 3*time.Second
 	return o

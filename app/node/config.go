@@ -3,6 +3,7 @@ package node
 import (
 	"time"
 
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/clock"
@@ -42,12 +43,13 @@ func FromConfig(c config.Config) Options {
 		Reconcile: sweep.ReconcileOptions{Soon: e.Reconcile, Late: e.ReconcileLate, Window: e.ArchiveAfter, RemindAfter: c.Births.RemindAfter},
 		Archive:   archive.Options{Window: e.ArchiveAfter, Workers: e.ArchiveWorkers, Verify: verify},
 		Retire:    archive.RetireOptions{After: e.RetireAfter, Window: e.ArchiveAfter, Remind: c.Births.RemindAfter},
-		Erase:     erase.Options{RemindAfter: c.Births.RemindAfter, Tombstone: e.Tombstone, Settle: c.Walk.Settle + c.Births.Timeout},
+		Erase:     erase.Options{RemindAfter: c.Births.RemindAfter, Settle: c.Walk.Settle + c.Births.Timeout},
 		Restore: restore.Options{
-			RemindAfter: c.Births.RemindAfter, Window: e.ArchiveAfter, Days: e.RestoreWithin, Retention: e.RetireAfter, Tombstone: e.Tombstone + 24*time.Hour,
+			RemindAfter: c.Births.RemindAfter, Window: e.ArchiveAfter, Days: e.RestoreWithin, Retention: e.RetireAfter,
 			Timeout: c.Births.RemindAfter / 2,
 		},
 		Remind:          remind.Options{Settle: c.Walk.Settle, Tries: uint32(c.Retry.Tries), After: c.Births.RemindAfter, Longest: c.Retry.Longest},
+		Tombstones:      remind.Tombstones{Kept: e.Tombstone},
 		Products:        Products{Stories: c.Stories, Tokens: c.Tokens, Rates: c.Rates, Presign: c.S3.Presign},
 		ArchiveLateness: e.ArchiveLateness,
 		Upkeep:          Upkeep{OrphansEvery: e.OrphansEvery, OrphanAge: e.OrphanAge, ScrubBytes: int64(e.ScrubBytes), ScrubEvery: e.ScrubEvery},
@@ -60,18 +62,19 @@ func (o *Options) periods() {
 			*d = v
 		}
 	}
-	def(&o.Cadence, time.Second)
-	def(&o.LogKept, 30*24*time.Hour)
-	def(&o.TrimEvery, time.Hour)
-	def(&o.ReclaimEvery, time.Minute)
-	def(&o.Walk.Lease, 5*time.Second)
-	def(&o.Clock.SavePeriod, time.Second)
+	def(&o.Cadence, mayfly.DefaultCadence)
+	def(&o.LogKept, mayfly.DefaultLogRetention)
+	def(&o.TrimEvery, mayfly.DefaultTrimEvery)
+	def(&o.ReclaimEvery, mayfly.DefaultReclaimEvery)
+	def(&o.Walk.Lease, mayfly.DefaultLease)
+	def(&o.Clock.SavePeriod, mayfly.DefaultSavePeriod)
 	if o.Clock.Skew == 0 {
 		o.Clock.Skew = 250 * time.Millisecond
 	}
-	def(&o.ArchiveLateness, 10*time.Minute)
+	def(&o.ArchiveLateness, mayfly.DefaultArchiveLateness)
 	def(&o.ArchiveTimeout, 5*time.Minute)
 	def(&o.AccountsEvery, 10*time.Second)
-	def(&o.OrphansEvery, time.Hour)
-	def(&o.ScrubEvery, 24*time.Hour)
+	def(&o.OrphansEvery, mayfly.DefaultOrphansEvery)
+	def(&o.ScrubEvery, mayfly.DefaultScrubEvery)
+	def(&o.Archive.Window, mayfly.DefaultArchiveAfter)
 }

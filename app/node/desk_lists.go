@@ -77,7 +77,7 @@ func letter(d remind.Dead) wire.DeadLetter {
 
 // retriedAfter is when a step that is tried again is due: as far ahead as every
 // reminder, so that no walk can have passed it (L15).
-const retriedAfter = 2 * time.Minute
+const retriedAfter = mayfly.DefaultRemindAfter
 
 // RetryDead puts the dead letter of a step of an item on its way again. Errors:
 // Invalid, NotFound, Conflict.

@@ -48,6 +48,12 @@ func (n *Node) openEngine(ctx context.Context) (err error) {
 		return err
 	}
 	n.o.Erase.Audit, n.o.Erase.Deletions = e.audit, n.set.Deletions
+	t, err := n.o.Tombstones.WithDefaults()
+	if err != nil {
+		return err
+	}
+	n.o.Tombstones, n.o.Erase.Tombstone, n.o.Erase.Slack = t, t.Kept, t.Slack
+	n.o.Sweep.Tombstones, n.o.Archive.Tombstones, n.o.Retire.Tombstones, n.o.Restore.Tombstones = t, t, t, t
 	if e.erase, err = erase.New(n.set, n.o.Erase); err != nil {
 		return err
 	}

@@ -88,14 +88,10 @@ func (n *Node) lookAtReminders(ctx context.Context, c *inquiry) error {
 }
 
 func (n *Node) reminderMinutes(c *inquiry) []mayfly.Minute {
-	soon := max(n.o.Erase.RemindAfter, n.o.Intake.RemindAfter, 2*time.Minute)
+	soon := max(n.o.Erase.RemindAfter, n.o.Intake.RemindAfter, mayfly.DefaultRemindAfter)
 	instants := []mayfly.Instant{c.id.Birth().Add(soon), c.id.Deadline(), c.id.Deadline().Add(soon)}
 	if c.found {
-		late := n.o.Erase.Tombstone
-		if late == 0 {
-			late = 30 * 24 * time.Hour
-		}
-		instants = append(instants, c.item.Changed.Add(soon), c.item.Changed.Add(late+24*time.Hour), c.item.ServesUntil, c.item.ServesUntil.Add(soon))
+		instants = append(instants, c.item.Changed.Add(soon), n.o.Tombstones.Due(c.item.Changed), c.item.ServesUntil, c.item.ServesUntil.Add(soon))
 	}
 	var minutes []mayfly.Minute
 	for _, i := range instants {

@@ -130,11 +130,7 @@ func (n *Node) deadLetters(ctx context.Context) (count int, err error) {
 // archiveAge is how long the item has been expired that the archive looks at
 // next: its window and its lag.
 func (n *Node) archiveAge() time.Duration {
-	window := n.o.Archive.Window
-	if window == 0 {
-		window = 90 * time.Minute
-	}
-	return window + lateness(n.Progress(n.engine.archive.Walk().Name))
+	return n.o.Archive.Window + lateness(n.Progress(n.engine.archive.Walk().Name))
 }
 
 func truth(b bool) float64 {

@@ -56,7 +56,9 @@ type Options struct {
 	Erase     erase.Options
 	Restore   restore.Options
 	Remind    remind.Options
-	Products  Products
+	// Tombstones is handed to every part of the engine that deletes items.
+	Tombstones remind.Tombstones
+	Products   Products
 
 	ArchiveLateness time.Duration // how late the walks behind the sweep may be while they go slowly; default 10 min
 	ArchiveTimeout  time.Duration // of one of their batches; default 5 min

@@ -57,7 +57,7 @@ func Verify(ctx context.Context, set store.Set, o Verification) (*Verified, erro
 		o.Late = 2 * time.Hour
 	}
 	if o.Window == 0 {
-		o.Window = 90 * time.Minute
+		o.Window = mayfly.DefaultArchiveAfter
 	}
 	if o.Progress == nil {
 		o.Progress = func(int, int) {}

@@ -10,6 +10,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -38,26 +39,25 @@ const (
 
 // Options are the archive's settings.
 type Options struct {
-	Window  time.Duration // after the deadline: the safety window; default 90 min
-	Workers int           // items copied at once in a batch; default 16
+	Window  time.Duration // after the deadline: the safety window; default mayfly.DefaultArchiveAfter
+	Workers int           // items copied at once in a batch; more are no faster, and reads wait behind them; default mayfly.DefaultArchiveWorkers
 	Verify  Verify        // default Bytes
 	Sample  int           // with Checksum: one copy in so many is read back nevertheless; default 100
 	Erase   walk.Act      // erases the bytes of rows that are deleted; default refuses, so that a reminder keeps asking
+
+	Tombstones remind.Tombstones
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Window == 0 {
-		o.Window = 90 * time.Minute
-	}
-	if o.Workers == 0 {
-		// Puts under way share a sync. More than these are no faster, and reads wait behind them.
-		o.Workers = 16
-	}
-	if o.Sample == 0 {
-		o.Sample = 100
-	}
+	o.Window = cmp.Or(o.Window, mayfly.DefaultArchiveAfter)
+	o.Workers = cmp.Or(o.Workers, mayfly.DefaultArchiveWorkers)
+	o.Sample = cmp.Or(o.Sample, 100)
 	if o.Erase == nil {
 		o.Erase = noEraser
+	}
+	var err error
+	if o.Tombstones, err = o.Tombstones.WithDefaults(); err != nil {
+		return o, fmt.Errorf("archive: %w", err)
 	}
 	if o.Window < 0 || o.Workers < 0 || o.Sample < 0 || o.Verify > Checksum {
 		return o, mayfly.Errorf(mayfly.Invalid, "archive: a setting is out of range: window %s, %d workers, sample %d, verify %d", o.Window, o.Workers, o.Sample, o.Verify)

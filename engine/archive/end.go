@@ -28,7 +28,9 @@ type ending struct {
 	set   store.Set
 	erase walk.Act
 	by    mayfly.Cause
-	tidy  time.Duration // after its deadline a tombstone made later needs a reminder to leave by
+
+	tombstones remind.Tombstones
+	walked     time.Duration // how much later than the first the tidy walk comes that finds its tombstones
 }
 
 // ended says whether cause, and nobody else, deleted the item. A tombstone that
@@ -66,16 +68,13 @@ func (e ending) end(ctx context.Context, b walk.Batch, rows, before []mayfly.Ite
 	return append(failures, left...), nil
 }
 
-// A tombstone stays for 30 days; a walk a day behind that removes it (L13).
-const tombstone = 31 * 24 * time.Hour
-
-// remindToTidy makes the reminders durable that remove the tombstones which come
-// too late for the walk that removes the others.
+// remindToTidy writes the reminders that remove the tombstones which come too late
+// for the tidy walk (L13).
 func (e ending) remindToTidy(ctx context.Context, b walk.Batch, rows []mayfly.Item) error {
 	var notes store.Batch
 	for _, item := range rows {
-		if b.Now > item.ID.Deadline().Add(e.tidy) {
-			remind.Write(&notes, remind.Reminder{Due: b.Now.Add(tombstone), ID: item.ID, Step: remind.Tidy, Reason: "deleted late by " + e.by.String()})
+		if b.Now > item.ID.Deadline().Add(e.walked+e.tombstones.Slack) {
+			remind.Write(&notes, remind.Reminder{Due: e.tombstones.Due(b.Now), ID: item.ID, Step: remind.Tidy, Reason: "deleted late by " + e.by.String()})
 		}
 	}
 	if len(notes.Stages()) == 0 {
@@ -133,7 +132,7 @@ func (p *pass) leaveErased(ctx context.Context) error {
 		}
 	}
 	p.rows = kept
-	e := ending{set: p.set, erase: p.o.Erase, by: mayfly.ByAccount, tidy: 24 * time.Hour}
+	e := ending{set: p.set, erase: p.o.Erase, by: mayfly.ByAccount, tombstones: p.o.Tombstones}
 	failures, err := e.end(ctx, p.batch, theirs, p.gone)
 	p.failures = append(p.failures, failures...)
 	return err

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -17,9 +18,11 @@ const RetireName = "retire"
 // RetireOptions are the settings of Retire.
 type RetireOptions struct {
 	After  time.Duration // the deadline an item's years are over; 0 is never
-	Window time.Duration // of the archive: what serves again is retired so long after; default 90 min
-	Remind time.Duration // how far ahead a reminder is at least; default 2 min
+	Window time.Duration // of the archive: what serves again is retired so long after; default mayfly.DefaultArchiveAfter
+	Remind time.Duration // how far ahead a reminder is at least; default mayfly.DefaultRemindAfter
 	Erase  walk.Act      // as in Options
+
+	Tombstones remind.Tombstones
 }
 
 // Retire ends what has been in the archive for its years (L13).
@@ -30,14 +33,14 @@ type Retire struct {
 
 // NewRetire is a Retire over set.
 func NewRetire(set store.Set, o RetireOptions) (*Retire, error) {
-	if o.Window == 0 {
-		o.Window = 90 * time.Minute
-	}
-	if o.Remind == 0 {
-		o.Remind = 2 * time.Minute
-	}
+	o.Window = cmp.Or(o.Window, mayfly.DefaultArchiveAfter)
+	o.Remind = cmp.Or(o.Remind, mayfly.DefaultRemindAfter)
 	if o.Erase == nil {
 		o.Erase = noEraser
+	}
+	var err error
+	if o.Tombstones, err = o.Tombstones.WithDefaults(); err != nil {
+		return nil, fmt.Errorf("retire: %w", err)
 	}
 	if o.Window < 0 || o.Remind < 0 || o.After < 0 || o.After > 0 && o.After <= o.Window {
 		return nil, mayfly.Errorf(mayfly.Invalid, "retire: %s after the deadline is not after the archive's window of %s, or a reminder is %s ahead", o.After, o.Window, o.Remind)
@@ -71,7 +74,7 @@ func (r *Retire) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) 
 			return nil, fmt.Errorf("retire: remind of what serves again: %w", err)
 		}
 	}
-	e := ending{set: r.set, erase: r.o.Erase, by: mayfly.ByRetention, tidy: r.o.After + 24*time.Hour}
+	e := ending{set: r.set, erase: r.o.Erase, by: mayfly.ByRetention, tombstones: r.o.Tombstones, walked: r.o.After}
 	failures, err := e.end(ctx, b, rows, before)
 	if err != nil {
 		return nil, fmt.Errorf("retire: %w", err)

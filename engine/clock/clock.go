@@ -42,13 +42,13 @@ type Options struct {
 
 func (o Options) defaulted() Options {
 	if o.Limit <= 0 {
-		o.Limit = 5 * time.Minute
+		o.Limit = mayfly.DefaultClockLimit
 	}
 	if o.Outage <= 0 {
-		o.Outage = 30 * 24 * time.Hour
+		o.Outage = mayfly.DefaultClockOutage
 	}
 	if o.SavePeriod <= 0 {
-		o.SavePeriod = time.Second
+		o.SavePeriod = mayfly.DefaultSavePeriod
 	}
 	return o
 }

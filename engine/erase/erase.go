@@ -39,9 +39,9 @@ func (o Options) withDefaults() (Options, error) {
 			*d = v
 		}
 	}
-	def(&o.RemindAfter, 2*time.Minute)
+	def(&o.RemindAfter, mayfly.DefaultRemindAfter)
 	def(&o.Timeout, o.RemindAfter/2)
-	def(&o.Tombstone, 30*day)
+	def(&o.Tombstone, mayfly.DefaultTombstone)
 	def(&o.Slack, day)
 	def(&o.Settle, time.Minute)
 	def(&o.HeldEvery, day)

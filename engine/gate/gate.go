@@ -38,7 +38,7 @@ func (o Options) withDefaults() Options {
 		o.Relations = func(context.Context, mayfly.UserID, mayfly.UserID) (mayfly.Relation, error) { return 0, nil }
 	}
 	if o.CacheRows == 0 {
-		o.CacheRows = 1 << 16
+		o.CacheRows = mayfly.DefaultCacheRows
 	}
 	if o.Elapsed == nil {
 		o.Elapsed = loop.Stopwatch()

@@ -57,9 +57,9 @@ func (o Options) withDefaults() (Options, error) {
 			*d = v
 		}
 	}
-	def(&o.Timeout, 10*time.Second)
-	def(&o.KeepKeys, 24*time.Hour)
-	def(&o.RemindAfter, 2*time.Minute)
+	def(&o.Timeout, mayfly.DefaultBirthTimeout)
+	def(&o.KeepKeys, mayfly.DefaultKeepKeys)
+	def(&o.RemindAfter, mayfly.DefaultRemindAfter)
 	if o.MayMint == nil {
 		o.MayMint = func() error { return nil }
 	}

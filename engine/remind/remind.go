@@ -9,6 +9,7 @@
 package remind
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -65,6 +66,26 @@ func ParseStep(word string) (Step, error) {
 
 // Kept is how far behind the watermark a finished reminder is taken away.
 const Kept = 30 * 24 * time.Hour
+
+// Tombstones says how long the row of a deleted item stays, and which deletions
+// need a reminder to remove it: the tidy walk finds the others (L13).
+type Tombstones struct {
+	Kept  time.Duration // how long past its deadline and its deletion a row stays; default mayfly.DefaultTombstone
+	Slack time.Duration // how long after its deadline an item may be deleted for the tidy walk to find it; default 1 day
+}
+
+// WithDefaults returns t with defaults for what is zero. Errors: Invalid.
+func (t Tombstones) WithDefaults() (Tombstones, error) {
+	t = Tombstones{Kept: cmp.Or(t.Kept, mayfly.DefaultTombstone), Slack: cmp.Or(t.Slack, 24*time.Hour)}
+	if t.Kept < 0 || t.Slack < 0 {
+		return t, mayfly.Errorf(mayfly.Invalid, "tombstones kept for %s with a slack of %s: use positive durations", t.Kept, t.Slack)
+	}
+	return t, nil
+}
+
+// Due returns when the tombstone of an item that was last changed at changed may
+// be removed by a reminder: after the tidy walk would have removed it.
+func (t Tombstones) Due(changed mayfly.Instant) mayfly.Instant { return changed.Add(t.Kept + t.Slack) }
 
 // Reminder is one note.
 type Reminder struct {

@@ -1,6 +1,7 @@
 package remind
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -30,22 +31,13 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	def(&o.Settle, 15*time.Second)
-	def(&o.Timeout, 30*time.Second)
-	def(&o.After, 2*time.Minute)
-	def(&o.Longest, 6*time.Hour)
-	def(&o.Kept, Kept)
-	if o.Page == 0 {
-		o.Page = 100
-	}
-	if o.Tries == 0 {
-		o.Tries = 10
-	}
+	o.Settle = cmp.Or(o.Settle, mayfly.DefaultSettle)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.After = cmp.Or(o.After, mayfly.DefaultRemindAfter)
+	o.Longest = cmp.Or(o.Longest, mayfly.DefaultLongestPause)
+	o.Kept = cmp.Or(o.Kept, Kept)
+	o.Page = cmp.Or(o.Page, 100)
+	o.Tries = cmp.Or(o.Tries, mayfly.DefaultTries)
 	if o.Settle < 0 || o.Page < 1 || o.Timeout <= 0 || o.After <= 0 || o.Longest < o.After || o.Kept < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "remind: a setting is out of range: %+v", o)
 	}

@@ -110,7 +110,7 @@ func (r *Restore) remindOfHold(ctx context.Context, item mayfly.Item, hold mayfl
 		write(remind.Archive, item.End().Add(r.o.Window), why)
 	case mayfly.Deleted:
 		write(remind.Erase, soon, why)
-		write(remind.Tidy, max(item.ID.Deadline(), now).Add(r.o.Tombstone), why)
+		write(remind.Tidy, r.o.Tombstones.Due(max(item.ID.Deadline(), now)), why)
 	}
 	if item.State != mayfly.Deleted && r.o.Retention > 0 { // behind the archive, if that is still to come
 		write(remind.Retire, max(item.End().Add(r.o.Retention), soon.Add(r.o.Window)), why)

@@ -9,6 +9,7 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -24,31 +25,26 @@ import (
 
 // Options are the settings of a Restore.
 type Options struct {
-	RemindAfter time.Duration // how far ahead a reminder is at least; default 2 min
-	Window      time.Duration // the safety window, after which media go cold; default 90 min
-	Days        time.Duration // for how long after its end a cold item can come back; default 30 days
+	RemindAfter time.Duration // how far ahead a reminder is at least; default mayfly.DefaultRemindAfter
+	Window      time.Duration // the safety window, after which media go cold; default mayfly.DefaultArchiveAfter
+	Days        time.Duration // for how long after its end a cold item can come back; default mayfly.DefaultRestoreWithin
 	Retention   time.Duration // how long cold items live; 0 is for ever
-	Tombstone   time.Duration // how long a tombstone stays; default 31 days
+	Tombstones  remind.Tombstones
 	Timeout     time.Duration // of one item; default 1 min
 	Workers     int           // items that an undo restores at once; default 8
 }
 
 func (o Options) withDefaults() (Options, error) {
-	const day = 24 * time.Hour
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
+	o.RemindAfter = cmp.Or(o.RemindAfter, mayfly.DefaultRemindAfter)
+	o.Window = cmp.Or(o.Window, mayfly.DefaultArchiveAfter)
+	o.Days = cmp.Or(o.Days, mayfly.DefaultRestoreWithin)
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	o.Workers = cmp.Or(o.Workers, 8)
+	var err error
+	if o.Tombstones, err = o.Tombstones.WithDefaults(); err != nil {
+		return o, fmt.Errorf("restore: %w", err)
 	}
-	def(&o.RemindAfter, 2*time.Minute)
-	def(&o.Window, 90*time.Minute)
-	def(&o.Days, 30*day)
-	def(&o.Tombstone, 31*day)
-	def(&o.Timeout, time.Minute)
-	if o.Workers == 0 {
-		o.Workers = 8
-	}
-	if o.RemindAfter < 0 || o.Window < 0 || o.Days < 0 || o.Retention < 0 || o.Tombstone < 0 || o.Timeout < 0 || o.Workers < 0 {
+	if o.RemindAfter < 0 || o.Window < 0 || o.Days < 0 || o.Retention < 0 || o.Timeout < 0 || o.Workers < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "restore: a setting is out of range: %+v", o)
 	}
 	return o, nil

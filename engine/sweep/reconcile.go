@@ -22,12 +22,12 @@ const (
 
 // ReconcileOptions are the settings of Reconcile.
 type ReconcileOptions struct {
-	Soon        time.Duration // after the deadline: the first second look; default 5 min
-	Late        time.Duration // the other one, at which the archive has been there; default 1 day
-	Window      time.Duration // of the archive; default 90 min
+	Soon        time.Duration // after the deadline: the first second look; default mayfly.DefaultReconcile
+	Late        time.Duration // the other one, at which the archive has been there; default mayfly.DefaultReconcileLate
+	Window      time.Duration // of the archive; default mayfly.DefaultArchiveAfter
 	Grace       time.Duration // how much longer than its window an item may wait for the archive; default 30 min
 	Stuck       time.Duration // how long a claim, or the erasing of what is deleted, may take; default 1 h
-	RemindAfter time.Duration // how far ahead a reminder is at least; default 2 min
+	RemindAfter time.Duration // how far ahead a reminder is at least; default mayfly.DefaultRemindAfter
 }
 
 func (o ReconcileOptions) withDefaults() (ReconcileOptions, error) {
@@ -35,12 +35,12 @@ func (o ReconcileOptions) withDefaults() (ReconcileOptions, error) {
 		of    *time.Duration
 		value time.Duration
 	}{
-		{&o.Soon, 5 * time.Minute},
-		{&o.Late, 24 * time.Hour},
-		{&o.Window, 90 * time.Minute},
+		{&o.Soon, mayfly.DefaultReconcile},
+		{&o.Late, mayfly.DefaultReconcileLate},
+		{&o.Window, mayfly.DefaultArchiveAfter},
 		{&o.Grace, 30 * time.Minute},
 		{&o.Stuck, time.Hour},
-		{&o.RemindAfter, 2 * time.Minute},
+		{&o.RemindAfter, mayfly.DefaultRemindAfter},
 	} {
 		if *d.of == 0 {
 			*d.of = d.value

@@ -8,6 +8,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -24,20 +25,21 @@ const Name = "sweep"
 
 // Options are the sweep's settings.
 type Options struct {
-	Window      time.Duration // of the archive, for what a reminder expires; default 90 min
-	RemindAfter time.Duration // how far ahead a reminder is at least; default 2 min
-	Erase       walk.Act      // erases the bytes of rows that are deleted; default refuses, so that a reminder keeps asking
+	Window      time.Duration // of the archive, for what a reminder expires; default mayfly.DefaultArchiveAfter
+	RemindAfter time.Duration // how far ahead a reminder is at least; default mayfly.DefaultRemindAfter
+	Tombstones  remind.Tombstones
+	Erase       walk.Act // erases the bytes of rows that are deleted; default refuses, so that a reminder keeps asking
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Window == 0 {
-		o.Window = 90 * time.Minute
-	}
-	if o.RemindAfter == 0 {
-		o.RemindAfter = 2 * time.Minute
-	}
+	o.Window = cmp.Or(o.Window, mayfly.DefaultArchiveAfter)
+	o.RemindAfter = cmp.Or(o.RemindAfter, mayfly.DefaultRemindAfter)
 	if o.Erase == nil {
 		o.Erase = noEraser
+	}
+	var err error
+	if o.Tombstones, err = o.Tombstones.WithDefaults(); err != nil {
+		return o, fmt.Errorf("sweep: %w", err)
 	}
 	if o.Window < 0 || o.RemindAfter < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "sweep: a setting is out of range: window %s, reminders %s ahead", o.Window, o.RemindAfter)
@@ -196,18 +198,13 @@ func (p *pass) sort(outcomes []store.Outcome, round int) (next []mayfly.Change) 
 	return next
 }
 
-// A tombstone stays for 30 days. The walk a day behind that removes those that
-// were made within a day of their deadline; the others need a reminder (L13).
-const (
-	tidyWithin = 24 * time.Hour
-	tombstone  = 31 * 24 * time.Hour
-)
-
+// remindToTidy writes the reminders that remove the tombstones which come too late
+// for the tidy walk (L13).
 func (p *pass) remindToTidy(ctx context.Context) error {
 	var notes store.Batch
 	for _, item := range p.batch.Items {
-		if item.Fate == mayfly.Purge && due(item, p.batch.Now) && p.batch.Now > item.ID.Deadline().Add(tidyWithin) {
-			remind.Write(&notes, remind.Reminder{Due: p.batch.Now.Add(tombstone), ID: item.ID, Step: remind.Tidy, Reason: "purged late"})
+		if item.Fate == mayfly.Purge && due(item, p.batch.Now) && p.batch.Now > item.ID.Deadline().Add(p.o.Tombstones.Slack) {
+			remind.Write(&notes, remind.Reminder{Due: p.o.Tombstones.Due(p.batch.Now), ID: item.ID, Step: remind.Tidy, Reason: "purged late"})
 		}
 	}
 	if len(notes.Stages()) == 0 {

@@ -10,6 +10,7 @@
 package walk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -56,43 +57,31 @@ type Failure struct {
 // Options are the settings of the walks.
 type Options struct {
 	Holder      string        // names this process in this life, for leases
-	Settle      time.Duration // how far the watermark trails; default 15 s
-	Page        int           // rows read at once; default 500
-	Batch       int           // items acted on at once; default 500
+	Settle      time.Duration // how far the watermark trails; default mayfly.DefaultSettle
+	Page        int           // rows read at once; default mayfly.DefaultPage
+	Batch       int           // items acted on at once; default mayfly.DefaultBatch
 	Gentle      int           // how many of either while the walk is on time; default 50
-	Budget      time.Duration // lateness up to which a walk may go slowly; default 20 s
+	Budget      time.Duration // lateness up to which a walk may go slowly; default mayfly.DefaultLateness
 	Load        float64       // share of one core that a walk on time may use over all shards; default 0.2
-	Lease       time.Duration // default 5 s
-	Timeout     time.Duration // of one act; default 10 s
-	RemindAfter time.Duration // how far ahead an item is parked; default 2 min
+	Lease       time.Duration // default mayfly.DefaultLease
+	Timeout     time.Duration // of one act; default mayfly.DefaultWalkTimeout
+	RemindAfter time.Duration // how far ahead an item is parked; default mayfly.DefaultRemindAfter
 	IdleSave    time.Duration // how often a watermark that passed nothing is written; default 10 s
 	Unpaced     bool          // as fast as it goes: for benchmarks and tests
 	Slots       *Slots        // how many acts run at once; default no limit
 }
 
 func (o Options) withDefaults() (Options, error) {
-	duration := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	number := func(n *int, v int) {
-		if *n == 0 {
-			*n = v
-		}
-	}
-	duration(&o.Settle, 15*time.Second)
-	number(&o.Page, 500)
-	number(&o.Batch, 500)
-	number(&o.Gentle, 50)
-	duration(&o.Budget, 20*time.Second)
-	if o.Load == 0 {
-		o.Load = 0.2
-	}
-	duration(&o.Lease, 5*time.Second)
-	duration(&o.Timeout, 10*time.Second)
-	duration(&o.RemindAfter, 2*time.Minute)
-	duration(&o.IdleSave, 10*time.Second)
+	o.Settle = cmp.Or(o.Settle, mayfly.DefaultSettle)
+	o.Page = cmp.Or(o.Page, mayfly.DefaultPage)
+	o.Batch = cmp.Or(o.Batch, mayfly.DefaultBatch)
+	o.Gentle = cmp.Or(o.Gentle, 50)
+	o.Budget = cmp.Or(o.Budget, mayfly.DefaultLateness)
+	o.Load = cmp.Or(o.Load, 0.2)
+	o.Lease = cmp.Or(o.Lease, mayfly.DefaultLease)
+	o.Timeout = cmp.Or(o.Timeout, mayfly.DefaultWalkTimeout)
+	o.RemindAfter = cmp.Or(o.RemindAfter, mayfly.DefaultRemindAfter)
+	o.IdleSave = cmp.Or(o.IdleSave, 10*time.Second)
 	if o.Holder == "" || o.Settle < 0 || o.Page < 1 || o.Batch < 1 || o.Gentle < 1 || o.Budget <= 0 || o.Load <= 0 || o.Lease <= 0 || o.Timeout <= 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "walk: a setting is out of range, or the holder has no name: %+v", o)
 	}

@@ -46,7 +46,7 @@ func wholeOptions() node.Options {
 	cfg.Ends.ArchiveAfter, cfg.Ends.ArchiveLateness = wholeArchive, time.Second
 	cfg.Ends.RetireAfter, cfg.Ends.Tombstone = wholeRetire, wholeGrave
 	o := node.FromConfig(cfg)
-	o.Erase.Slack, o.Restore.Tombstone, o.Restore.Timeout = wholeSlack, wholeGrave+wholeSlack, 5*time.Second
+	o.Tombstones.Slack, o.Restore.Timeout = wholeSlack, 5*time.Second
 	o.Reconcile.Grace, o.Reconcile.Stuck = 20*time.Second, 20*time.Second
 	o.Gate.CacheRows = 128
 	return o
