@@ -87,14 +87,11 @@ func (e ending) remindToTidy(ctx context.Context, b walk.Batch, rows []mayfly.It
 }
 
 func (e ending) delete(ctx context.Context, b walk.Batch, rows []mayfly.Item) (deleted []mayfly.Item, failures []walk.Failure, err error) {
-	if len(rows) == 0 {
-		return nil, nil, nil
-	}
 	changes := make([]mayfly.Change, len(rows))
 	for i, item := range rows {
 		changes[i] = composed(mayfly.Change{To: mayfly.Deleted}, item, e.by, b)
 	}
-	outcomes, err := e.set.Ledger.Transition(ctx, changes)
+	outcomes, err := walk.Transition(ctx, e.set.Ledger, changes)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,7 +3,6 @@ package archive
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/walk"
@@ -38,7 +37,7 @@ func (p *pass) move(ctx context.Context, change func(mayfly.Item) mayfly.Change)
 	for i, item := range p.rows {
 		changes[i] = composed(change(item), item, mayfly.ByArchive, p.batch)
 	}
-	outcomes, err := p.set.Ledger.Transition(ctx, changes)
+	outcomes, err := walk.Transition(ctx, p.set.Ledger, changes)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +60,8 @@ func (p *pass) move(ctx context.Context, change func(mayfly.Item) mayfly.Change)
 
 // composed makes c a change of item as it was read.
 func composed(c mayfly.Change, item mayfly.Item, by mayfly.Cause, b walk.Batch) mayfly.Change {
-	c.ID, c.From, c.Generation = item.ID, item.State, item.Generation
-	c.Nonce, c.Run, c.Cause, c.At = mayfly.Nonce(rand.Uint64()|1), b.Run, by, b.Now
-	return c
+	c.Run, c.Cause, c.At = b.Run, by, b.Now
+	return walk.Compose(item, c)
 }
 
 // lostRow is a row that somebody has moved: as this pass knew it, and as it is,

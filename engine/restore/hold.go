@@ -7,6 +7,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -37,7 +38,7 @@ func (r *Restore) holding(ctx context.Context, id mayfly.ID, intent audit.Entry,
 // setHold changes the hold of an item: reminders, then the row, then the news
 // (L15).
 func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding, now mayfly.Instant) error {
-	nonce, doubt := newNonce(), false
+	nonce, doubt := walk.NewNonce(), false
 	for range rounds {
 		item, err := r.row(ctx, id)
 		if err != nil {
@@ -52,10 +53,9 @@ func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding
 		if err := r.remindOfHold(ctx, item, hold, now); err != nil {
 			return fmt.Errorf("write its reminders: %w", err)
 		}
-		current, mine, err := r.transition(ctx, mayfly.Change{
-			ID: id, From: item.State, Generation: item.Generation, To: item.State,
-			Nonce: nonce, Cause: mayfly.BySupport, At: now, Hold: hold,
-		})
+		current, mine, err := r.transition(ctx, walk.Compose(item, mayfly.Change{
+			To: item.State, Nonce: nonce, Cause: mayfly.BySupport, At: now, Hold: hold,
+		}))
 		if err != nil {
 			r.tell(ctx, of(id, store.RowChanged)...) // it may have been changed all the same
 			return err

@@ -14,12 +14,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -148,7 +148,7 @@ const rounds = 5
 func (r *Restore) bring(ctx context.Context, id mayfly.ID, until, now mayfly.Instant) (mayfly.Item, error) {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()
-	t := try{Restore: r, until: until, now: now, nonce: newNonce()}
+	t := try{Restore: r, until: until, now: now, nonce: walk.NewNonce()}
 	item, err := t.all(ctx, id)
 	if err != nil && t.moving { // it may be back all the same
 		r.tell(ctx, of(id, store.RestoredSet, store.RowChanged)...)
@@ -199,30 +199,19 @@ func (r *Restore) mayComeBack(item mayfly.Item, now mayfly.Instant) error {
 	return nil
 }
 
-func newNonce() mayfly.Nonce { return mayfly.Nonce(rand.Uint64() | 1) }
-
 // transition makes one change and says whether the row is as it made it. A row
 // that shows the nonce is this caller's, whatever the answer was (L1).
 func (r *Restore) transition(ctx context.Context, c mayfly.Change) (current mayfly.Item, mine bool, err error) {
-	outcomes, err := r.set.Ledger.Transition(ctx, []mayfly.Change{c})
-	if err != nil {
-		outcomes = []store.Outcome{{Result: store.InDoubt}}
-	}
-	switch o := outcomes[0]; o.Result {
-	case store.Refused:
+	o, err := walk.TransitionOne(ctx, r.set.Ledger, c)
+	switch {
+	case err != nil:
+		return mayfly.Item{}, false, err
+	case o.Result == store.Refused:
 		return o.Current, false, o.Err
-	case store.Missing:
+	case o.Result == store.Missing:
 		return mayfly.Item{}, false, mayfly.Errorf(mayfly.NotFound, "there is no item %s", c.ID)
-	case store.InDoubt:
-		back, readErr := r.row(ctx, c.ID)
-		if readErr != nil {
-			return mayfly.Item{}, false, mayfly.Errorf(mayfly.Unknown, "whether %s was moved is not known: %w", c.ID, errors.Join(err, readErr))
-		}
-		current = back
-	default:
-		current = o.Current
 	}
-	return current, current.Nonce == c.Nonce, nil
+	return o.Current, o.Current.Nonce == c.Nonce, nil // an earlier round of this caller may have landed
 }
 
 // putRestored adds an id to the restored set. Past its time the entry says

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -117,10 +118,7 @@ func (t *try) remind(ctx context.Context, id mayfly.ID) error {
 // expire does what the sweep has not come to yet, as the sweep does it: should
 // the event be lost here, the sweep tells it again.
 func (t *try) expire(ctx context.Context, item mayfly.Item) (mayfly.Item, bool, error) {
-	current, mine, err := t.transition(ctx, mayfly.Change{
-		ID: item.ID, From: item.State, Generation: item.Generation, To: mayfly.ExpiredHot,
-		Nonce: newNonce(), Cause: mayfly.ByExpiry, At: t.now,
-	})
+	current, mine, err := t.transition(ctx, walk.Compose(item, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry, At: t.now}))
 	if err != nil || !mine {
 		return current, false, err
 	}
@@ -131,14 +129,11 @@ func (t *try) expire(ctx context.Context, item mayfly.Item) (mayfly.Item, bool, 
 }
 
 func (t *try) change(item mayfly.Item, next mayfly.Generation) mayfly.Change {
-	c := mayfly.Change{
-		ID: item.ID, From: item.State, Generation: item.Generation, To: mayfly.Active,
-		Nonce: t.nonce, Cause: mayfly.BySupport, At: t.now, ServesUntil: t.until,
-	}
+	c := mayfly.Change{To: mayfly.Active, Nonce: t.nonce, Cause: mayfly.BySupport, At: t.now, ServesUntil: t.until}
 	if item.Media > 0 {
 		c.Keys = &mayfly.Keys{Hot: next, Cold: item.Keys.Cold}
 	}
-	return c
+	return walk.Compose(item, c)
 }
 
 // unlessMoved is nil if the row has moved since: then err is no wonder, and the

@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -168,11 +167,8 @@ func (p *pass) tell(item mayfly.Item) {
 // expire makes the changes, and composes those anew that met a moving row.
 func (p *pass) expire(ctx context.Context, changes []mayfly.Change) error {
 	for round := 0; len(changes) > 0; round++ {
-		outcomes, err := p.set.Ledger.Transition(ctx, changes)
+		outcomes, err := walk.Transition(ctx, p.set.Ledger, changes)
 		if err != nil {
-			return err
-		}
-		if err := p.settle(ctx, changes, outcomes); err != nil {
 			return err
 		}
 		changes = p.sort(outcomes, round)
@@ -248,33 +244,6 @@ func (s *Sweep) invalidate(ctx context.Context, purged []mayfly.Item) {
 	_ = store.PublishAll(ctx, s.set.Signals, signals...)
 }
 
-// settle reads back the rows whose change is in doubt. Whose change the row
-// shows need not be told: what expired has its event appended whoever moved it,
-// and what is still due is composed again.
-func (s *Sweep) settle(ctx context.Context, changes []mayfly.Change, outcomes []store.Outcome) error {
-	var at []int
-	var ids []mayfly.ID
-	for i, outcome := range outcomes {
-		if outcome.Result == store.InDoubt {
-			at, ids = append(at, i), append(ids, changes[i].ID)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	found, err := s.set.Ledger.Get(ctx, ids...)
-	if err != nil {
-		return fmt.Errorf("read %d rows back: %w", len(ids), err)
-	}
-	for n, i := range at {
-		outcomes[i] = store.Outcome{Result: store.Missing}
-		if found[n].Found {
-			outcomes[i] = store.Outcome{Result: store.Stale, Current: found[n].Item}
-		}
-	}
-	return nil
-}
-
 // due says whether the row waits for the sweep. A held item is not purged: it
 // waits for its release.
 func due(item mayfly.Item, now mayfly.Instant) bool {
@@ -292,8 +261,5 @@ func expiry(item mayfly.Item, b walk.Batch) mayfly.Change {
 	if item.Fate == mayfly.Purge {
 		to = mayfly.Deleted
 	}
-	return mayfly.Change{
-		ID: item.ID, From: item.State, Generation: item.Generation, To: to,
-		Nonce: mayfly.Nonce(rand.Uint64() | 1), Run: b.Run, Cause: mayfly.ByExpiry, At: b.Now,
-	}
+	return walk.Compose(item, mayfly.Change{To: to, Run: b.Run, Cause: mayfly.ByExpiry, At: b.Now})
 }
