@@ -57,13 +57,14 @@ func (s Stream) String() string {
 	}
 }
 
-// Event is one line of the log. Events arrive at least once and, per item, in
-// the order of Generation; whoever acts on them keeps the EventKey of what is
-// done (I13).
+// Event is one record of the log. It is about an item or, when it has no ID,
+// about the user in Owner. Events arrive at least once and, for one item or user,
+// in the order of Generation; a handler records the EventKey of what it has done,
+// so that each effect happens once (I13).
 type Event struct {
-	ID         ID
-	Generation Generation // of the row after the transition
-	Product    Product
+	ID         ID         // zero in an event about a user
+	Generation Generation // of the row after the transition; zero in an event about a user
+	Product    Product    // zero in an event about a user
 	Verb       Verb
 	At         Instant
 	Owner      UserID
@@ -72,23 +73,58 @@ type Event struct {
 // EventKey is the idempotency key of an event.
 type EventKey struct {
 	ID         ID
+	User       UserID // of an event about a user; else zero
 	Generation Generation
 	Product    Product
 	Verb       Verb
 }
 
-// EventOf is the event that says that item, as it now stands, did verb.
+// EventOf returns the event that says what happened to item, in its present state.
 func EventOf(item Item, verb Verb) Event {
 	return Event{ID: item.ID, Generation: item.Generation, Product: item.Product, Verb: verb, At: item.Changed, Owner: item.Owner}
 }
 
-// Key is the event's idempotency key.
-func (e Event) Key() EventKey {
-	return EventKey{ID: e.ID, Generation: e.Generation, Product: e.Product, Verb: e.Verb}
+// UserDeleted returns the event user.deleted: the account of user was erased, and
+// readers of the log drop what they have derived from it.
+func UserDeleted(user UserID, at Instant) Event {
+	return Event{Verb: WasDeleted, At: at, Owner: user}
 }
 
-// Type is the event's name on the wire, such as "story.expired".
-func (e Event) Type() string { return e.Product.String() + "." + e.Verb.String() }
+// AboutUser reports whether the event is about a user instead of an item.
+func (e Event) AboutUser() bool { return e.ID.IsZero() && e.Product == 0 && !e.Owner.IsZero() }
+
+// Key returns the event's idempotency key.
+func (e Event) Key() EventKey {
+	key := EventKey{ID: e.ID, Generation: e.Generation, Product: e.Product, Verb: e.Verb}
+	if e.AboutUser() {
+		key.User = e.Owner
+	}
+	return key
+}
+
+// Subject returns the bytes of what the event is about: the id of the item, or the
+// user. Drivers choose the partition by it, so that the events of one subject stay
+// in order.
+func (e Event) Subject() [16]byte {
+	if e.AboutUser() {
+		return e.Owner
+	}
+	return e.ID
+}
+
+// Shard returns the shard of the event's subject.
+func (e Event) Shard() Shard {
+	subject := e.Subject()
+	return Shard(subject[15] & (Shards - 1))
+}
+
+// Type is the event's name on the wire, such as "story.expired" or "user.deleted".
+func (e Event) Type() string {
+	if e.AboutUser() {
+		return "user." + e.Verb.String()
+	}
+	return e.Product.String() + "." + e.Verb.String()
+}
 
 // Stream is the stream that the event goes to.
 func (e Event) Stream() Stream {
@@ -96,4 +132,16 @@ func (e Event) Stream() Stream {
 		return Births
 	}
 	return Ends
+}
+
+// Validate reports whether the event may be appended: an event about an item has
+// its id, product and verb; of a user only the deletion is an event.
+func (e Event) Validate() error {
+	switch {
+	case e.AboutUser() && e.Verb == WasDeleted && e.Generation == 0:
+	case e.ID.Valid() && e.Verb != 0 && e.Product != 0:
+	default:
+		return Errorf(Invalid, "event %s of %s is not whole", e.Type(), e.ID)
+	}
+	return nil
 }

@@ -139,8 +139,8 @@ func (s Stage) validate() error {
 		}
 	}
 	for _, e := range s.Events {
-		if !e.ID.Valid() || e.Verb == 0 || e.Product == 0 {
-			return mayfly.Errorf(mayfly.Invalid, "event %s of %s is not whole", e.Type(), e.ID)
+		if err := e.Validate(); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 // spells them out. Each begins with its format, and one that is not known is Corrupt.
 const (
 	bodyFormat  = 1
-	eventFormat = 1
+	eventFormat = 2
 )
 
 // AppendBody appends the bytes of body to b.

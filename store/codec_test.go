@@ -62,7 +62,7 @@ func TestACutOrPaddedBodyIsCorrupt(t *testing.T) {
 func TestAnUnknownFormatIsCorrupt(t *testing.T) {
 	body := store.AppendBody(nil, mayfly.Body{Text: "x"})
 	event := store.AppendEvent(nil, mayfly.Event{})
-	for _, format := range []byte{0, 2, 255} {
+	for _, format := range []byte{0, 3, 255} {
 		body[0], event[0] = format, format
 		if _, err := store.ReadBody(body); !errors.Is(err, mayfly.Corrupt) {
 			t.Errorf("body of format %d: %v", format, err)
@@ -103,7 +103,7 @@ func TestTheBytesOfBodiesAndEventsAreFixed(t *testing.T) {
 		t.Errorf("body %q, want %q", got, want)
 	}
 	event := mayfly.Event{ID: mayfly.ID{0: 1, 15: 2}, Generation: 3, Product: mayfly.Paste, Verb: mayfly.WasExpired, At: 0x0102030405060708, Owner: mayfly.UserID{0: 4, 15: 5}}
-	want = "\x01\x01" + string(make([]byte, 14)) + "\x02\x00\x00\x00\x03\x03\x02\x01\x02\x03\x04\x05\x06\x07\x08\x04" + string(make([]byte, 14)) + "\x05"
+	want = "\x02\x01" + string(make([]byte, 14)) + "\x02\x00\x00\x00\x03\x03\x02\x01\x02\x03\x04\x05\x06\x07\x08\x04" + string(make([]byte, 14)) + "\x05"
 	if got := store.AppendEvent(nil, event); string(got) != want {
 		t.Errorf("event %q, want %q", got, want)
 	}

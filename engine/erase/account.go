@@ -123,6 +123,12 @@ func (e *Erase) pass(ctx context.Context, r *Receipt, now mayfly.Instant) error 
 	if away != nil {
 		return fmt.Errorf("items: %w", away)
 	}
+	if r.Passes > 0 { // the first pass whose receipt was kept has appended the event
+		return nil
+	}
+	if err := e.set.Log.Append(ctx, mayfly.UserDeleted(r.User, r.At)); err != nil {
+		return fmt.Errorf("append user.deleted: %w", err)
+	}
 	return nil
 }
 

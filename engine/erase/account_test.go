@@ -274,6 +274,33 @@ func TestAnAccountIsErasedWhileTheLogIsAway(t *testing.T) {
 			t.Fatalf("%s: told %d times, left %v", item.ID, told[item.ID], h.traces(item))
 		}
 	}
+	if n := told[mayfly.ID{}]; n != 1 {
+		t.Fatalf("user.deleted was appended %d times", n)
+	}
+}
+
+// The event about the user comes once, with the first pass that went through.
+func TestAccountErasureAppendsUserDeletedOnce(t *testing.T) {
+	h := open(t)
+	h.story(1)
+	_, err := h.accounted().Account(t.Context(), ana(), "support", "asked to", h.now)
+	h.must(err)
+	r, err := h.real.Log.Reader(t.Context(), mayfly.Ends, "users")
+	h.must(err)
+	defer func() { h.must(r.Close()) }()
+	records, err := r.Next(t.Context(), 100)
+	h.must(err)
+	records = slices.DeleteFunc(records, func(r store.Record) bool { return !r.Event.AboutUser() })
+	if len(records) != 1 || records[0].Event != mayfly.UserDeleted(ana(), h.now) || records[0].Event.Type() != "user.deleted" {
+		t.Fatalf("of the user the log has %+v", records)
+	}
+	h.now = h.now.Add(time.Hour)
+	if n, err := h.accounted().Accounts(t.Context(), h.now); err != nil || n != 1 {
+		t.Fatalf("%d accounts, %v", n, err)
+	}
+	if lag, err := r.Lag(t.Context()); err != nil || lag != 0 {
+		t.Fatalf("the last pass appended %d events, %v", lag, err)
+	}
 }
 
 func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {

@@ -101,9 +101,10 @@ func fatesOf(n int) []fate {
 // that a seek by the stamp begins at or before the event, and not before now, so that
 // an event that is told late is kept as long as any other.
 func (s *Store) record(e mayfly.Event) *kgo.Record {
+	subject := e.Subject()
 	return &kgo.Record{
 		Topic:     s.opts.topic(e.Stream()),
-		Key:       e.ID[:],
+		Key:       subject[:],
 		Value:     store.AppendEvent(nil, e),
 		Timestamp: time.UnixMilli(min(lastStamp, int64(max(e.At, s.opts.Now())))),
 	}

@@ -62,7 +62,7 @@ func tailIndex(stream mayfly.Stream, partition uint32) int {
 	return int(stream-mayfly.Births)*partitions + int(partition)
 }
 
-func place(e *mayfly.Event) (mayfly.Stream, uint32) { return e.Stream(), uint32(e.ID.Shard()) }
+func place(e *mayfly.Event) (mayfly.Stream, uint32) { return e.Stream(), uint32(e.Shard()) }
 
 func appendLogLocks(w []lock, list []mayfly.Event) []lock {
 	for i := range list {

@@ -12,6 +12,7 @@ import (
 func logCases() []testCase {
 	return []testCase{
 		{"an event is read back whole", eventReadBack},
+		{"an event about a user is read back whole and in order", userEventReadBack},
 		{"events of an item in one call keep their order", orderInOneCall},
 		{"events of an item in calls that follow each other keep their order", orderAcrossCalls},
 		{"events of an item through batches and calls keep their order", orderThroughBatches},
@@ -51,6 +52,32 @@ func eventReadBack(c *trial) {
 	want = append(want, news(nobody, mayfly.WasDeleted))
 	c.append(want...)
 	r.wantInOrder(want...)
+}
+
+// Events about users go among those about items, through calls and batches; what
+// is neither about a user nor about an item is refused.
+func userEventReadBack(c *trial) {
+	r := c.reader(mayfly.Ends, freshName("users"))
+	var want []mayfly.Event
+	for n := range 2 * mayfly.Shards {
+		item := freshBirth().Item
+		user := item.Owner
+		user[15] = byte(n)
+		deleted := mayfly.UserDeleted(user, wall())
+		expired := news(item, mayfly.WasExpired)
+		c.append(expired, deleted)
+		c.commit(func(b *store.Batch) { b.Append(deleted) })
+		want = append(want, expired, deleted, deleted)
+	}
+	r.wantInOrder(want...)
+	about := want[1]
+	for _, bad := range []mayfly.Event{
+		{Verb: mayfly.WasDeleted, At: about.At},
+		{Verb: mayfly.WasCreated, At: about.At, Owner: about.Owner},
+		{Verb: mayfly.WasDeleted, At: about.At, Owner: about.Owner, Product: mayfly.Story},
+	} {
+		c.wantKind(mayfly.Invalid, c.set.Log.Append(c.ctx, bad))
+	}
 }
 
 func orderInOneCall(c *trial) {

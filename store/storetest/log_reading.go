@@ -101,7 +101,7 @@ func (r *reading) wantItemOrder(want []mayfly.Event) {
 			place[e] = i
 		}
 	}
-	last := map[mayfly.ID]int{}
+	last := map[[16]byte]int{}
 	first := map[mayfly.Event]bool{}
 	for _, e := range r.events {
 		at, mine := place[e]
@@ -109,10 +109,10 @@ func (r *reading) wantItemOrder(want []mayfly.Event) {
 			continue
 		}
 		first[e] = true
-		if before, ok := last[e.ID]; ok && at < before {
-			r.c.Errorf("%s: generation %d is read after generation %d", e.ID, e.Generation, want[before].Generation)
+		if before, ok := last[e.Subject()]; ok && at < before {
+			r.c.Errorf("%x: generation %d is read after generation %d", e.Subject(), e.Generation, want[before].Generation)
 		}
-		last[e.ID] = at
+		last[e.Subject()] = at
 	}
 }
 
