@@ -7,25 +7,30 @@ import (
 	"text/tabwriter"
 )
 
-// closing prints the table of suites, everything that was not well by name, what
-// the tests wrote of themselves, and the count. It says whether all is well; with
-// strict, what was not run is not, nor what was skipped without an excuse.
+// width is how wide the closing page may be.
+const width = 120
+
+// closing prints the conformance matrices, the proofs, the slowest tests, the table
+// of suites, and by name everything that failed, was skipped or was not run. It
+// reports whether all is well; with strict, a suite that was not run is not, nor a
+// test that was skipped without an excuse.
 func closing(r results, out io.Writer, strict bool) (bool, error) {
 	suites, err := r.all()
 	if err != nil {
 		return false, err
 	}
-	told, err := readRows(r, suites)
+	reported, err := readRows(r, suites)
 	if err != nil {
 		return false, err
 	}
-	told.printConformance(out)
-	told.printProofs(out)
+	reported.printConformance(out)
+	reported.printProofs(out)
+	printSlowest(out, suites)
 	printSuites(out, suites)
 
 	var total suite
 	var wrong []string
-	strange := 0 // skips that have no excuse
+	unexcused := 0 // skips
 	for _, s := range suites {
 		total.Passed += s.Passed
 		total.Failed += s.Failed
@@ -39,7 +44,7 @@ func closing(r results, out io.Writer, strict bool) (bool, error) {
 		for _, name := range s.Skips {
 			fmt.Fprintf(out, "skipped: %s: %s\n", s.Name, name)
 			if !excused(name) {
-				strange++
+				unexcused++
 			}
 		}
 		for _, name := range s.Failures {
@@ -49,10 +54,10 @@ func closing(r results, out io.Writer, strict bool) (bool, error) {
 	if total.Failed > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d failed", total.Failed))
 	}
-	if strict && strange > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d skipped", strange))
+	if strict && unexcused > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d skipped", unexcused))
 	}
-	wrong = append(wrong, told.wrong...)
+	wrong = append(wrong, reported.wrong...)
 
 	if len(wrong) > 0 {
 		fmt.Fprintf(out, "\nNOT WELL: %s\n", strings.Join(wrong, "; "))
@@ -63,10 +68,40 @@ func closing(r results, out io.Writer, strict bool) (bool, error) {
 	return len(wrong) == 0, nil
 }
 
-// excused says of a skipped test that nothing is missing here: its reason names
-// another system, or what to set for the long form.
+// excused reports whether a test was skipped for a reason that no change of this
+// machine could remove (another system), or only asks for the long form.
 func excused(skip string) bool {
 	return strings.Contains(skip, ": another system: ") || strings.Contains(skip, "MAYFLY_LONG=1")
+}
+
+// printSlowest prints the ten tests of all suites that took longest.
+func printSlowest(out io.Writer, suites []suite) {
+	var all []timing
+	of := map[timing]string{}
+	for _, s := range suites {
+		all = append(all, s.Slowest...)
+		for _, t := range s.Slowest {
+			of[t] = s.Name
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	w := table(out)
+	fmt.Fprintln(w, "slowest tests\tseconds\tsuite")
+	for _, t := range slowest(all) {
+		fmt.Fprintf(w, "  %s\t%.1f\t%s\n", shorten(t.Test, 85), t.Seconds, of[t])
+	}
+	w.Flush()
+}
+
+// shorten cuts a text to so many runes.
+func shorten(text string, limit int) string {
+	if r := []rune(text); len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return text
 }
 
 func printSuites(out io.Writer, suites []suite) {

@@ -1,33 +1,46 @@
-// Command report is in charge of what `make test` prints: it runs one suite
-// after another, shows their output in readable form, and ends with a closing
-// table in which nothing that was skipped or not run goes unnamed.
+// Command report runs the suites of `make test`, prints their output in readable
+// form, and ends with a closing table that names everything that failed, was
+// skipped or was not run.
 //
-//	report -dir D check  NAME COMMAND…   run a command; its exit code is the result
-//	report -dir D tests  NAME go test -json …   run tests and count them
-//	report -dir D absent NAME REASON     a suite that could not be run
-//	report -dir D close                  the closing table; exit 1 unless all is well
+//	report -dir D check  NAME COMMAND…          runs a command; its exit code is the result
+//	report -dir D tests  NAME go test -json …   runs tests and counts them
+//	report -dir D absent NAME REASON            records a suite that could not be run
+//	report -dir D close                         prints the closing table; exit code 1 unless all is well
 //
-// Each call is a process of its own; what they know of each other lies in D.
+// With -within a suite that takes longer is killed and has failed; with -whole its
+// output is printed at its end, in one piece, for suites that run side by side.
+// Each call is a process of its own; the results of a run are in D.
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
 func main() {
 	dir := flag.String("dir", "", "folder that holds the results of this run")
+	within := flag.Duration("within", time.Hour, "how long a suite may take")
+	whole := flag.Bool("whole", false, "print the output of a suite at its end")
 	flag.Parse()
 	if *dir == "" || flag.NArg() == 0 {
-		fmt.Fprintln(os.Stderr, "usage: report -dir DIR check|tests|absent|close …")
+		fmt.Fprintln(os.Stderr, "usage: report -dir DIR [-within DURATION] [-whole] check|tests|absent|close …")
 		os.Exit(2)
 	}
-	ok, err := run(results(*dir), os.Stdout, flag.Arg(0), flag.Args()[1:])
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	p := printer{out: os.Stdout, whole: *whole}
+	ok, err := run(ctx, results(*dir), &p, *within, flag.Arg(0), flag.Args()[1:])
+	p.flush()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
 		os.Exit(2)
@@ -37,39 +50,69 @@ func main() {
 	}
 }
 
-// run carries out one verb and says whether all was well.
-func run(r results, out io.Writer, verb string, args []string) (bool, error) {
+// printer passes output on, at once or as a whole when it is flushed.
+type printer struct {
+	out   io.Writer
+	whole bool
+	held  bytes.Buffer
+}
+
+func (p *printer) Write(b []byte) (int, error) {
+	if p.whole {
+		return p.held.Write(b)
+	}
+	return p.out.Write(b)
+}
+
+func (p *printer) flush() {
+	_, _ = p.held.WriteTo(p.out)
+}
+
+// run carries out one verb and reports whether all was well.
+func run(ctx context.Context, r results, out io.Writer, within time.Duration, verb string, args []string) (bool, error) {
 	switch {
 	case verb == "close" && len(args) == 0:
 		return closing(r, out, os.Getenv("CI") == "true")
 	case verb == "absent" && len(args) == 2:
 		return false, r.add(suite{Name: args[0], Result: notRun, Reason: args[1]})
 	case verb == "check" && len(args) >= 2:
-		return record(r, out, args[0], args[1:], check)
+		return record(ctx, r, out, within, args[0], args[1:], check)
 	case verb == "tests" && len(args) >= 2:
-		return record(r, out, args[0], args[1:], tests)
+		return record(ctx, r, out, within, args[0], args[1:], tests)
 	}
-	return false, fmt.Errorf("%s %q: no such verb, or not its arguments", verb, args)
+	return false, fmt.Errorf("%s %q: unknown verb, or wrong arguments", verb, args)
 }
 
-// record runs a suite between a headline and a line in the results.
-func record(r results, out io.Writer, name string, command []string, how func(io.Writer, *exec.Cmd) suite) (bool, error) {
+// record runs a suite and adds it to the results.
+func record(ctx context.Context, r results, out io.Writer, within time.Duration, name string, command []string, how func(io.Writer, *exec.Cmd) suite) (bool, error) {
 	fmt.Fprintf(out, "\n== %s\n", name)
 	rows := r.rows(name)
 	if err := os.MkdirAll(rows, 0o755); err != nil {
 		return false, err
 	}
-	cmd := exec.Command(command[0], command[1:]...)
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "MAYFLY_REPORT="+rows)
 	cmd.Stderr = out
+	// A group of its own, so that the tests that go test has started end with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
 	start := time.Now()
 	s := how(out, cmd)
 	s.Name, s.Seconds = name, time.Since(start).Seconds()
+	if err := ctx.Err(); err != nil {
+		why := "interrupted"
+		if errors.Is(err, context.DeadlineExceeded) {
+			why = fmt.Sprintf("killed after %s", within)
+		}
+		s.Result, s.Failed, s.Failures = failed, s.Failed+1, append(s.Failures, why)
+	}
 	return s.Result == passed, r.add(s)
 }
 
-// check runs a command whose exit code says it all. It counts as one test.
+// check runs a command whose exit code is the result. It counts as one test.
 func check(out io.Writer, cmd *exec.Cmd) suite {
 	cmd.Stdout = out
 	if err := cmd.Run(); err != nil {
@@ -79,7 +122,7 @@ func check(out io.Writer, cmd *exec.Cmd) suite {
 	return suite{Result: passed, Passed: 1}
 }
 
-// results is the folder that holds what a run has found so far.
+// results is the folder that holds the results of a run so far.
 type results string
 
 func (r results) suites() string           { return filepath.Join(string(r), "suites.json") }

@@ -3,14 +3,17 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
-// feed gives a tally the lines of go test -json.
+// feed passes lines of go test -json to a tally.
 func feed(t *testing.T, lines ...string) (suite, string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -76,7 +79,7 @@ func TestASkippedTestIsNamedWithItsReason(t *testing.T) {
 	}
 }
 
-func TestWhatNeverEndedFails(t *testing.T) {
+func TestATestOrPackageThatDidNotEndFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lines []string
 		want  string
@@ -143,7 +146,7 @@ func TestTheLastLineIsTheCount(t *testing.T) {
 	}
 }
 
-func TestNotRunAndSkippedFailOnlyWhereNobodyLooks(t *testing.T) {
+func TestNotRunAndSkippedFailOnlyInCI(t *testing.T) {
 	for name, s := range map[string]suite{
 		"not run": {Name: "race", Result: notRun, Reason: "no C compiler"},
 		"skipped": {Name: "race", Result: passed, Passed: 1, Skipped: 1, Skips: []string{"p TestA"}},
@@ -181,7 +184,7 @@ func TestConformanceIsAMatrixPerContract(t *testing.T) {
 	for _, want := range []string{
 		"conformance: blobs  diskstore\n  put               pass\n",
 		"conformance: ledger  cassandrastore  pebblestore\n  insert twice       pass            pass\n",
-		"power loss  crash points  412\n",
+		"proof: power loss (test)\n  crash points: 412\n",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("want\n%s\nin\n%s", want, page)
@@ -192,7 +195,7 @@ func TestConformanceIsAMatrixPerContract(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreNotWellFail(t *testing.T) {
+func TestFailedMissingAndUnknownRowsFail(t *testing.T) {
 	for name, rows := range map[string]string{
 		"a case failed":            "conformance\tpebblestore\tledger/insert\tfail\nconformance\tpebblestore\tledger/insert\tpass",
 		"a driver left a case out": "conformance\ta\tledger/insert\tpass\nconformance\tb\tledger/insert\tpass\nconformance\tb\tledger/walk\tpass",
@@ -202,5 +205,74 @@ func TestRowsThatAreNotWellFail(t *testing.T) {
 		if ok, page := closed(t, false, rows, suite{Name: "test", Result: passed, Passed: 1}); ok {
 			t.Errorf("%s: well, want not well:\n%s", name, page)
 		}
+	}
+}
+
+func TestTheClosingPageIsAtMost120ColumnsWide(t *testing.T) {
+	long := strings.Repeat("many words ", 40)
+	rows := "proof\tname\tfigure\t" + long + "\nproof\tname\tword\t" + strings.Repeat("x", 300) + "\n" +
+		"conformance\tcassandrastore\tledger/" + long + "\tpass\nconformance\tpebblestore\tledger/" + long + "\tpass"
+	slow := []timing{{"store/cassandrastore Test" + strings.Repeat("A", 100), 12}}
+	ok, page := closed(t, true, rows, suite{Name: "cluster faults", Result: passed, Passed: 1, Slowest: slow}, suite{Name: "race", Result: passed})
+	if !ok {
+		t.Errorf("not ok:\n%s", page)
+	}
+	for line := range strings.Lines(page) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if got := strings.Count(page, "words"); got < 80 {
+		t.Errorf("a proof lost its words: %d of 80 are there:\n%s", got, page)
+	}
+}
+
+func TestTheSlowestTenTestsOfAllSuitesAreListed(t *testing.T) {
+	s, _ := feed(t,
+		`{"Action":"run","Package":"p","Test":"TestA"}`,
+		`{"Action":"run","Package":"p","Test":"TestA/x"}`,
+		`{"Action":"pass","Package":"p","Test":"TestA/x","Elapsed":9}`,
+		`{"Action":"pass","Package":"p","Test":"TestA","Elapsed":9.5}`,
+		`{"Action":"run","Package":"p","Test":"TestB"}`,
+		`{"Action":"pass","Package":"p","Test":"TestB","Elapsed":11}`,
+		`{"Action":"pass","Package":"p"}`)
+	s.Name = "test"
+	many := suite{Name: "race", Result: passed, Passed: 1}
+	for i := range 12 {
+		many.Slowest = append(many.Slowest, timing{fmt.Sprintf("q Test%02d", i), float64(i)})
+	}
+	_, page := closed(t, true, "", s, many)
+	if strings.Contains(page, "TestA/x") || strings.Contains(page, "Test03") || !strings.Contains(page, "Test04") {
+		t.Errorf("not the ten slowest:\n%s", page)
+	}
+	if a, b := strings.Index(page, "p TestA"), strings.Index(page, "p TestB"); a < 0 || b < 0 || b > a {
+		t.Errorf("not in order:\n%s", page)
+	}
+}
+
+func TestASuiteThatTakesTooLongIsKilledWithItsChildrenAndHasFailed(t *testing.T) {
+	r := results(t.TempDir())
+	began := time.Now()
+	ok, err := run(t.Context(), r, io.Discard, 200*time.Millisecond, "check", []string{"hangs", "sh", "-c", "sleep 60 & wait"})
+	if err != nil || ok || time.Since(began) > 30*time.Second {
+		t.Fatalf("%t, %v after %s", ok, err, time.Since(began))
+	}
+	all, err := r.all()
+	if err != nil || len(all) != 1 || all[0].Result != failed || !slices.Contains(all[0].Failures, "killed after 200ms") {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestOutputThatIsHeldBackIsPrintedAsAWhole(t *testing.T) {
+	var out bytes.Buffer
+	p := printer{out: &out, whole: true}
+	if _, err := run(t.Context(), results(t.TempDir()), &p, time.Minute, "check", []string{"echo", "echo", "words"}); err != nil {
+		t.Fatal(err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("printed early: %s", &out)
+	}
+	if p.flush(); out.String() != "\n== echo\nwords\n" {
+		t.Errorf("printed %q", &out)
 	}
 }

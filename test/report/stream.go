@@ -47,7 +47,7 @@ type tally struct {
 
 type pkg struct {
 	tests  map[string]*test
-	output []byte // what belongs to no test
+	output []byte // that belongs to no test
 	counts [3]int // passed, failed, skipped
 }
 
@@ -62,8 +62,8 @@ func newTally(out io.Writer) *tally {
 	return &tally{out: out, pkgs: map[string]*pkg{}}
 }
 
-// read takes events until the stream ends. Every half minute of silence it says
-// what is still running.
+// read takes events until the stream ends. Twice a minute it prints what is
+// still running.
 func (t *tally) read(stream io.Reader) {
 	lines := make(chan []byte)
 	go func() {
@@ -148,6 +148,9 @@ func (p *pkg) parents(name string) func(yield func(*test) bool) {
 
 func (t *tally) addTest(p *pkg, c *test, e event) {
 	c.done = true
+	if !strings.Contains(e.Test, "/") {
+		t.Slowest = slowest(append(t.Slowest, timing{label(e.Package, e.Test), e.Elapsed}))
+	}
 	switch {
 	case e.Action == "pass" && !c.hasSubtests:
 		p.counts[0]++
@@ -166,7 +169,7 @@ func (t *tally) addTest(p *pkg, c *test, e event) {
 	c.output = nil
 }
 
-// addPackage takes what belongs to no test, and the end of a package.
+// addPackage takes the output that belongs to no test, and the end of a package.
 func (t *tally) addPackage(p *pkg, e event) {
 	switch e.Action {
 	case "output":
@@ -190,8 +193,8 @@ func (t *tally) addPackage(p *pkg, e event) {
 	fmt.Fprintf(t.out, "%s  %-28s %6.1f s  %s\n", word, label(e.Package, ""), e.Elapsed, counts(p.counts[0], p.counts[1], p.counts[2]))
 }
 
-// failPackage names what brought a package down: a build failure, tests that
-// never ended (time-out, crash), or else the package itself.
+// failPackage reports why a package failed: a build failure, tests that did not
+// end (time-out, crash), or else the package itself.
 func (t *tally) failPackage(p *pkg, e event) {
 	t.out.Write(p.output)
 	if e.FailedBuild != "" {
@@ -255,8 +258,8 @@ func label(path, name string) string {
 	return strings.TrimSpace(path + " " + name)
 }
 
-// reason finds what a test said when it skipped itself: its last line but the
-// one that says SKIP.
+// reason returns why a test skipped itself: the last line of its output before
+// the one that says SKIP.
 func reason(output []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 	for _, line := range slices.Backward(lines) {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 const (
@@ -25,6 +27,19 @@ type suite struct {
 
 	Failures []string // tests by name
 	Skips    []string
+	Slowest  []timing // the ten tests that took longest, the longest first
+}
+
+// timing is how long a test took.
+type timing struct {
+	Test    string
+	Seconds float64
+}
+
+// slowest returns the ten longest of some timings, the longest first.
+func slowest(all []timing) []timing {
+	slices.SortStableFunc(all, func(a, b timing) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return all[:min(len(all), 10)]
 }
 
 func (r results) add(s suite) error {
