@@ -8,7 +8,7 @@ import (
 )
 
 // fault is one line of code, what to write in its place, and the tests that must
-// notice.
+// fail then.
 type fault struct {
 	name    string
 	file    string // relative to the module
@@ -20,11 +20,6 @@ type fault struct {
 	run     string // which ones, as -run takes it
 	timeout time.Duration
 }
-
-// suite is a command that must be green before a fault can turn it red.
-type suite struct{ pkg, run string }
-
-func (f fault) suite() suite { return suite{f.pkg, f.run} }
 
 // parse reads a list of faults: paragraphs of "key: value" lines. A line that
 // begins with # is a comment.
@@ -138,9 +133,9 @@ func choose(faults []fault, names []string) ([]fault, error) {
 	return chosen, nil
 }
 
-// apply makes the broken source and says which line it broke. The line must be
-// the only one of its kind: in the file, or, with after, the first behind the
-// only line like that.
+// apply returns the broken source and the number of the broken line. The line
+// must occur once in the file; with after it is the first one behind the only line
+// that reads so.
 func (f fault) apply(source string) (string, int, error) {
 	lines := strings.Split(source, "\n")
 	at, err := f.line(lines)

@@ -1,10 +1,11 @@
-// Command mutants is in charge of showing that the suites would notice: it
-// breaks the code one listed line at a time and demands that a test turns red.
+// Command mutants shows that the tests notice faults: it breaks the code one
+// listed line at a time and wants a test to fail.
 //
-//	go run ./test/mutants [NAME…]
+//	go run ./test/mutants [-workers N] [NAME…]
 //
-// The checkout is never touched: the broken file lies in a temporary folder and
-// the go command is told to read it instead (-overlay).
+// It never changes the checkout: the broken file is in a temporary folder, and
+// the go command reads it in place of the real one (-overlay). The tests of a
+// fault are compiled once and run as narrowly as the fault says.
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 
 func main() {
 	list := flag.String("list", "test/mutants/faults.txt", "the list of faults")
+	workers := flag.Int("workers", 2, "how many faults are tried at a time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -32,7 +34,7 @@ func main() {
 	if err != nil {
 		fail(fmt.Errorf("%s: %w", *list, err))
 	}
-	survived, err := run(ctx, ".", faults, os.Stdout)
+	survived, err := run(ctx, ".", faults, max(*workers, 1), os.Stdout)
 	if err != nil {
 		fail(err)
 	}

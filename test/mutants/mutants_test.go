@@ -48,7 +48,7 @@ func TestParseReadsWhatIsWritten(t *testing.T) {
 	if len(faults) != 2 {
 		t.Fatalf("%d faults, want 2", len(faults))
 	}
-	if f := faults[0]; f.name != "clamp-at-the-limit" || f.find != "if n > 10 {" || f.replace != "if n > 11 {" || f.suite() != (suite{".", "TestClamp"}) {
+	if f := faults[0]; f.name != "clamp-at-the-limit" || f.find != "if n > 10 {" || f.replace != "if n > 11 {" || f.pkg != "." || f.run != "TestClamp" {
 		t.Errorf("first: %+v", f)
 	}
 	if f := faults[1]; f.after != "b: c" || f.replace != "" || f.timeout.Seconds() != 5 {
@@ -140,7 +140,7 @@ func TestWhatATestNoticesIsCaughtAndTheRestSurvives(t *testing.T) {
 	dir := module(t)
 	before, _ := os.ReadFile(filepath.Join(dir, "clamp.go"))
 	var out bytes.Buffer
-	survived, err := run(t.Context(), dir, faults, &out)
+	survived, err := run(t.Context(), dir, faults, 2, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestRunRefusesAListThatProvesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := run(t.Context(), module(t), faults, &bytes.Buffer{}); err == nil {
+			if _, err := run(t.Context(), module(t), faults, 2, &bytes.Buffer{}); err == nil {
 				t.Error("accepted")
 			}
 		})
@@ -188,7 +188,7 @@ func TestChooseTakesTheNamedOrAll(t *testing.T) {
 			t.Errorf("choose %q: %v, %v", names, got, err)
 		}
 	}
-	if _, err := choose(faults, []string{"nobody"}); err == nil {
+	if _, err := choose(faults, []string{"unlisted"}); err == nil {
 		t.Error("a name that is not listed was accepted")
 	}
 	if _, err := choose(nil, nil); err == nil {

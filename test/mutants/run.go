@@ -9,26 +9,37 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 )
 
-// run shows that each suite is green on the code as it is, then breaks the code
-// fault by fault. It returns how many faults nobody noticed. An error means that
-// the list or the code is not in order, so that nothing can be said.
-func run(ctx context.Context, module string, faults []fault, out io.Writer) (survived int, err error) {
-	if err := green(ctx, module, faults, out); err != nil {
+// run shows that each suite passes on the code as it is, then breaks the code
+// fault by fault, with so many workers at a time. It returns how many faults no
+// test noticed. An error means that the list or the code is not in order, so that
+// the run proves nothing.
+func run(ctx context.Context, module string, faults []fault, workers int, out io.Writer) (survived int, err error) {
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
 		return 0, err
 	}
-	rows := make([][]string, 0, len(faults))
-	for _, f := range faults {
-		start := time.Now()
-		where, caughtBy, err := try(ctx, module, f)
+	defer os.RemoveAll(dir)
+	if err := green(ctx, module, dir, faults, workers, out); err != nil {
+		return 0, err
+	}
+	rows := make([][]string, len(faults))
+	var mu sync.Mutex // of out and survived
+	err = each(ctx, workers, len(faults), func(ctx context.Context, n int) error {
+		f, start := faults[n], time.Now()
+		where, caughtBy, err := try(ctx, module, filepath.Join(dir, fmt.Sprint(n)), f)
 		if err != nil {
-			return 0, fmt.Errorf("fault %s: %w", f.name, err)
+			return fmt.Errorf("fault %s: %w", f.name, err)
 		}
 		took := time.Since(start).Seconds()
+		mu.Lock()
+		defer mu.Unlock()
 		if caughtBy == "" {
 			survived++
 			fmt.Fprintf(out, "SURVIVED  %s: %s\n", f.name, f.breaks)
@@ -36,7 +47,11 @@ func run(ctx context.Context, module string, faults []fault, out io.Writer) (sur
 		} else {
 			fmt.Fprintf(out, "caught    %s\n", f.name)
 		}
-		rows = append(rows, []string{f.name, where, caughtBy, fmt.Sprintf("%.1f", took)})
+		rows[n] = []string{f.name, where, caughtBy, fmt.Sprintf("%.1f", took)}
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
 	fmt.Fprintln(out)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -49,33 +64,74 @@ func run(ctx context.Context, module string, faults []fault, out io.Writer) (sur
 	return survived, nil
 }
 
-// green runs each distinct suite on the unbroken code: a test that is red anyway,
-// or a pattern that matches none, would catch nothing.
-func green(ctx context.Context, module string, faults []fault, out io.Writer) error {
-	done := map[suite]bool{}
-	for _, f := range faults {
-		s := f.suite()
-		if done[s] {
-			continue
-		}
-		done[s] = true
-		text, err := goTest(ctx, module, f.timeout, "-v", s.pkg, "-run", s.run)
-		if err != nil {
-			return fmt.Errorf("%s -run %s is red on the unbroken code:\n%s", s.pkg, s.run, text)
-		}
-		n := strings.Count(text, "\n--- PASS: ")
-		if n == 0 {
-			return fmt.Errorf("%s -run %s runs no test that passes:\n%s", s.pkg, s.run, text)
-		}
-		fmt.Fprintf(out, "green     %s -run %s: %d tests\n", s.pkg, s.run, n)
+// each calls do for 0 to n-1, with so many workers at a time, until one fails.
+func each(ctx context.Context, workers, n int, do func(ctx context.Context, n int) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for i := range next {
+				if err := do(ctx, i); err != nil {
+					stop(err)
+					return
+				}
+			}
+		})
 	}
-	return nil
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// green runs each distinct suite on the unbroken code: a test that fails anyway,
+// or a pattern that matches none, would catch nothing. The tests of a package are
+// built once.
+func green(ctx context.Context, module, dir string, faults []fault, workers int, out io.Writer) error {
+	var pkgs []string
+	suites := map[string][]fault{} // by package, one fault of each suite
+	for _, f := range faults {
+		if !slices.Contains(pkgs, f.pkg) {
+			pkgs = append(pkgs, f.pkg)
+		}
+		if !slices.ContainsFunc(suites[f.pkg], func(g fault) bool { return g.run == f.run }) {
+			suites[f.pkg] = append(suites[f.pkg], f)
+		}
+	}
+	var mu sync.Mutex // of out
+	return each(ctx, workers, len(pkgs), func(ctx context.Context, n int) error {
+		pkg := pkgs[n]
+		binary := filepath.Join(dir, fmt.Sprintf("green-%d.test", n))
+		if text, err := build(ctx, module, binary, pkg); err != nil {
+			return fmt.Errorf("the tests of %s do not compile:\n%s", pkg, text)
+		}
+		for _, f := range suites[pkg] {
+			text, err := test(ctx, module, binary, f, "-test.v")
+			if err != nil {
+				return fmt.Errorf("%s -run %s fails on the unbroken code:\n%s", pkg, f.run, text)
+			}
+			passed := strings.Count("\n"+text, "\n--- PASS: ")
+			if passed == 0 {
+				return fmt.Errorf("%s -run %s runs no test that passes:\n%s", pkg, f.run, text)
+			}
+			mu.Lock()
+			fmt.Fprintf(out, "green     %s -run %s: %d tests\n", pkg, f.run, passed)
+			mu.Unlock()
+		}
+		return os.Remove(binary)
+	})
 }
 
 // try breaks the code and returns the test that noticed, or "".
-func try(ctx context.Context, module string, f fault) (where, caughtBy string, err error) {
-	dir, err := os.MkdirTemp("", "mutant-")
-	if err != nil {
+func try(ctx context.Context, module, dir string, f fault) (where, caughtBy string, err error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", "", err
 	}
 	defer os.RemoveAll(dir)
@@ -84,13 +140,11 @@ func try(ctx context.Context, module string, f fault) (where, caughtBy string, e
 		return "", "", err
 	}
 	where = fmt.Sprintf("%s:%d", f.file, line)
-
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", filepath.Join(dir, "built.test"), "-overlay", overlay, f.pkg)
-	build.Dir = module
-	if text, err := build.CombinedOutput(); err != nil {
+	binary := filepath.Join(dir, "broken.test")
+	if text, err := build(ctx, module, binary, "-overlay", overlay, f.pkg); err != nil {
 		return "", "", fmt.Errorf("the broken code does not compile:\n%s", text)
 	}
-	text, err := goTest(ctx, module, f.timeout, "-overlay", overlay, f.pkg, "-run", f.run)
+	text, err := test(ctx, module, binary, f, "-test.failfast")
 	if err == nil {
 		return where, "", nil
 	}
@@ -100,7 +154,8 @@ func try(ctx context.Context, module string, f fault) (where, caughtBy string, e
 	return where, catcher(text), nil
 }
 
-// overlay writes the broken file and the page that tells the go command of it.
+// overlay writes the broken file, and the file that makes the go command read it
+// in place of the real one.
 func (f fault) overlay(module, dir string) (path string, line int, err error) {
 	file, err := filepath.Abs(filepath.Join(module, f.file))
 	if err != nil {
@@ -123,16 +178,24 @@ func (f fault) overlay(module, dir string) (path string, line int, err error) {
 	return path, line, errors.Join(os.WriteFile(mutant, []byte(broken), 0o644), os.WriteFile(path, page, 0o644))
 }
 
-func goTest(ctx context.Context, module string, timeout time.Duration, args ...string) (string, error) {
-	args = append([]string{"test", "-count=1", "-vet=off", "-timeout", timeout.String()}, args...)
-	cmd := exec.CommandContext(ctx, "go", args...)
+// build compiles the tests of a package, without what a debugger needs.
+func build(ctx context.Context, module, binary string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}, args...)...)
 	cmd.Dir = module
 	text, err := cmd.CombinedOutput()
 	return string(text), err
 }
 
-// catcher names the innermost of the tests that failed first, or how else the
-// package came down.
+// test runs the tests that must notice a fault, in the folder of their package.
+func test(ctx context.Context, module, binary string, f fault, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, binary, append([]string{"-test.run", f.run, "-test.timeout", f.timeout.String(), "-test.paniconexit0"}, args...)...)
+	cmd.Dir = filepath.Join(module, f.pkg)
+	text, err := cmd.CombinedOutput()
+	return string(text), err
+}
+
+// catcher returns the innermost of the tests that failed first, or how else the
+// test process failed.
 func catcher(output string) string {
 	name := ""
 	for line := range strings.Lines(output) {
