@@ -27,8 +27,8 @@ build: ## build bin/mayfly (static, no C)
 test: ## everything that must hold, with a closing table; installs what it needs
 	@scripts/test
 
-quick: ## the quick loop: go test ./...
-	go test ./...
+quick: ## the quick loop: every package, without the slow tests
+	go test -short ./...
 
 lint: ## formatting, vet, staticcheck
 	@scripts/lint

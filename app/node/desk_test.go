@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // leafed is a whole list, read in pages of so many.
@@ -46,6 +47,7 @@ func sameInPages[T any](t *testing.T, page func(cursor string, limit int) ([]T, 
 }
 
 func TestRunsAreListedFromAnInstantOnInPages(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		n := start(t, set, node.Options{Source: m.source(), Cadence: time.Minute})
 		defer stop(t, n)

@@ -12,6 +12,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 func TestRolesAreRead(t *testing.T) {
@@ -118,6 +119,7 @@ func TestTheUpkeepIsOneNodes(t *testing.T) {
 
 // Lag of a shard counts where it is held.
 func TestOnlyTheHolderTellsTheLagOfAShard(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
 	inTown(t, func(t *testing.T, w *town) {
 		a := w.join("a", node.Options{Products: node.Products{Key: newKey(t)}})
 		defer func() { stop(t, a.Node) }()

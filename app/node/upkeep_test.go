@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // problems is what a node could not do, by loop.
@@ -107,6 +108,7 @@ func orphaned(t *testing.T, set store.Set, m *machine, p *problems, media int, a
 }
 
 func TestANodeCollectsOrphansAtTheLookBehindTheOneThatCountedThem(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems
 		n := orphaned(t, set, m, &p, 7, 23*time.Hour)
@@ -151,6 +153,7 @@ func lose(t *testing.T, set store.Set, born mayfly.Instant, count int) {
 }
 
 func TestMoreLostObjectsThanOneRunMayEraseAreLeftAndTold(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems
 		n := orphaned(t, set, m, &p, 11, 25*time.Hour) // abandoned: they go all the same
@@ -180,6 +183,7 @@ func TestMoreLostObjectsThanOneRunMayEraseAreLeftAndTold(t *testing.T) {
 }
 
 func TestAbandonedUploadsAreCollectedHoweverManyThereAre(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems
 		n := orphaned(t, set, m, &p, 25, 25*time.Hour)
@@ -198,6 +202,7 @@ func TestAbandonedUploadsAreCollectedHoweverManyThereAre(t *testing.T) {
 }
 
 func TestWhileTheClockIsInDoubtNothingIsCollected(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems
 		n := orphaned(t, set, m, &p, 1, 20*time.Hour)
@@ -248,6 +253,7 @@ func TestMediaThatAreLostAreToldWithWhatHelpsWhereTheNodeStands(t *testing.T) {
 }
 
 func TestANodeReadsWhatIsColdAgainAndTellsWhatDoesNotMatch(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems
 		o := calm(node.Options{Source: m.source(), Problem: p.tell, Upkeep: node.Upkeep{ScrubBytes: 1 << 20, ScrubEvery: 2 * time.Hour}})

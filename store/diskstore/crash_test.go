@@ -17,6 +17,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // journal is what has been acknowledged of each key, and what is under way or
@@ -155,6 +156,7 @@ func (c crash) check(t *testing.T, at string) {
 // TestEveryCrashKeepsWhatWasAcknowledgedAndNothingElse cuts the power before
 // every write of a life of puts and deletes.
 func TestEveryCrashKeepsWhatWasAcknowledgedAndNothingElse(t *testing.T) {
+	pace.Heavy(t, "thousands of crashes, one goroutine at a time")
 	const seed, steps = 7, 12
 	t.Logf("seed %d", seed)
 	points, states := 0, map[string]bool{}

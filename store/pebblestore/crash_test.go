@@ -13,6 +13,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // diary is what was tried and what was acknowledged.
@@ -57,6 +58,7 @@ type powerLoss struct {
 // TestWhatWasAcknowledgedSurvivesPowerLoss lets workers write, takes the disk
 // as a power loss would leave it before every k-th write, and opens each.
 func TestWhatWasAcknowledgedSurvivesPowerLoss(t *testing.T) {
+	pace.Heavy(t, "thousands of crashes, one goroutine at a time")
 	source := seeded(t)
 	r := rand.New(rand.NewPCG(source.Uint64(), 0)) // under mu
 	mem := vfs.NewCrashableMem()
@@ -212,6 +214,7 @@ func survived(t *testing.T, n int, loss powerLoss) string {
 // TestAPowerLossDuringTheFirstOpenLeavesAFolderThatOpens takes the disk before
 // every write of a first start.
 func TestAPowerLossDuringTheFirstOpenLeavesAFolderThatOpens(t *testing.T) {
+	pace.Heavy(t, "thousands of crashes, one goroutine at a time")
 	source := seeded(t)
 	tried := 0
 	for range 6 {

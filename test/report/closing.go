@@ -69,9 +69,15 @@ func closing(r results, out io.Writer, strict bool) (bool, error) {
 }
 
 // excused reports whether a test was skipped for a reason that no change of this
-// machine could remove (another system), or only asks for the long form.
+// machine could remove (another system), asks for the long form, or was run
+// without the race detector.
 func excused(skip string) bool {
-	return strings.Contains(skip, ": another system: ") || strings.Contains(skip, "MAYFLY_LONG=1")
+	for _, excuse := range []string{": another system: ", "MAYFLY_LONG=1", ": too slow under the race detector: "} {
+		if strings.Contains(skip, excuse) {
+			return true
+		}
+	}
+	return false
 }
 
 // printSlowest prints the ten tests of all suites that took longest.

@@ -164,7 +164,7 @@ func TestNotRunAndSkippedFailOnlyInCI(t *testing.T) {
 }
 
 func TestASkipWithAnExcuseIsListedAndIsNoFailure(t *testing.T) {
-	for _, reason := range []string{"another system: it has no 127.0.0.2", "a ring takes a minute: MAYFLY_LONG=1"} {
+	for _, reason := range []string{"another system: it has no 127.0.0.2", "a ring takes a minute: MAYFLY_LONG=1", "too slow under the race detector: crashes"} {
 		skipped := suite{Name: "test", Result: passed, Passed: 1, Skipped: 1, Skips: []string{"p TestA: a_test.go:3: " + reason}}
 		ok, page := closed(t, true, "", skipped)
 		if !ok || !strings.Contains(page, "skipped: test: p TestA: a_test.go:3: "+reason) {

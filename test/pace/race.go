@@ -1,0 +1,6 @@
+//go:build race
+
+package pace
+
+// Race is whether the race detector is on.
+const Race = true
