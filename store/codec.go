@@ -59,7 +59,8 @@ func ReadBody(data []byte) (mayfly.Body, error) {
 	return body, nil
 }
 
-const eventSize = 1 + 16 + 4 + 1 + 1 + 8 + 16
+// EventSize is the number of bytes of an event.
+const EventSize = 1 + 16 + 4 + 1 + 1 + 8 + 16
 
 // AppendEvent appends the bytes of e to b.
 func AppendEvent(b []byte, e mayfly.Event) []byte {
@@ -73,7 +74,7 @@ func AppendEvent(b []byte, e mayfly.Event) []byte {
 
 // ReadEvent reads what AppendEvent wrote.
 func ReadEvent(data []byte) (mayfly.Event, error) {
-	if len(data) != eventSize || data[0] != eventFormat {
+	if len(data) != EventSize || data[0] != eventFormat {
 		return mayfly.Event{}, mayfly.Errorf(mayfly.Corrupt, "event of %d bytes cannot be read", len(data))
 	}
 	return mayfly.Event{

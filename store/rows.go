@@ -121,6 +121,8 @@ const (
 	Renditions Table = 18
 	// Reservations are uploads whose media arrive one by one.
 	Reservations Table = 19
+	// DeadEvents are the events that a reader of the log has given up.
+	DeadEvents Table = 20
 )
 
 // Declaration is what a table is declared to be.
@@ -135,7 +137,7 @@ type Declaration struct {
 func Tables() []Table {
 	return []Table{
 		Owners, Idempotency, Uploads, Restored, Reminders, Leases, Watermarks, Marks, Audit, DeadLetters, Erased, Runs,
-		Relations, Related, Families, Views, Seen, Renditions, Reservations,
+		Relations, Related, Families, Views, Seen, Renditions, Reservations, DeadEvents,
 	}
 }
 
@@ -181,6 +183,8 @@ func (t Table) Declared() Declaration {
 		return Declaration{"renditions", "item, object → type, size, hash", Plain, PartitionIsItem}
 	case Reservations:
 		return Declaration{"reservations", "user, upload → the media that have arrived", Swapped, PartitionIsUser}
+	case DeadEvents:
+		return Declaration{"dead_events", "group of readers → event: reason, attempts; 30 days, as the log", Swapped, Kept}
 	default:
 		return Declaration{}
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
-	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/engine/logread"
 )
 
 const (
@@ -67,7 +67,7 @@ func (r *replay) run(c *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	for _, stream := range streams {
-		waiting, err := node.Replay(c.Context(), st.Set.Log, stream, r.group, from)
+		waiting, err := logread.Replay(c.Context(), st.Set.Log, stream, r.group, from)
 		if err != nil {
 			return err
 		}
