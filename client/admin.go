@@ -49,12 +49,12 @@ func (c *Client) Ready(ctx context.Context, role string) (wire.Health, error) {
 
 // Hold hides an item from everyone but moderators and keeps its bytes.
 func (c *Client) Hold(ctx context.Context, id mayfly.ID, reason string) error {
-	return c.askWith(ctx, call{method: http.MethodPut, path: "/v1/holds/" + id.String()}, wire.Deed{Reason: reason}, nil)
+	return c.askWith(ctx, call{method: http.MethodPut, path: "/v1/holds/" + id.String()}, wire.Reason{Reason: reason}, nil)
 }
 
 // Release lifts a hold.
 func (c *Client) Release(ctx context.Context, id mayfly.ID, reason string) error {
-	return c.askWith(ctx, call{method: http.MethodDelete, path: "/v1/holds/" + id.String()}, wire.Deed{Reason: reason}, nil)
+	return c.askWith(ctx, call{method: http.MethodDelete, path: "/v1/holds/" + id.String()}, wire.Reason{Reason: reason}, nil)
 }
 
 // Restore brings a story back, or undoes a run of a walk.
@@ -88,12 +88,12 @@ func (c *Client) DeadLettersOf(ctx context.Context, item mayfly.ID, step string)
 
 // RetryDeadLetter lets a step be tried again.
 func (c *Client) RetryDeadLetter(ctx context.Context, item mayfly.ID, step, reason string) error {
-	return c.askWith(ctx, call{method: http.MethodPost, path: letterPath(item, step) + "/retry"}, wire.Deed{Reason: reason}, nil)
+	return c.askWith(ctx, call{method: http.MethodPost, path: letterPath(item, step) + "/retry"}, wire.Reason{Reason: reason}, nil)
 }
 
 // DropDeadLetter gives a step up for ever.
 func (c *Client) DropDeadLetter(ctx context.Context, item mayfly.ID, step, reason string) error {
-	return c.askWith(ctx, call{method: http.MethodDelete, path: letterPath(item, step)}, wire.Deed{Reason: reason}, nil)
+	return c.askWith(ctx, call{method: http.MethodDelete, path: letterPath(item, step)}, wire.Reason{Reason: reason}, nil)
 }
 
 func letterPath(item mayfly.ID, step string) string {
@@ -103,7 +103,7 @@ func letterPath(item mayfly.ID, step string) string {
 // EraseAccount erases all that there is of a user, but for what is held (ST14).
 func (c *Client) EraseAccount(ctx context.Context, user, reason string) (wire.Receipt, error) {
 	var receipt wire.Receipt
-	err := c.askWith(ctx, call{method: http.MethodDelete, path: userPath(user)}, wire.Deed{Reason: reason}, &receipt)
+	err := c.askWith(ctx, call{method: http.MethodDelete, path: userPath(user)}, wire.Reason{Reason: reason}, &receipt)
 	return receipt, err
 }
 
@@ -134,7 +134,7 @@ func (c *Client) Orphans(ctx context.Context) (wire.Orphans, error) {
 // EraseOrphans erases media that no item owns, a few in one go.
 func (c *Client) EraseOrphans(ctx context.Context, reason string) (wire.Orphans, error) {
 	var erased wire.Orphans
-	err := c.askWith(ctx, call{method: http.MethodDelete, path: "/v1/orphans"}, wire.Deed{Reason: reason}, &erased)
+	err := c.askWith(ctx, call{method: http.MethodDelete, path: "/v1/orphans"}, wire.Reason{Reason: reason}, &erased)
 	return erased, err
 }
 

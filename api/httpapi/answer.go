@@ -1,102 +1,223 @@
 package httpapi
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"net/http"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
 )
 
-// answer is a response on its way: it knows when its first byte went out and how
-// much has gone, and gives a slow reader up (C9).
-type answer struct {
+// responseWriter is an http.ResponseWriter that knows when its first byte was
+// sent and how much followed, and that gives up a slow reader (C9).
+type responseWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	head    bool // answers a HEAD: no body goes out
+	head    bool // the request is a HEAD: no body is sent
 	status  int
 	bytes   int64
-	within  time.Duration
+	timeout time.Duration
 	waited  time.Duration // for the reader
-	first   func()        // is called once, right before the first byte
+	first   func()        // called once, right before the first byte
 }
 
-func (a *answer) WriteHeader(status int) {
-	if a.status != 0 {
+func (w *responseWriter) WriteHeader(status int) {
+	if w.status != 0 {
 		return
 	}
 	if status >= 200 {
-		a.status = status
-		_ = a.control.SetWriteDeadline(time.Now().Add(a.within)) // an answer without a body waits for its reader too
-		a.first()
+		w.status = status
+		_ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) // an answer without a body waits for its reader too
+		w.first()
 	}
-	a.ResponseWriter.WriteHeader(status)
+	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write gives the reader time by what it has taken: who takes less than
-// leastSpeed is given up, and so is who takes nothing any more: what lies in
-// buffers on the way counts as taken, and buys no time.
-func (a *answer) Write(p []byte) (int, error) {
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
+// Write gives the reader time in proportion to what it has read: one that reads
+// slower than leastSpeed is given up, and so is one that stops. Bytes in buffers
+// on the way count as read, and earn no time.
+func (w *responseWriter) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
 	}
-	a.bytes += int64(len(p))
-	if a.head {
+	w.bytes += int64(len(p))
+	if w.head {
 		return len(p), nil
 	}
 	begun := time.Now()
-	_ = a.control.SetWriteDeadline(begun.Add(a.within + min(paid(int64(len(p))), paid(a.bytes)-a.waited))) // a writer without deadlines has no slow reader behind it
-	n, err := a.ResponseWriter.Write(p)
-	a.waited += time.Since(begun)
+	_ = w.control.SetWriteDeadline(begun.Add(w.timeout + min(allowance(int64(len(p))), allowance(w.bytes)-w.waited))) // a connection without deadlines has no slow reader
+	n, err := w.ResponseWriter.Write(p)
+	w.waited += time.Since(begun)
 	return n, err
 }
 
-// answerWithin is how long an answer may wait for its reader. With a body that
-// nobody has read it begins to wait when it is written, and goes out when the
-// server has given that body up: it must not be over by then.
-func answerWithin(r *http.Request, within time.Duration) time.Duration {
+// Unwrap lets http.ResponseController reach the connection.
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// answerTimeout is how long an answer may wait for its reader. The answer to a
+// request whose body was not read is sent only after the server has given that
+// body up, so it gets the time of both.
+func answerTimeout(r *http.Request, timeout time.Duration) time.Duration {
 	if r.ContentLength != 0 {
-		return 2 * within
+		return 2 * timeout
 	}
-	return within
+	return timeout
 }
 
-// leastSpeed is how many bytes a second a client must take or send, beyond the
+// leastSpeed is how many bytes a second a client must read or send, beyond the
 // time that it has anyway.
 const leastSpeed = 16 << 10
 
-func paid(bytes int64) time.Duration {
+// allowance is how long so many bytes may take.
+func allowance(bytes int64) time.Duration {
 	return time.Duration(float64(bytes) / leastSpeed * float64(time.Second))
 }
 
-// Unwrap lets http.ResponseController reach the connection.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// carries notes that the answer shows something that ends to somebody for whom
-// it then ends; who wrote it, and moderators, are not among them.
-func (c *call) carries(end mayfly.Instant) {
+// Carries notes that the answer contains something that ends for the caller. It
+// is not called for authors and moderators, for whom nothing ends.
+func (c *Call) Carries(end mayfly.Instant) {
 	if end != 0 && (c.ends == 0 || end < c.ends) {
 		c.ends = end
 	}
 }
 
-// late says, at the instant of the first byte, whether something that the
-// answer carries has ended since it was judged. Such an answer is not sent (I4).
-func (c *call) late() bool {
-	c.sentAt = c.clock.Read().Now
+// Restart forgets what the answer carries and reads the clock again, so that an
+// answer of which a part has ended can be made once more without that part.
+func (c *Call) Restart() { c.Now, c.ends = c.api.clock.Read().Now, 0 }
+
+// isLate reports, right before the first byte, whether something that the answer
+// contains has ended since it was decided on. Such an answer is not sent (I4).
+func (c *Call) isLate() bool {
+	c.sentAt = c.api.clock.Read().Now
 	return c.ends != 0 && c.sentAt >= c.ends
 }
 
-// measure is served_after_deadline: every first byte of every answer is held
-// against what it carries, by the same reading that late has decided by.
-func (c *call) measure() {
+// measureLateness counts answers that contain something past its end. It uses the
+// reading of the clock by which isLate has decided.
+func (c *Call) measureLateness() {
 	if c.ends == 0 || c.w.status >= 400 {
 		return
 	}
 	at := c.sentAt
 	if at == 0 {
-		at = c.clock.Read().Now
+		at = c.api.clock.Read().Now
 	}
 	if at >= c.ends {
-		c.metrics.servedAfterDeadline.Inc()
+		c.api.metrics.servedAfterDeadline.Inc()
 	}
 }
+
+// JSON answers with v.
+func (c *Call) JSON(status int, v any) error {
+	buf := c.api.buffers.take()
+	defer c.api.buffers.give(buf)
+	if err := encode(buf, v); err != nil {
+		return err
+	}
+	c.sendJSON(status, buf.Bytes())
+	return nil
+}
+
+// Deliver answers with v, which contains items, and an ETag. If one of the items
+// has ended meanwhile it sends nothing and returns Gone (I4).
+func (c *Call) Deliver(status int, v any) error {
+	buf := c.api.buffers.take()
+	defer c.api.buffers.give(buf)
+	if err := encode(buf, v); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(buf.Bytes())
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	if c.isLate() {
+		return mayfly.Gone
+	}
+	c.w.Header()["Etag"] = []string{tag}
+	if !c.route.Changes() && matches(c.Request.Header["If-None-Match"], tag) {
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	c.sendJSON(status, buf.Bytes())
+	return nil
+}
+
+// NoContent answers with 204.
+func (c *Call) NoContent() error {
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// matches reports whether one of the tags of an If-None-Match is tag; weak tags
+// compare like strong ones there.
+func matches(headers []string, tag string) bool {
+	for _, h := range headers {
+		for one := range strings.SplitSeq(h, ",") {
+			one = strings.TrimPrefix(strings.TrimSpace(one), "W/")
+			if one == tag || one == "*" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func encode(buf *bytes.Buffer, v any) error {
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false) // the answer is no page: nosniff, and a type of its own
+	if err := enc.Encode(v); err != nil {
+		return mayfly.Errorf(mayfly.Corrupt, "encode answer: %w", err)
+	}
+	return nil
+}
+
+func (c *Call) sendJSON(status int, body []byte) {
+	c.send(status, jsonType, body)
+}
+
+// send sends a whole answer. That the client is gone is no error of ours.
+func (c *Call) send(status int, typ string, body []byte) {
+	h := c.w.Header()
+	h.Set("Content-Type", typ)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(body)
+}
+
+// buffers is a pool of buffers in which answers are encoded.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) take() *bytes.Buffer {
+	if buf, ok := b.pool.Get().(*bytes.Buffer); ok {
+		buf.Reset()
+		return buf
+	}
+	return bytes.NewBuffer(make([]byte, 0, 4<<10))
+}
+
+// maxPooledBuffer is the largest buffer that is kept.
+const maxPooledBuffer = 64 << 10
+
+func (b *buffers) give(buf *bytes.Buffer) {
+	if buf.Cap() <= maxPooledBuffer {
+		b.pool.Put(buf)
+	}
+}
+
+// chunks is a pool of buffers through which media are copied.
+type chunks struct{ pool sync.Pool }
+
+const chunkSize = 64 << 10
+
+func (c *chunks) take() []byte {
+	if buf, ok := c.pool.Get().(*[chunkSize]byte); ok {
+		return buf[:]
+	}
+	return new([chunkSize]byte)[:]
+}
+
+func (c *chunks) give(buf []byte) { c.pool.Put((*[chunkSize]byte)(buf)) }

@@ -25,23 +25,22 @@ func bareAPI(t *testing.T) (*API, *clock.Manual, *bytes.Buffer) {
 		t.Fatal(err)
 	}
 	machine, logs := clock.NewManual(1_790_000_000_000), &bytes.Buffer{}
-	a := &API{clock: clock.New(machine.Source(), clock.Options{}, clock.Mark{}), metrics: m, refusals: newRefusals(), log: slog.New(slog.NewJSONHandler(logs, nil))}
-	a.o.BodyWithin = time.Second
+	a := &API{o: Options{BodyTimeout: time.Second, Open: func() error { return nil }}, clock: clock.New(machine.Source(), clock.Options{}, clock.Mark{}), metrics: m, refusals: newRefusals(), log: slog.New(slog.NewJSONHandler(logs, nil))}
 	return a, machine, logs
 }
 
-func (a *API) answers(do func(c *call) error) *httptest.ResponseRecorder {
+func (a *API) answers(do func(c *Call) error) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	a.handler(route{method: "GET", pattern: "/x", do: do}, origins{}).ServeHTTP(w, httptest.NewRequest("GET", "/x", http.NoBody))
+	a.handler(Route{Method: "GET", Pattern: "/x", Handle: do}, origins{}).ServeHTTP(w, httptest.NewRequest("GET", "/x", http.NoBody))
 	return w
 }
 
 func TestAnAnswerThatCarriesSomethingPastItsEndIsCounted(t *testing.T) {
 	a, machine, _ := bareAPI(t)
 	end := a.clock.Read().Now.Add(time.Second)
-	forgetful := func(c *call) error { // carries a story, and does not ask whether it has ended
-		c.carries(end)
-		return c.json(http.StatusOK, struct{}{})
+	forgetful := func(c *Call) error { // carries a story, and does not ask whether it has ended
+		c.Carries(end)
+		return c.JSON(http.StatusOK, struct{}{})
 	}
 	a.answers(forgetful)
 	machine.Advance(999 * time.Millisecond)
@@ -54,7 +53,7 @@ func TestAnAnswerThatCarriesSomethingPastItsEndIsCounted(t *testing.T) {
 	if n := testutil.ToFloat64(a.metrics.servedAfterDeadline); n != 1 {
 		t.Errorf("%v counted", n)
 	}
-	if w := a.answers(func(c *call) error { c.carries(end); return c.deliver(http.StatusOK, struct{}{}) }); w.Code != http.StatusGone {
+	if w := a.answers(func(c *Call) error { c.Carries(end); return c.Deliver(http.StatusOK, struct{}{}) }); w.Code != http.StatusGone {
 		t.Errorf("%d", w.Code)
 	}
 	if n := testutil.ToFloat64(a.metrics.servedAfterDeadline); n != 1 {
@@ -64,7 +63,7 @@ func TestAnAnswerThatCarriesSomethingPastItsEndIsCounted(t *testing.T) {
 
 func TestAPanicIsAnsweredAndLogged(t *testing.T) {
 	a, _, logs := bareAPI(t)
-	w := a.answers(func(*call) error { panic("a fault with a secret place") })
+	w := a.answers(func(*Call) error { panic("a fault with a secret place") })
 	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "secret") || !strings.Contains(w.Body.String(), `"code":"broken"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -80,9 +79,9 @@ func TestAnAnswerThatBreaksHalfWayIsCutOff(t *testing.T) {
 			t.Errorf("recovered %v: a client could take half an answer for a whole one", p)
 		}
 	}()
-	a.answers(func(c *call) error {
+	a.answers(func(c *Call) error {
 		c.w.Header().Set("Content-Length", "10")
-		c.send(http.StatusOK, []byte("half"))
+		_, _ = c.w.Write([]byte("half"))
 		return mayfly.Errorf(mayfly.Corrupt, "the rest is not what it was")
 	})
 }
@@ -103,7 +102,7 @@ func TestEveryKindHasAStatusAndAProblemThatSaysNothingOfTheInside(t *testing.T) 
 			t.Errorf("%s tells %+v", kind, p)
 		}
 	}
-	if p := problemOf(errors.New("inside")); p.Status != 500 || p.Detail != "" || p.Code != broken {
+	if p := problemOf(errors.New("inside")); p.Status != 500 || p.Detail != "" || p.Code != brokenCode {
 		t.Errorf("%+v", p)
 	}
 }
@@ -111,25 +110,25 @@ func TestEveryKindHasAStatusAndAProblemThatSaysNothingOfTheInside(t *testing.T) 
 func TestARangeIsReadAsRFC9110Says(t *testing.T) {
 	const size = 100
 	for text, want := range map[string]struct {
-		part  bytesRange
+		part  byteRange
 		whole bool
 		err   bool
 	}{
-		"":                            {bytesRange{0, 99}, true, false},
-		"bytes=0-0":                   {bytesRange{0, 0}, false, false},
-		"bytes=0-":                    {bytesRange{0, 99}, false, false},
-		"bytes=99-200":                {bytesRange{99, 99}, false, false},
-		"bytes=-1":                    {bytesRange{99, 99}, false, false},
-		"bytes=-1000":                 {bytesRange{0, 99}, false, false},
-		"bytes=-0":                    {bytesRange{0, 99}, false, true},
-		"bytes=100-":                  {bytesRange{0, 99}, false, true},
-		"bytes=5-4":                   {bytesRange{0, 99}, true, false},
-		"bytes=a-b":                   {bytesRange{0, 99}, true, false},
-		"bytes=+1-2":                  {bytesRange{0, 99}, true, false},
-		"bytes=-":                     {bytesRange{0, 99}, true, false},
-		"bytes=0-1,5-6":               {bytesRange{0, 99}, true, false},
-		"lines=0-1":                   {bytesRange{0, 99}, true, false},
-		"bytes=99999999999999999999-": {bytesRange{0, 99}, false, true},
+		"":                            {byteRange{0, 99}, true, false},
+		"bytes=0-0":                   {byteRange{0, 0}, false, false},
+		"bytes=0-":                    {byteRange{0, 99}, false, false},
+		"bytes=99-200":                {byteRange{99, 99}, false, false},
+		"bytes=-1":                    {byteRange{99, 99}, false, false},
+		"bytes=-1000":                 {byteRange{0, 99}, false, false},
+		"bytes=-0":                    {byteRange{0, 99}, false, true},
+		"bytes=100-":                  {byteRange{0, 99}, false, true},
+		"bytes=5-4":                   {byteRange{0, 99}, true, false},
+		"bytes=a-b":                   {byteRange{0, 99}, true, false},
+		"bytes=+1-2":                  {byteRange{0, 99}, true, false},
+		"bytes=-":                     {byteRange{0, 99}, true, false},
+		"bytes=0-1,5-6":               {byteRange{0, 99}, true, false},
+		"lines=0-1":                   {byteRange{0, 99}, true, false},
+		"bytes=99999999999999999999-": {byteRange{0, 99}, false, true},
 	} {
 		h := http.Header{}
 		if text != "" {

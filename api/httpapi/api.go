@@ -1,9 +1,21 @@
+// Package httpapi is the kernel of the HTTP API: it turns a table of routes into
+// two handlers, one for users and one for operators. For every route it
+// authenticates the caller, takes rate limits, reads the request, writes the
+// answer or a problem, and describes all of it in /openapi.json.
+//
+// It knows no product but account: products hand in their routes. It decides
+// nothing about visibility, and answers every refusal with the same bytes,
+// whatever the reason (ST2, I18). It reads the node's clock, never the system's,
+// except to measure durations.
 package httpapi
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,64 +23,50 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/clock"
-	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/product/account"
-	"github.com/mayflyhq/mayfly/product/story"
 )
 
-// Options are what the doors are made of; what is zero and has a default takes it.
+// Options are the settings of an API. Accounts and Clock are required.
 type Options struct {
-	Stories  *story.Stories
 	Accounts *account.Accounts
-	Key      *account.Key // signs media URLs
 	Clock    *clock.Clock
-	Operator Operator // what the admin listener operates
+	Routes   []Route // of all products, for both listeners
 
-	// Open says why users are answered nothing now; nil error: they are. Nil: always.
+	// Open returns why users are not served at the moment, or nil if they are. A nil
+	// Open serves always.
 	Open func() error
+	// Ready reports whether a load balancer should send users to this node. A nil
+	// Ready is always true.
+	Ready func(context.Context) bool
 
-	Public     string        // URL that users reach the API by; empty: URLs are relative
-	Origins    []string      // web origins that may call from a browser
-	Proxies    []string      // networks whose X-Forwarded-For is believed
-	BodyWithin time.Duration // how long a client may keep us waiting beyond the least speed; default 30 s
+	PublicURL   string        // the URL by which users reach the API; empty: URLs are relative
+	Origins     []string      // web origins that may call from a browser
+	Proxies     []string      // networks whose X-Forwarded-For is trusted
+	BodyTimeout time.Duration // how long a client may pause while it sends or reads a body; default 30 s
 
-	URLs, ArchiveURLs time.Duration // how long a media URL lasts; default 1 min and 1 h
-	Presign           bool          // hand out presigned URLs of the storage where it has any
-	Access            time.Duration // how long an access token lasts, for expires_in; default 15 min
-	Limits            media.Limits  // of one medium
-	Thumbnail         int64         // the largest image in pixels that smaller pictures are made of; 0: any
-
-	Logger   *slog.Logger         // default: nothing is logged
-	Registry *prometheus.Registry // default: one of its own
-	Tracer   trace.Tracer         // nil: no traces
-	Version  string               // default "dev"
+	Logger   *slog.Logger          // default: no log
+	Registry prometheus.Registerer // default: a new registry
+	Tracer   trace.Tracer          // nil: no traces
+	Version  string                // default "dev"
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Stories == nil || o.Accounts == nil || o.Key == nil || o.Clock == nil || o.Operator == nil {
-		return o, mayfly.Errorf(mayfly.Invalid, "httpapi: stories, accounts, key, clock and operator are needed")
+	if o.Accounts == nil || o.Clock == nil {
+		return o, mayfly.Errorf(mayfly.Invalid, "httpapi: accounts and clock are required")
 	}
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
+	if o.BodyTimeout == 0 {
+		o.BodyTimeout = 30 * time.Second
 	}
-	def(&o.BodyWithin, 30*time.Second)
-	def(&o.URLs, time.Minute)
-	def(&o.ArchiveURLs, time.Hour)
-	def(&o.Access, 15*time.Minute)
-	if o.BodyWithin < 0 || o.URLs < 0 || o.URLs > time.Minute || o.ArchiveURLs < 0 || o.ArchiveURLs > time.Hour || o.Access < 0 {
-		return o, mayfly.Errorf(mayfly.Invalid, "httpapi: a time is out of range").WithHint("media URLs last 60 s at most, those of the archive an hour (ST3, ST6)")
-	}
-	if o.Limits.Image == 0 {
-		o.Limits.Image = 20 << 20
-	}
-	if o.Limits.Video == 0 {
-		o.Limits.Video = 64 << 20
+	if o.BodyTimeout < 0 {
+		return o, mayfly.Errorf(mayfly.Invalid, "httpapi: body timeout %s is negative", o.BodyTimeout)
 	}
 	if o.Open == nil {
 		o.Open = func() error { return nil }
+	}
+	if o.Ready == nil {
+		o.Ready = func(context.Context) bool { return true }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -79,41 +77,36 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Version == "" {
 		o.Version = "dev"
 	}
-	o.Public = strings.TrimSuffix(o.Public, "/")
-	if u, err := url.Parse(o.Public); err != nil || o.Public != "" && (u.Host == "" || u.RawQuery != "" || u.Fragment != "") {
-		return o, mayfly.Errorf(mayfly.Invalid, "httpapi: %q is not the URL of a server", o.Public).WithHint("write it like https://stories.example.org")
+	o.PublicURL = strings.TrimSuffix(o.PublicURL, "/")
+	if u, err := url.Parse(o.PublicURL); err != nil || o.PublicURL != "" && (u.Host == "" || u.RawQuery != "" || u.Fragment != "") {
+		return o, mayfly.Errorf(mayfly.Invalid, "httpapi: public URL %q is not the URL of a server", o.PublicURL).WithHint("write it like https://stories.example.org")
 	}
 	return o, nil
 }
 
-// API is the doors of a node. Safe for concurrent use.
+// API is the HTTP API of a node. It is safe for concurrent use.
 type API struct {
 	o        Options
-	stories  *story.Stories
 	accounts *account.Accounts
-	signer   *account.Key
 	clock    *clock.Clock
-	operator Operator
 	log      *slog.Logger
 	metrics  *metrics
 	proxies  proxies
 	refusals refusals
 	buffers  buffers
 	chunks   chunks
+	routes   []Route
 	public   http.Handler
 	admin    http.Handler
 }
 
-// New makes the doors.
+// New returns the API of a table of routes.
 func New(o Options) (*API, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	a := &API{
-		o: o, stories: o.Stories, accounts: o.Accounts, signer: o.Key, clock: o.Clock, operator: o.Operator,
-		log: o.Logger, refusals: newRefusals(),
-	}
+	a := &API{o: o, accounts: o.Accounts, clock: o.Clock, log: o.Logger, refusals: newRefusals()}
 	cors, err := parseOrigins(o.Origins)
 	if err != nil {
 		return nil, err
@@ -124,15 +117,123 @@ func New(o Options) (*API, error) {
 	if a.metrics, err = newMetrics(o.Registry); err != nil {
 		return nil, err
 	}
-	if a.public, err = a.listener(a.publicRoutes(), cors); err != nil {
+	public, admin, err := a.tables()
+	if err != nil {
 		return nil, err
 	}
-	a.admin, err = a.listener(a.adminRoutes(), origins{}) // no page of a browser calls it
+	a.routes = append(public, admin...)
+	if a.public, err = a.listener(public, cors); err != nil {
+		return nil, err
+	}
+	a.admin, err = a.listener(admin, origins{}) // no web page calls the admin listener
 	return a, err
 }
 
-// Public answers on the listener for users.
+// Public returns the handler of the listener for users.
 func (a *API) Public() http.Handler { return a.public }
 
-// Admin answers on the listener for operators.
+// Admin returns the handler of the listener for operators.
 func (a *API) Admin() http.Handler { return a.admin }
+
+// Routes returns every route of both listeners, those of the kernel too.
+func (a *API) Routes() []Route { return slices.Clone(a.routes) }
+
+// tables returns the routes of the two listeners, with those of the kernel.
+func (a *API) tables() (public, admin []Route, err error) {
+	for _, rt := range a.o.Routes {
+		if err := rt.validate(); err != nil {
+			return nil, nil, err
+		}
+		if rt.Admin {
+			admin = append(admin, rt)
+		} else {
+			public = append(public, rt)
+		}
+	}
+	public = append(public, a.readinessRoute(http.MethodGet), a.readinessRoute(http.MethodHead))
+	pages, err := a.pageRoutes(public)
+	if err != nil {
+		return nil, nil, err
+	}
+	document, err := a.documentRoute("Mayfly, for operators", "The admin listener of Mayfly.", admin)
+	if err != nil {
+		return nil, nil, err
+	}
+	document.Admin = true
+	return append(public, pages...), append(admin, document), nil
+}
+
+// listener returns the handler of a table of routes.
+func (a *API) listener(routes []Route, cors origins) (h http.Handler, err error) {
+	defer func() {
+		if p := recover(); p != nil { // ServeMux panics when two patterns conflict
+			err = fmt.Errorf("httpapi: routes: %v", p)
+		}
+	}()
+	mux := http.NewServeMux()
+	methods := map[string]bool{}
+	for _, rt := range routes {
+		methods[rt.Method] = true
+		mux.Handle(rt.Method+" "+rt.Pattern, a.handler(rt, cors))
+	}
+	unknown := a.handler(Route{Method: "any", Pattern: "unknown", Handle: func(c *Call) error { return c.noRoute(mux, methods) }}, cors)
+	mux.Handle("/", unknown)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect || checkPath(r) != nil {
+			unknown.ServeHTTP(w, r) // the mux would answer with a redirect
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}), nil
+}
+
+const methodCode = "method"
+
+// noRoute answers a request that has no route: 405 if another method has one,
+// else 404.
+func (c *Call) noRoute(mux *http.ServeMux, methods map[string]bool) error {
+	var allowed []string
+	for method := range methods {
+		probe := &http.Request{Method: method, URL: c.Request.URL, Host: c.Request.Host}
+		if _, pattern := mux.Handler(probe); pattern != "/" && pattern != "" {
+			allowed = append(allowed, method)
+			if method == http.MethodGet {
+				allowed = append(allowed, http.MethodHead)
+			}
+		}
+	}
+	p := problemOf(mayfly.NotFound)
+	p.Detail, p.Hint = "there is no such route", "/docs/api lists the routes"
+	if len(allowed) > 0 {
+		slices.Sort(allowed)
+		allow := strings.Join(slices.Compact(allowed), ", ")
+		c.w.Header().Set("Allow", allow)
+		p = problemOf(mayfly.Invalid)
+		p.Title, p.Status, p.Code, p.Type = methodTitle, http.StatusMethodNotAllowed, methodCode, "/docs/api#"+methodCode
+		p.Detail, p.Hint = "", "use one of "+allow
+	}
+	c.sendProblem(p)
+	return nil
+}
+
+// readinessRoute is GET and HEAD /readyz of the public listener. It reports
+// whether this node serves users, and not why.
+func (a *API) readinessRoute(method string) Route {
+	rt := Route{
+		Method: method, Pattern: "/readyz", ID: "getReadiness", Tag: "health", Product: kernelProduct, WhileClosed: true,
+		Summary: "Does this node serve users?", About: "For a load balancer, which sends users to another node while the answer is no.",
+		Answers: append(Answers[wire.Readiness](http.StatusOK, "It does.", "Cache-Control"),
+			Answers[wire.Readiness](http.StatusServiceUnavailable, "It does not: use another node.", "Cache-Control", "Retry-After")...),
+		Handle: func(c *Call) error {
+			if !a.o.Ready(c.Context()) {
+				c.w.Header().Set("Retry-After", "1")
+				return c.JSON(http.StatusServiceUnavailable, wire.Readiness{})
+			}
+			return c.JSON(http.StatusOK, wire.Readiness{Ready: true})
+		},
+	}
+	if method == http.MethodHead {
+		return rt.WithoutBody("headReadiness", "Does this node serve users? Without a body")
+	}
+	return rt
+}

@@ -85,7 +85,7 @@ func TestAnAnswerThatIsBrokenOffIsMeasured(t *testing.T) {
 	server.Close() // waits for the handlers
 	metrics := h.ask(request{as: "anonymous", method: "GET", path: "/metrics", admin: true}).Body.String()
 	for _, want := range []string{
-		`mayfly_http_requests_total{method="GET",route="/v1/media/{id}/{object}",status="200"} 3`,
+		`mayfly_http_requests_total{method="GET",product="story",route="/v1/media/{id}/{object}",status="200"} 3`,
 		"mayfly_http_requests_underway 1", // the one that asks
 	} {
 		if !strings.Contains(metrics, want) {

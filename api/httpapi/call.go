@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,44 +11,73 @@ import (
 	"runtime/debug"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// call is one request on its way through the doors.
-type call struct {
-	*API
-	route *route
-	cors  origins // those that this listener is open to
-	w     *answer
-	r     *http.Request
-	body  *body
-	id    string // of the request
-	who   account.Principal
-	from  netip.Addr
-	now   mayfly.Instant // at arrival: what everything about this request is judged by
+// Call is an HTTP request being handled.
+type Call struct {
+	Request *http.Request
+	Caller  account.Principal // who calls; zero without a token
+	Address netip.Addr        // where the call comes from
+	Now     mayfly.Instant    // when it arrived: everything about this request is decided by this instant
+	Body    *Body
 
-	ends   mayfly.Instant // when the first of what the answer carries ends for its reader; 0: nothing does
-	sentAt mayfly.Instant // the instant of the first byte, as late read it
-	gone   error          // why the answer could not be written
+	api    *API
+	route  *Route
+	cors   origins // the web origins that this listener allows
+	w      *responseWriter
+	id     string         // of the request
+	ends   mayfly.Instant // when the first item of the answer ends for the caller; 0: none ends
+	sentAt mayfly.Instant // when the first byte was sent, as isLate has read it
 }
 
-// handler is a route with everything around it.
-func (a *API) handler(rt route, cors origins) http.Handler {
+// Context returns the context of the request.
+func (c *Call) Context() context.Context { return c.Request.Context() }
+
+// Header returns the headers of the answer.
+func (c *Call) Header() http.Header { return c.w.Header() }
+
+// ResponseWriter returns where the answer goes, for handlers of other libraries.
+func (c *Call) ResponseWriter() http.ResponseWriter { return c.w }
+
+// ReadClock reads the node's clock again, for what happens later than Now.
+func (c *Call) ReadClock() clock.Reading { return c.api.clock.Read() }
+
+// URL returns the absolute URL of a path, or the path if the API does not know by
+// which URL users reach it.
+func (c *Call) URL(path string) string { return c.api.o.PublicURL + path }
+
+// Warn logs something that went wrong without being an error of the call.
+func (c *Call) Warn(message string, err error) {
+	c.api.log.WarnContext(c.Context(), message, "request", c.id, "route", c.route.Pattern, "error", err)
+}
+
+// handler returns the handler of a route, with everything that every route has.
+func (a *API) handler(rt Route, cors origins) http.Handler {
+	if rt.Product == "" {
+		rt.Product = kernelProduct
+	}
 	meter := a.metrics.of(rt)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		c := &call{API: a, route: &rt, cors: cors, r: r, now: a.clock.Read().Now, id: requestID(r)}
-		c.w = &answer{ResponseWriter: w, control: http.NewResponseController(w), head: r.Method == http.MethodHead, within: answerWithin(r, a.o.BodyWithin), first: c.measure}
-		c.body = newBody(w, r, rt.most, a.o.BodyWithin)
+		c := &Call{api: a, route: &rt, cors: cors, Request: r, Now: a.clock.Read().Now, id: requestID(r)}
+		c.w = &responseWriter{ResponseWriter: w, control: http.NewResponseController(w), head: r.Method == http.MethodHead, timeout: answerTimeout(r, a.o.BodyTimeout), first: c.measureLateness}
+		c.Body = newBody(w, r, rt.MaxBody, a.o.BodyTimeout)
 		a.metrics.underway.Inc()
-		end := c.trace()
-		defer func() { // an answer that is broken off, too, was under way
+		endTrace := c.startTrace()
+		defer func() { // also when the answer is aborted by a panic
 			a.metrics.underway.Dec()
 			took := time.Since(begun)
 			meter.answered(c.w.status, took)
-			end()
-			c.logged(took)
+			endTrace()
+			c.logRequest(took)
 		}()
 		defer func() {
 			if p := recover(); p != nil {
@@ -57,45 +88,47 @@ func (a *API) handler(rt route, cors origins) http.Handler {
 	})
 }
 
-// serve does what stands around every operation, then the operation.
-func (c *call) serve() {
-	c.headers()
-	if c.cors.allow(c.w.Header(), c.r) {
+// serve does what every operation has in common, then the operation.
+func (c *Call) serve() {
+	c.setHeaders()
+	if c.cors.allow(c.w.Header(), c.Request) {
 		c.w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	if err := c.admit(); err != nil {
+	if err := c.authorize(); err != nil {
 		c.fail(err)
 		return
 	}
-	err := c.route.do(c)
+	err := c.route.Handle(c)
 	switch {
 	case err == nil:
-	case c.w.status != 0: // too late for another answer: the client must see that this one is not whole
-		c.log.WarnContext(c.r.Context(), "answer broken off", "request", c.id, "route", c.route.pattern, "error", err)
+	case c.w.status != 0: // too late for a problem: the client must notice that the answer is not complete
+		c.Warn("answer aborted", err)
 		panic(http.ErrAbortHandler)
 	default:
 		c.fail(err)
 	}
 }
 
-// headers are those of every answer.
-func (c *call) headers() {
+// setHeaders sets the headers that every answer has.
+func (c *Call) setHeaders() {
 	h := c.w.Header()
 	h["Mayfly-Request"] = []string{c.id}
 	h["X-Content-Type-Options"] = []string{"nosniff"}
 	h["Content-Security-Policy"] = []string{"default-src 'none'; sandbox; frame-ancestors 'none'"}
 	h["Referrer-Policy"] = []string{"no-referrer"}
-	h["Cache-Control"] = []string{"private, no-store"}
-	h["Cross-Origin-Resource-Policy"] = []string{"cross-origin"} // who may read is said by CORS and by the token
+	h["Cache-Control"] = []string{noStore}
+	h["Cross-Origin-Resource-Policy"] = []string{"cross-origin"} // CORS and the token decide who may read
 }
 
-// recovered answers for a panic, which is a fault of ours.
-func (c *call) recovered(p any) {
+const noStore = "private, no-store"
+
+// recovered answers after a panic of a handler, which is a bug.
+func (c *Call) recovered(p any) {
 	if p == http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		panic(p)
 	}
-	c.log.ErrorContext(c.r.Context(), "panic", "request", c.id, "route", c.route.pattern, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	c.api.log.ErrorContext(c.Context(), "panic", "request", c.id, "route", c.route.Pattern, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	if c.w.status == 0 {
 		c.ends = 0
 		c.fail(errPanic)
@@ -106,20 +139,67 @@ func (c *call) recovered(p any) {
 
 var errPanic = errors.New("panic")
 
-// logged writes the line of a request: never a query, a token, a user or
+// logRequest writes one line about the request: never a query, a token, a user or
 // anything that a user wrote (C7).
-func (c *call) logged(took time.Duration) {
+func (c *Call) logRequest(took time.Duration) {
 	level := slog.LevelInfo
 	switch {
-	case c.w.status >= 500 && !c.route.replies(c.w.status):
+	case c.w.status >= 500 && !c.route.hasAnswer(c.w.status):
 		level = slog.LevelError
-	case !c.route.changes():
+	case !c.route.Changes():
 		level = slog.LevelDebug
 	}
-	if !c.log.Enabled(c.r.Context(), level) {
+	if !c.api.log.Enabled(c.Context(), level) {
 		return
 	}
-	c.log.LogAttrs(c.r.Context(), level, "request",
-		slog.String("method", c.r.Method), slog.String("route", c.route.pattern), slog.Int("status", c.w.status),
+	c.api.log.LogAttrs(c.Context(), level, "request",
+		slog.String("method", c.Request.Method), slog.String("route", c.route.Pattern), slog.Int("status", c.w.status),
 		slog.Duration("took", took), slog.String("request", c.id), slog.Int64("bytes", c.w.bytes))
+}
+
+// startTrace starts the span of a request, if there is a tracer, and returns what
+// ends it. No attribute identifies a user or an item.
+func (c *Call) startTrace() (end func()) {
+	if c.api.o.Tracer == nil {
+		return func() {}
+	}
+	ctx := propagation.TraceContext{}.Extract(c.Context(), propagation.HeaderCarrier(c.Request.Header))
+	ctx, span := c.api.o.Tracer.Start(ctx, c.route.String(), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", c.Request.Method), attribute.String("http.route", c.route.Pattern), attribute.String("mayfly.request", c.id),
+	))
+	c.Request = c.Request.WithContext(ctx)
+	return func() {
+		span.SetAttributes(attribute.Int("http.response.status_code", c.w.status))
+		if c.w.status >= 500 {
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+	}
+}
+
+// maxRequestID is the length of the longest request id that is accepted.
+const maxRequestID = 64
+
+// requestID returns the caller's id of the request if it consists of harmless
+// characters, so that one id can follow a request through several systems; else a
+// new one.
+func requestID(r *http.Request) string {
+	if id := r.Header.Get("Mayfly-Request"); harmless(id) {
+		return id
+	}
+	return rand.Text()[:20]
+}
+
+func harmless(s string) bool {
+	if s == "" || len(s) > maxRequestID {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
 }

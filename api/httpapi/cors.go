@@ -24,7 +24,7 @@ func parseOrigins(texts []string) (origins, error) {
 		}
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
-			return o, mayfly.Errorf(mayfly.Invalid, "origin %q cannot be one", text).WithHint("write it like https://app.example.org, or *")
+			return o, mayfly.Errorf(mayfly.Invalid, "invalid origin %q", text).WithHint("write it like https://app.example.org, or *")
 		}
 		o.list = append(o.list, strings.ToLower(text))
 	}
@@ -32,15 +32,15 @@ func parseOrigins(texts []string) (origins, error) {
 }
 
 const (
-	corsMethods = "GET, HEAD, POST, PUT, DELETE"
+	corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
 	corsRequest = "Authorization, Content-Type, Idempotency-Key, If-None-Match, If-Range, Mayfly-Request, Mayfly-User, Range"
 	corsAnswer  = "Accept-Ranges, Content-Range, ETag, Location, Mayfly-Request, Retry-After, WWW-Authenticate"
 )
 
-// allow says in the headers what the origin of r may do, and whether r was only
-// the browser's question. Tokens travel in a header, so that credentials of the
-// browser are never asked for.
-func (o origins) allow(h http.Header, r *http.Request) (asked bool) {
+// allow sets the headers that tell a browser what the origin of r may do. It
+// reports whether r was a preflight request and is answered by that. Tokens are
+// sent in a header, so the browser's own credentials are never allowed.
+func (o origins) allow(h http.Header, r *http.Request) (preflight bool) {
 	if !o.any && len(o.list) == 0 {
 		return false
 	}

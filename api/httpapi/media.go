@@ -2,141 +2,54 @@ package httpapi
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/product/account"
-	"github.com/mayflyhq/mayfly/product/story"
 )
 
-// getMedium is GET and HEAD /v1/media/{id}/{object}: with whose eyes is in the
-// signature of the URL, or in the token. Either way the gate judges (ST3).
-func getMedium(c *call) (err error) {
-	id, err := c.item()
-	if err != nil {
-		return err
-	}
-	pass, err := c.pass(id)
-	if err != nil {
-		return err
-	}
-	object, err := story.ParseObject(c.r.PathValue("object"))
-	if err != nil {
-		return refusal(id, c.now) // it leads nowhere, for whomever
-	}
-	viewer := pass.Eyes()
-	m, err := c.stories.Medium(c.r.Context(), id, viewer, object, c.now)
-	if m != nil {
-		c.metrics.verdict(verdictOf(m.Story), err)
-	} else {
-		c.metrics.verdict("", err)
-	}
-	if err != nil {
-		return noSuchObject(err, id, c.now)
-	}
-	defer func() {
-		if closed := m.Close(); err == nil && closed != nil {
-			err = fmt.Errorf("close medium: %w", closed)
-		}
-	}()
-	if !privileged(m.Story, viewer) {
-		c.carries(m.Story.Item.End())
-	}
-	c.mediumHeaders(m, pass)
-	return c.serveMedium(m)
+// Media is an object that ServeMedia sends. The caller closes what it reads from.
+type Media struct {
+	io.ReadSeeker
+	Type   string
+	Size   int64
+	SHA256 [32]byte
+	// End is when the object ends for the caller; 0: it does not end.
+	End mayfly.Instant
+	// Cache is how long shared caches may keep the object at most; 0: no cache may.
+	// ServeMedia never lets a cache keep it past End.
+	Cache time.Duration
 }
 
-// refusal is what is said of an id of which nothing may be said (ST2).
-func refusal(id mayfly.ID, now mayfly.Instant) error {
-	if id.ExpiredAt(now) {
-		return mayfly.Gone
-	}
-	return mayfly.NotFound
-}
-
-// noSuchObject makes a medium that is not there look like a story that is not;
-// a smaller picture that cannot be made is not there either.
-func noSuchObject(err error, id mayfly.ID, now mayfly.Instant) error {
-	if kind := kindOf(err); kind == mayfly.NotFound || kind == mayfly.Unsupported {
-		return refusal(id, now)
-	}
-	return err
-}
-
-// pass is the signature of the URL, or what a user's token stands for. A URL
-// that is forged or over, and one without either, is answered as absence.
-func (c *call) pass(id mayfly.ID) (account.Pass, error) {
-	query := c.r.URL.Query()
-	if query.Has("sig") {
-		p, err := c.signer.CheckPass(id, c.r.PathValue("object"), query, c.now)
-		if err != nil {
-			return p, refusal(id, c.now)
-		}
-		return p, nil
-	}
-	viewer := c.who.Viewer()
-	if viewer.User().IsZero() && !viewer.Moderator() {
-		return account.Pass{}, refusal(id, c.now)
-	}
-	if err := c.accounts.TakeRead(c.r.Context(), c.who, c.from, c.now); err != nil { // a signed URL was counted when it was given
-		return account.Pass{}, err
-	}
-	return account.Pass{ID: id, Viewer: viewer.User(), Moderator: viewer.Moderator(), Until: c.now}, nil
-}
-
-func (c *call) mediumHeaders(m *story.Medium, p account.Pass) {
-	h := c.w.Header()
+// ServeMedia answers GET or HEAD with an object, or with the range of it that is
+// asked for. It sends nothing of an object that has ended meanwhile (I4).
+func (c *Call) ServeMedia(m Media) error {
+	c.Carries(m.End)
+	h, tag := c.w.Header(), `"`+hex.EncodeToString(m.SHA256[:])+`"`
 	h["Content-Type"] = []string{m.Type}
 	h["Content-Disposition"] = []string{"inline"}
-	h["Etag"] = []string{`"` + hex.EncodeToString(m.SHA256[:]) + `"`}
+	h["Etag"] = []string{tag}
 	h["Accept-Ranges"] = []string{"bytes"}
-	if m.Story.Item.Audience == mayfly.Everyone && !m.Story.Archived && p.Viewer.IsZero() && !p.Moderator {
-		h["Cache-Control"] = []string{cacheControl(c.now, m.Story.Item.End(), p.Until)}
-	}
-}
-
-// shared is how long a shared cache may keep a story's medium at most (E2).
-const shared = 60 * time.Second
-
-// cacheControl lets caches keep what anybody may see, but not past its end: they
-// count from when they got it, and clocks differ, so that two seconds are left.
-// A URL is not kept longer than it is good either.
-func cacheControl(now, end, until mayfly.Instant) string {
-	left := shared
-	if end != 0 {
-		if end.Sub(now) < 3*time.Second {
-			return "private, no-store"
-		}
-		left = min(left, end.Sub(now)-2*time.Second)
-	}
-	seconds := int(min(left, until.Sub(now)) / time.Second)
-	if seconds < 1 {
-		return "private, no-store"
-	}
-	return fmt.Sprintf("public, max-age=%d, s-maxage=%d, stale-while-revalidate=0, stale-if-error=0", seconds, seconds)
-}
-
-// serveMedium answers with the medium, or the part of it that was asked for.
-func (c *call) serveMedium(m *story.Medium) error {
-	h, tag := c.w.Header(), c.w.Header()["Etag"][0]
-	if matches(c.r.Header["If-None-Match"], tag) {
-		if c.late() {
+	h["Cache-Control"] = []string{cacheControl(c.Now, m.End, m.Cache)}
+	if matches(c.Request.Header["If-None-Match"], tag) {
+		if c.isLate() {
 			return mayfly.Gone
 		}
 		h.Del("Content-Type")
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	part, whole, err := rangeOf(c.r.Header, tag, m.Size)
+	part, whole, err := rangeOf(c.Request.Header, tag, m.Size)
 	if err != nil {
-		if c.late() {
+		if c.isLate() {
 			return mayfly.Gone
 		}
-		c.fail416(err, m.Size)
+		c.failRange(err, m.Size)
 		return nil
 	}
 	status := http.StatusOK
@@ -148,52 +61,135 @@ func (c *call) serveMedium(m *story.Medium) error {
 		}
 	}
 	h.Set("Content-Length", strconv.FormatInt(part.length(), 10))
-	return c.stream(status, io.LimitReader(m, part.length()), part.length())
+	return c.copyMedia(status, io.LimitReader(m, part.length()), part.length())
 }
 
-// stream sends the bytes. The first of them are read before the first byte of
-// the answer goes out, so that what cannot be read is still told as a problem.
-func (c *call) stream(status int, r io.Reader, length int64) error {
-	if c.late() {
+// cacheControl allows caches to keep an object, but not past its end: they count
+// from when they got it, and clocks differ, so two seconds are left.
+func cacheControl(now, end mayfly.Instant, most time.Duration) string {
+	if end != 0 {
+		if end.Sub(now) < 3*time.Second {
+			return noStore
+		}
+		most = min(most, end.Sub(now)-2*time.Second)
+	}
+	seconds := int(most / time.Second)
+	if seconds < 1 {
+		return noStore
+	}
+	return fmt.Sprintf("public, max-age=%d, s-maxage=%d, stale-while-revalidate=0, stale-if-error=0", seconds, seconds)
+}
+
+// copyMedia sends the bytes. It reads the first of them before it sends anything,
+// so that an object that cannot be read is answered with a problem.
+func (c *Call) copyMedia(status int, r io.Reader, length int64) error {
+	if c.isLate() {
 		return mayfly.Gone
 	}
 	if c.w.head {
 		c.w.WriteHeader(status)
 		return nil
 	}
-	buf := c.chunks.take()
-	defer c.chunks.give(buf)
+	buf := c.api.chunks.take()
+	defer c.api.chunks.give(buf)
 	n, err := io.ReadFull(r, buf[:min(int64(len(buf)), length)])
 	if err != nil {
-		return short(err)
+		return endedEarly(err)
 	}
-	if c.late() {
+	if c.isLate() {
 		return mayfly.Gone
 	}
 	c.w.WriteHeader(status)
 	if _, err := c.w.Write(buf[:n]); err != nil {
-		c.gone = err
-		return nil
+		return nil //nolint:nilerr // the client has what it wanted, or is gone
 	}
 	sent := int64(n)
 	for sent < length {
 		n, err := io.ReadFull(r, buf[:min(int64(len(buf)), length-sent)])
 		if err != nil {
-			return short(err)
+			return endedEarly(err)
 		}
 		if _, err := c.w.Write(buf[:n]); err != nil {
-			c.gone = err // the client has what it wanted, or went away
-			return nil
+			return nil //nolint:nilerr // the client has what it wanted, or is gone
 		}
 		sent += int64(n)
 	}
-	c.metrics.mediaBytes.WithLabelValues("out").Add(float64(sent))
+	c.api.metrics.mediaBytes.WithLabelValues(c.route.Product, "out").Add(float64(sent))
 	return nil
 }
 
-func short(err error) error {
-	if kindOf(err) != 0 {
+func endedEarly(err error) error {
+	if KindOf(err) != 0 {
 		return err
 	}
 	return mayfly.Errorf(mayfly.Corrupt, "a medium ended early: %w", err)
+}
+
+// byteRange is the bytes from first to last, both included.
+type byteRange struct{ first, last int64 }
+
+func (r byteRange) length() int64 { return r.last - r.first + 1 }
+
+var errRange = errors.New("the range is outside of the medium")
+
+// rangeOf returns the part of size bytes that the headers ask for. Anything but
+// one range of bytes is answered with the whole, as RFC 9110 allows; so is a range
+// of another version (If-Range).
+func rangeOf(h http.Header, tag string, size int64) (part byteRange, whole bool, err error) {
+	all := byteRange{0, size - 1}
+	text, ok := strings.CutPrefix(h.Get("Range"), "bytes=")
+	if !ok || strings.Contains(text, ",") || len(h["Range"]) > 1 {
+		return all, true, nil
+	}
+	if other := h.Get("If-Range"); other != "" && other != tag {
+		return all, true, nil
+	}
+	from, to, ok := strings.Cut(strings.TrimSpace(text), "-")
+	first, firstOK := position(from)
+	last, lastOK := position(to)
+	switch {
+	case !ok || !firstOK || !lastOK || from == "" && to == "":
+		return all, true, nil
+	case from == "": // the last bytes
+		if last == 0 {
+			return all, false, errRange
+		}
+		return byteRange{max(0, size-last), size - 1}, false, nil
+	case first >= size:
+		return all, false, errRange
+	case to == "":
+		return byteRange{first, size - 1}, false, nil
+	case last < first:
+		return all, true, nil
+	default:
+		return byteRange{first, min(last, size-1)}, false, nil
+	}
+}
+
+// position reads digits and nothing else; the empty text is 0.
+func position(text string) (int64, bool) {
+	if text == "" {
+		return 0, true
+	}
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 1<<63 - 1, true // behind the end of every medium
+	}
+	return n, true
+}
+
+// failRange answers 416 with the size of the object.
+func (c *Call) failRange(err error, size int64) {
+	p := problemOf(mayfly.Wrap(mayfly.Invalid, err, "ask for bytes that exist; Content-Range says how many there are"))
+	p.Status = http.StatusRequestedRangeNotSatisfiable
+	h := c.w.Header()
+	h.Set("Content-Range", "bytes */"+strconv.FormatInt(size, 10))
+	h.Set("Cache-Control", noStore)
+	h.Del("Etag")
+	c.sendProblem(p)
 }

@@ -10,15 +10,14 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// metrics are what the doors measure (O3). No label is an item, a user or
-// anything else that callers choose.
+// metrics are the metrics of the API (O3). No label is an item, a user or anything
+// else that callers choose.
 type metrics struct {
 	requests            *prometheus.CounterVec
 	durations           *prometheus.HistogramVec
 	underway            prometheus.Gauge
 	verdicts            *prometheus.CounterVec
-	births              prometheus.Counter
-	views               prometheus.Counter
+	births              *prometheus.CounterVec
 	mediaBytes          *prometheus.CounterVec
 	limited             *prometheus.CounterVec
 	servedAfterDeadline prometheus.Counter
@@ -32,50 +31,61 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "mayfly", Name: name, Help: help}, labels)
 	}
 	m := &metrics{
-		requests: counters("http_requests_total", "Answers, by route, method and status.", "route", "method", "status"),
+		requests: counters("http_requests_total", "Answers, by product, route, method and status.", "product", "route", "method", "status"),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "mayfly", Name: "http_request_seconds", Help: "How long answers took, by route.",
+			Namespace: "mayfly", Name: "http_request_seconds", Help: "How long answers took, by product and route.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"route"}),
-		underway:            prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "mayfly", Name: "http_requests_underway", Help: "Requests that are being answered."}),
-		verdicts:            counters("verdicts_total", "What the gate said to those who asked for one item, by verdict.", "verdict"),
-		births:              counter("births_total", "Stories published through the API."),
-		views:               counter("views_total", "Views that were counted."),
-		mediaBytes:          counters("media_bytes_total", "Bytes of media, by direction.", "direction"),
-		limited:             counters("limited_total", "Requests over a rate, by kind.", "kind"),
-		servedAfterDeadline: counter("served_after_deadline_total", "Answers that carried an item past its end to somebody who is neither its author nor a moderator. Any is a fault (I4)."),
+		}, []string{"product", "route"}),
+		underway:            prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "mayfly", Name: "http_requests_underway", Help: "Requests being answered."}),
+		verdicts:            counters("verdicts_total", "Verdicts of the gate on requests for one item, by product and verdict.", "product", "verdict"),
+		births:              counters("births_total", "Items published through the API, by product.", "product"),
+		mediaBytes:          counters("media_bytes_total", "Bytes of media, by product and direction.", "product", "direction"),
+		limited:             counters("limited_total", "Requests over a rate limit, by product and kind.", "product", "kind"),
+		servedAfterDeadline: counter("served_after_deadline_total", "Answers that contained an item past its end, for a caller who is neither its author nor a moderator. Must stay 0 (I4)."),
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.durations, m.underway, m.verdicts, m.births, m.views, m.mediaBytes, m.limited, m.servedAfterDeadline} {
+	for _, c := range []prometheus.Collector{m.requests, m.durations, m.underway, m.verdicts, m.births, m.mediaBytes, m.limited, m.servedAfterDeadline} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)
 }
 
-// meter is what is measured of one route, looked up once.
+// meter measures one route. Its label values are looked up once.
 type meter struct {
-	route, method string
-	requests      *prometheus.CounterVec
-	duration      prometheus.Observer
+	product, route, method string
+	requests               *prometheus.CounterVec
+	duration               prometheus.Observer
 }
 
-func (m *metrics) of(r route) meter {
-	return meter{r.pattern, r.method, m.requests, m.durations.WithLabelValues(r.pattern)}
+func (m *metrics) of(rt Route) meter {
+	return meter{rt.Product, rt.Pattern, rt.Method, m.requests, m.durations.WithLabelValues(rt.Product, rt.Pattern)}
 }
 
 func (m meter) answered(status int, took time.Duration) {
-	m.requests.WithLabelValues(m.route, m.method, strconv.Itoa(status)).Inc()
+	m.requests.WithLabelValues(m.product, m.route, m.method, strconv.Itoa(status)).Inc()
 	m.duration.Observe(took.Seconds())
 }
 
-// verdict counts what became of somebody's wish to see one item.
-func (m *metrics) verdict(shown string, err error) {
+// CountVerdict counts the verdict of the gate on a request for one item: shown,
+// or what err says.
+func (c *Call) CountVerdict(shown string, err error) {
+	verdict := shown
 	switch {
 	case err == nil:
-		m.verdicts.WithLabelValues(shown).Inc()
 	case errors.Is(err, mayfly.Gone):
-		m.verdicts.WithLabelValues("gone").Inc()
+		verdict = "gone"
 	case errors.Is(err, mayfly.NotFound):
-		m.verdicts.WithLabelValues("hidden").Inc()
+		verdict = "hidden"
+	default:
+		return
 	}
+	c.api.metrics.verdicts.WithLabelValues(c.route.Product, verdict).Inc()
+}
+
+// CountBirth counts an item that was published.
+func (c *Call) CountBirth() { c.api.metrics.births.WithLabelValues(c.route.Product).Inc() }
+
+// CountMediaIn counts the bytes of the body as media that were received.
+func (c *Call) CountMediaIn() {
+	c.api.metrics.mediaBytes.WithLabelValues(c.route.Product, "in").Add(float64(c.Body.BytesRead()))
 }

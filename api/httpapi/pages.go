@@ -9,7 +9,6 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
@@ -24,67 +23,54 @@ var docsPage string
 //go:embed page_home.html
 var homePage string
 
-// pageRoutes are what people read: the document, the page that is made from the
-// same table, and the front page.
-func (a *API) pageRoutes(routes []route) []route {
-	html := func(pattern, id, summary string) route {
-		return route{
-			method: "GET", pattern: pattern, id: id, tag: "pages", summary: summary,
-			answers: []reply{{status: http.StatusOK, about: "A page.", content: content{{typ: "text/html", schema: schema{"type": "string"}}}}},
+// pageRoutes returns the routes that people read: the OpenAPI document, the page
+// that is made from the same table, and the home page.
+func (a *API) pageRoutes(routes []Route) ([]Route, error) {
+	html := func(pattern, id, summary string) Route {
+		return Route{
+			Method: "GET", Pattern: pattern, ID: id, Tag: "pages", Product: kernelProduct, Summary: summary,
+			Answers: []Answer{{Status: http.StatusOK, About: "A page.", Content: Content{{Type: "text/html", Schema: Schema{"type": "string"}}}}},
 		}
 	}
-	docs, home := html("/docs/api", "readDocs", "The API for people to read"), html("/{$}", "readHome", "What this is, and what to try")
-	document := a.documentRoute("Mayfly", apiAbout, append(routes, docs, home))
+	docs, home := html("/docs/api", "readDocs", "The API for people to read"), html("/{$}", "readHome", "What this server is, and what to try")
+	document, err := a.documentRoute("Mayfly", apiAbout, append(slices.Clone(routes), docs, home))
+	if err != nil {
+		return nil, err
+	}
 	all := append(slices.Clone(routes), document, docs, home)
-	docs.do = a.page(docsPage, docsOf(a.o.Public, all))
-	home.do = a.page(homePage, map[string]any{"Version": a.o.Version})
-	return []route{document, docs, home}
+	if docs.Handle, err = page(docsPage, docsOf(a.o.PublicURL, all)); err != nil {
+		return nil, err
+	}
+	if home.Handle, err = page(homePage, map[string]any{"Version": a.o.Version}); err != nil {
+		return nil, err
+	}
+	return []Route{document, docs, home}, nil
 }
 
-const apiAbout = "Stories that stop serving at their deadline, to the millisecond. Errors are application/problem+json with a code for machines and a hint for people. Instants are RFC 3339 in UTC with milliseconds."
+const apiAbout = "Stories that are served until their deadline, to the millisecond. Errors are application/problem+json with a code for programs and a hint for people. Instants are RFC 3339 in UTC with milliseconds."
 
-// documentRoute is GET /openapi.json of a listener.
-func (a *API) documentRoute(title, about string, routes []route) route {
-	rt := route{
-		method: "GET", pattern: "/openapi.json", id: "getDocument", tag: "pages", summary: "This document",
-		answers: []reply{{status: http.StatusOK, about: "OpenAPI 3.1.", content: content{{typ: jsonType, schema: schema{"type": "object"}}}}},
-	}
-	text, err := document(title, about, a.o.Version, append(slices.Clone(routes), rt))
-	rt.do = func(c *call) error {
-		if err != nil {
-			return err
-		}
-		c.w.Header().Set("Cache-Control", "public, max-age=300")
-		c.sendJSON(http.StatusOK, text)
-		return nil
-	}
-	return rt
-}
-
-// page is a page that is written once.
-func (a *API) page(text string, data any) func(*call) error {
+// page returns a handler that answers with a page, which is rendered once.
+func page(text string, data any) (func(*Call) error, error) {
 	var b bytes.Buffer
-	t, err := template.New("page").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(pageStyle) }}).Parse(text) //nolint:gosec // it is ours
-	if err == nil {
-		err = t.Execute(&b, data)
+	t, err := template.New("page").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(pageStyle) }}).Parse(text) //nolint:gosec // it is embedded
+	if err != nil {
+		return nil, fmt.Errorf("httpapi: page: %w", err)
+	}
+	if err := t.Execute(&b, data); err != nil {
+		return nil, fmt.Errorf("httpapi: page: %w", err)
 	}
 	sum := sha256.Sum256([]byte(pageStyle))
 	policy := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	return func(c *call) error {
-		if err != nil {
-			return fmt.Errorf("page: %w", err)
-		}
+	return func(c *Call) error {
 		h := c.w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Cache-Control", "public, max-age=300")
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Length", strconv.Itoa(b.Len()))
-		c.send(http.StatusOK, b.Bytes())
+		c.send(http.StatusOK, "text/html; charset=utf-8", b.Bytes())
 		return nil
-	}
+	}, nil
 }
 
-// docs is what the page says.
+// docs is the data of the page that describes the API.
 type docs struct {
 	Tags     []docTag
 	Problems []docProblem
@@ -114,12 +100,12 @@ type docProblem struct {
 	Title  string
 }
 
-func docsOf(public string, routes []route) docs {
+func docsOf(public string, routes []Route) docs {
 	var d docs
 	for _, rt := range routes {
-		at := slices.IndexFunc(d.Tags, func(t docTag) bool { return t.Name == rt.tag })
+		at := slices.IndexFunc(d.Tags, func(t docTag) bool { return t.Name == rt.Tag })
 		if at < 0 {
-			at, d.Tags = len(d.Tags), append(d.Tags, docTag{Name: rt.tag})
+			at, d.Tags = len(d.Tags), append(d.Tags, docTag{Name: rt.Tag})
 		}
 		d.Tags[at].Routes = append(d.Tags[at].Routes, docOf(public, rt))
 	}
@@ -128,20 +114,20 @@ func docsOf(public string, routes []route) docs {
 			d.Problems = append(d.Problems, docProblem{statusOf(kind), kind.String(), titleOf(kind)})
 		}
 	}
-	d.Problems = append(d.Problems, docProblem{http.StatusMethodNotAllowed, methodCode, "This method does nothing here"}, docProblem{http.StatusInternalServerError, broken, titleOf(0)})
+	d.Problems = append(d.Problems, docProblem{http.StatusMethodNotAllowed, methodCode, methodTitle}, docProblem{http.StatusInternalServerError, brokenCode, titleOf(0)})
 	return d
 }
 
-func docOf(public string, rt route) docRoute {
-	d := docRoute{Method: rt.method, Path: rt.path(), ID: rt.id, Summary: rt.summary, About: rt.about, Scopes: "no token needed", Curl: curlOf(public, rt)}
-	if len(rt.scopes) > 0 {
-		d.Scopes = "token of scope " + orList(rt.scopes)
+func docOf(public string, rt Route) docRoute {
+	d := docRoute{Method: rt.Method, Path: rt.Path(), ID: rt.ID, Summary: rt.Summary, About: rt.About, Scopes: "no token needed", Curl: curlOf(public, rt)}
+	if len(rt.Scopes) > 0 {
+		d.Scopes = "token of scope " + scopeList(rt.Scopes)
 	}
 	for _, p := range rt.allParams() {
-		d.Params = append(d.Params, docParam{p.in, p.name, p.about})
+		d.Params = append(d.Params, docParam{p.In, p.Name, p.About})
 	}
-	for _, r := range rt.answers {
-		d.Answers = append(d.Answers, docAnswer{r.status, r.about})
+	for _, r := range rt.Answers {
+		d.Answers = append(d.Answers, docAnswer{r.Status, r.About})
 	}
 	for _, status := range rt.problems() {
 		d.Answers = append(d.Answers, docAnswer{status, http.StatusText(status)})
@@ -149,24 +135,24 @@ func docOf(public string, rt route) docRoute {
 	return d
 }
 
-// curlOf is a line to try.
-func curlOf(public string, rt route) string {
+// curlOf returns a command to try the route.
+func curlOf(public string, rt Route) string {
 	words := []string{"curl"}
-	switch rt.method {
+	switch rt.Method {
 	case http.MethodGet:
 	case http.MethodHead:
 		words = append(words, "-I")
 	default:
-		words = append(words, "-X", rt.method)
+		words = append(words, "-X", rt.Method)
 	}
-	if len(rt.scopes) > 0 {
+	if len(rt.Scopes) > 0 {
 		words = append(words, `-H "Authorization: Bearer $TOKEN"`)
 	}
-	if rt.example != "" {
-		words = append(words, rt.example)
+	if rt.Example != "" {
+		words = append(words, rt.Example)
 	}
 	if public == "" {
 		public = "http://127.0.0.1:7420"
 	}
-	return strings.Join(append(words, "'"+public+rt.path()+"'"), " ")
+	return strings.Join(append(words, "'"+public+rt.Path()+"'"), " ")
 }

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/accountapi"
 	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/api/storyapi"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/engine/sweep"
@@ -100,9 +102,11 @@ func newPresigned(t testing.TB, on bool) *presigned {
 		set.Hot, set.Cold = p.hot, p.cold
 	})
 	n := p.node
-	api, err := httpapi.New(httpapi.Options{
-		Stories: n.Stories(), Accounts: n.Accounts(), Key: n.Key(), Clock: n.Clock(), Operator: struct{ httpapi.Operator }{}, Presign: on,
-	})
+	stories, err := storyapi.Routes(storyapi.Options{Stories: n.Stories(), Key: n.Key(), Presign: on})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := httpapi.New(httpapi.Options{Accounts: n.Accounts(), Clock: n.Clock(), Routes: append(stories, accountapi.Routes(n.Accounts())...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// statusOf is the one table from kinds of failure to HTTP.
+// statusOf returns the HTTP status of a kind of error.
 func statusOf(kind mayfly.Kind) int {
 	switch kind {
 	case mayfly.NotFound:
@@ -38,52 +39,54 @@ func statusOf(kind mayfly.Kind) int {
 		return http.StatusInsufficientStorage
 	case mayfly.Unavailable, mayfly.Unknown:
 		return http.StatusServiceUnavailable
-	default: // Corrupt, and whatever has no kind
+	default: // Corrupt, and errors without a kind
 		return http.StatusInternalServerError
 	}
 }
 
-// titleOf says a kind in a few words.
+// titleOf describes a kind in a few words.
 func titleOf(kind mayfly.Kind) string {
 	switch kind {
 	case mayfly.NotFound:
-		return "There is nothing here"
+		return "Not found"
 	case mayfly.Gone, mayfly.Archived:
-		return "It is gone"
+		return "Gone"
 	case mayfly.Conflict:
-		return "The current state does not allow it"
+		return "The current state does not allow this"
 	case mayfly.Invalid:
-		return "The request makes no sense as written"
+		return "The request is not valid"
 	case mayfly.TooLarge:
-		return "It is too large"
+		return "Too large"
 	case mayfly.Unsupported:
-		return "This kind of content is not taken"
+		return "This type of content is not supported"
 	case mayfly.Unauthenticated:
-		return "Who is asking is not known"
+		return "Authentication is required"
 	case mayfly.Denied:
-		return "The token does not allow it"
+		return "The token does not allow this"
 	case mayfly.Limited:
-		return "Too often"
+		return "Too many requests"
 	case mayfly.Full:
-		return "There is no room"
+		return "There is no space left"
 	case mayfly.Unavailable:
-		return "Not now"
+		return "Temporarily unavailable"
 	case mayfly.Unknown:
-		return "It may or may not have happened"
+		return "The outcome is unknown"
 	default:
-		return "Something broke"
+		return "Internal error"
 	}
 }
 
-// hintOf is what to do next when the error itself does not say.
+const methodTitle = "The method is not allowed here"
+
+// hintOf says what to do next when the error itself does not.
 func hintOf(kind mayfly.Kind) string {
 	switch kind {
 	case mayfly.Unavailable:
 		return "try again in a moment"
 	case mayfly.Unknown:
-		return "try again with the same Idempotency-Key, or look whether it happened"
+		return "try again with the same Idempotency-Key, or check whether it happened"
 	case mayfly.Full:
-		return "the operator has to make room; reading and deleting go on"
+		return "the operator has to free space; reading and deleting still work"
 	case mayfly.Unauthenticated:
 		return "send Authorization: Bearer with a token"
 	default:
@@ -91,8 +94,8 @@ func hintOf(kind mayfly.Kind) string {
 	}
 }
 
-// kindOf is the kind of err; 0 for what has none.
-func kindOf(err error) mayfly.Kind {
+// KindOf returns the kind of an error; 0 if it has none.
+func KindOf(err error) mayfly.Kind {
 	for _, kind := range mayfly.Kinds() {
 		if errors.Is(err, kind) {
 			return kind
@@ -101,26 +104,38 @@ func kindOf(err error) mayfly.Kind {
 	return 0
 }
 
-// broken is the code of a failure that has no kind.
-const broken = "broken"
+// Refusal returns the error that says nothing about an id but whether its
+// deadline has passed, which anyone can compute from the id (ST2).
+func Refusal(id mayfly.ID, now mayfly.Instant) error {
+	if id.ExpiredAt(now) {
+		return mayfly.Gone
+	}
+	return mayfly.NotFound
+}
 
-// problemOf is err as it goes on the wire. What is refused, absent or gone says
-// nothing but that, so that denial and absence are the same bytes (ST2, I18);
-// what broke inside says nothing of the inside.
+const (
+	problemType = wire.ProblemType
+	brokenCode  = "broken" // the code of an error that has no kind
+)
+
+// problemOf returns the problem that an error is answered with. The problem of
+// something that is hidden, absent or gone has no detail, so that all of these are
+// the same bytes (ST2, I18); that of an internal error says nothing about the
+// inside.
 func problemOf(err error) wire.Problem {
-	kind := kindOf(err)
+	kind := KindOf(err)
 	if kind == mayfly.Archived {
 		kind = mayfly.Gone
 	}
 	p := wire.Problem{Title: titleOf(kind), Status: statusOf(kind), Code: kind.String(), Hint: hintOf(kind)}
 	if kind == 0 || kind == mayfly.Corrupt {
-		p.Code = broken
-		p.Hint = "tell the operator the Mayfly-Request id of this answer"
+		p.Code = brokenCode
+		p.Hint = "give the Mayfly-Request id of this answer to the operator"
 	}
 	p.Type = "/docs/api#" + p.Code
 	switch kind {
 	case mayfly.Conflict, mayfly.Invalid, mayfly.TooLarge, mayfly.Unsupported, mayfly.Unauthenticated, mayfly.Denied, mayfly.Limited:
-		p.Detail, p.Hint = wordsOf(err, p.Hint)
+		p.Detail, p.Hint = detailOf(err, p.Hint)
 	case mayfly.Unavailable, mayfly.Full:
 		if hinted := (*mayfly.Error)(nil); errors.As(err, &hinted) && hinted.Hint != "" {
 			p.Hint = hinted.Hint
@@ -129,22 +144,20 @@ func problemOf(err error) wire.Problem {
 	return p
 }
 
-// wordsOf parts the message of err from its hint.
-func wordsOf(err error, hint string) (detail, next string) {
+// detailOf separates the message of an error from its hint.
+func detailOf(err error, defaultHint string) (detail, hint string) {
 	var e *mayfly.Error
 	if !errors.As(err, &e) {
-		return err.Error(), hint
+		return err.Error(), defaultHint
 	}
-	if e.Hint != "" {
-		hint = e.Hint
-	}
+	hint = cmp.Or(e.Hint, defaultHint)
 	if e.Err == nil {
 		return "", hint
 	}
 	return e.Err.Error(), hint
 }
 
-// refusals are the fixed bytes of the two answers that tell nothing.
+// refusals are the bytes of the two problems that say nothing, made once.
 type refusals struct{ notFound, gone []byte }
 
 func newRefusals() refusals {
@@ -154,51 +167,47 @@ func newRefusals() refusals {
 func problemBytes(p wire.Problem) []byte {
 	b, err := json.Marshal(p)
 	if err != nil {
-		panic(fmt.Sprintf("httpapi: a problem cannot be written: %v", err)) // strings and a number
+		panic(fmt.Sprintf("httpapi: encode problem: %v", err)) // cannot happen: strings and a number
 	}
 	return append(b, '\n')
 }
 
-// fail answers with err.
-func (c *call) fail(err error) {
+func (c *Call) sendProblem(p wire.Problem) { c.send(p.Status, problemType, problemBytes(p)) }
+
+// fail answers with the problem of an error.
+func (c *Call) fail(err error) {
 	h := c.w.Header()
 	for _, name := range []string{"Etag", "Accept-Ranges", "Content-Range", "Content-Length", "Content-Disposition", "Location", "Last-Modified"} {
 		h.Del(name)
 	}
-	h.Set("Cache-Control", "private, no-store")
-	h.Set("Content-Type", problemType)
-	kind := kindOf(err)
+	h.Set("Cache-Control", noStore)
+	kind := KindOf(err)
 	switch kind {
 	case mayfly.NotFound:
-		c.refused(http.StatusNotFound, c.refusals.notFound)
+		c.send(http.StatusNotFound, problemType, c.api.refusals.notFound)
 		return
 	case mayfly.Gone, mayfly.Archived:
-		c.refused(http.StatusGone, c.refusals.gone)
+		c.send(http.StatusGone, problemType, c.api.refusals.gone)
 		return
 	case mayfly.Unauthenticated:
-		h.Set("WWW-Authenticate", challenge(c.presented()))
+		h.Set("WWW-Authenticate", challenge(c.HasToken()))
 	case mayfly.Limited:
 		h.Set("Retry-After", retryAfter(err))
 	case mayfly.Unavailable, mayfly.Unknown:
 		h.Set("Retry-After", "1")
 	}
 	p := problemOf(err)
-	if kind == 0 && c.r.Context().Err() != nil { // the client has gone: nobody reads it, and nothing of ours broke
+	if kind == 0 && c.Context().Err() != nil { // the client is gone: nothing of ours failed
 		p = problemOf(mayfly.Unavailable)
 	}
 	if p.Status == http.StatusInternalServerError {
-		c.log.ErrorContext(c.r.Context(), "request failed", "request", c.id, "route", c.route.pattern, "error", err)
+		c.api.log.ErrorContext(c.Context(), "request failed", "request", c.id, "route", c.route.Pattern, "error", err)
 	}
-	c.send(p.Status, problemBytes(p))
+	c.sendProblem(p)
 }
 
-func (c *call) refused(status int, body []byte) {
-	c.w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	c.send(status, body)
-}
-
-func challenge(presented bool) string {
-	if presented {
+func challenge(hasToken bool) string {
+	if hasToken {
 		return `Bearer realm="mayfly", error="invalid_token"`
 	}
 	return `Bearer realm="mayfly"`

@@ -12,7 +12,7 @@ func adminScenarios() map[string][]scenario {
 			{as: "anonymous", method: "GET", path: "/readyz?role=cook", status: 400},
 		},
 		"getMetrics": {{as: "anonymous", method: "GET", path: "/metrics", status: 200, has: []string{
-			"mayfly_births_total 6", "mayfly_served_after_deadline_total 0", "mayfly_clock_confirmed 1", "mayfly_dead_letters 0", `mayfly_verdicts_total{verdict="serve"}`, "mayfly_archive_age_seconds",
+			"mayfly_births_total{product=\"story\"} 6", "mayfly_served_after_deadline_total 0", "mayfly_clock_confirmed 1", "mayfly_dead_letters 0", `mayfly_verdicts_total{product="story",verdict="serve"}`, "mayfly_archive_age_seconds",
 		}, hasNot: []string{"{all}", "{ana}"}}},
 		"explain": {
 			{as: "admin", method: "GET", path: "/v1/explain/{all}?viewer=~ben", status: 200, has: []string{`"verdict":"serve"`, `"sentences":["`}},

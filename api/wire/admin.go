@@ -2,8 +2,8 @@ package wire
 
 import "github.com/mayflyhq/mayfly"
 
-// Deed is something that an operator does to an item: who is in the token, why is here.
-type Deed struct {
+// Reason says why an operator does something; the token says who does it.
+type Reason struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"1000"`
 }
 

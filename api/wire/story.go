@@ -12,7 +12,7 @@ type NewStory struct {
 	Caption  string          `json:"caption,omitempty" maxLength:"2200" doc:"Text below the story."`
 	Audience string          `json:"audience,omitempty" enum:"everyone,followers,close_friends" doc:"Who may see it while it serves. followers unless it is said."`
 	Lifetime string          `json:"lifetime,omitempty" maxLength:"32" example:"24h" doc:"How long it serves; the server's default unless it is said."`
-	Overlays json.RawMessage `json:"overlays,omitempty" doc:"Stickers: a list of overlays, archived with the story."`
+	Overlays json.RawMessage `json:"overlays,omitempty" items:"Overlay" maxItems:"50" doc:"Stickers: a list of overlays, archived with the story."`
 	Upload   *mayfly.ID      `json:"upload,omitempty" format:"uuid" doc:"The reserved upload whose media it has; only without media parts."`
 }
 
@@ -28,7 +28,7 @@ type Story struct {
 	Lifetime  mayfly.Lifetime `json:"lifetime" example:"24h"`
 	// ServesUntil is set on a story that support has put back.
 	ServesUntil *mayfly.Instant `json:"serves_until,omitempty" format:"date-time" doc:"Until when a restored story serves."`
-	Overlays    json.RawMessage `json:"overlays,omitempty"`
+	Overlays    json.RawMessage `json:"overlays,omitempty" items:"Overlay" maxItems:"50"`
 	Media       []Medium        `json:"media"`
 	// State and Tier are for its author and moderators only.
 	State string `json:"state,omitempty" doc:"Where it is in its life; for its author and moderators."`

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/api/adminapi"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/restore"
@@ -21,8 +21,8 @@ type Desk struct{ n *Node }
 // Desk is the node's.
 func (n *Node) Desk() Desk { return Desk{n} }
 
-// Desk is the one behind the admin listener.
-func (o operator) Desk() httpapi.Desk { return o.Node.Desk() }
+// Operations returns what the admin API does.
+func (o operator) Operations() adminapi.Operations { return o.Node.Desk() }
 
 // restoredFor is how long a restored item serves unless it is said.
 const restoredFor = 24 * time.Hour

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,7 +9,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/accountapi"
+	"github.com/mayflyhq/mayfly/api/adminapi"
 	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/api/storyapi"
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
@@ -36,13 +40,35 @@ func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 			return nil, err
 		}
 	}
-	rules := n.o.Products
+	routes, err := n.routes(registry, o.Version)
+	if err != nil {
+		return nil, err
+	}
 	return httpapi.New(httpapi.Options{
-		Stories: n.Stories(), Accounts: n.Accounts(), Key: n.Key(), Clock: n.clock, Operator: operator{n, o.Version}, Open: n.serves, Presign: rules.Presign,
-		Public: o.Listen.Public, Origins: o.Listen.Origins, Proxies: o.Listen.Proxies, BodyWithin: o.Listen.BodyWithin,
-		URLs: rules.Stories.URLs, ArchiveURLs: rules.Stories.ArchiveURLs, Access: rules.Tokens.Access, Limits: mediaLimits(rules.Stories), Thumbnail: rules.Stories.ThumbnailPixels,
+		Accounts: n.Accounts(), Clock: n.clock, Routes: routes, Open: n.serves, Ready: n.readyForUsers,
+		PublicURL: o.Listen.Public, Origins: o.Listen.Origins, Proxies: o.Listen.Proxies, BodyTimeout: o.Listen.BodyWithin,
 		Logger: o.Logger, Registry: registry, Tracer: o.Tracer, Version: o.Version,
 	})
+}
+
+// routes returns the routes of every product of the node.
+func (n *Node) routes(registry *prometheus.Registry, version string) ([]httpapi.Route, error) {
+	rules := n.o.Products
+	stories, err := storyapi.Routes(storyapi.Options{
+		Stories: n.Stories(), Key: n.Key(), URLs: rules.Stories.URLs, ArchiveURLs: rules.Stories.ArchiveURLs, Presign: rules.Presign,
+		Limits: mediaLimits(rules.Stories), ThumbnailPixels: rules.Stories.ThumbnailPixels, Registry: registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	routes := accountapi.Routes(n.Accounts())
+	routes = append(routes, stories...)
+	return append(routes, adminapi.Routes(operator{n, version}, n.Accounts(), registry)...), nil
+}
+
+// readyForUsers reports whether a load balancer should send users to this node.
+func (n *Node) readyForUsers(ctx context.Context) bool {
+	return operator{n, ""}.Health(ctx).Roles["api"] == "ready"
 }
 
 // operator is the node as the admin listener sees it.

@@ -94,6 +94,9 @@ func New(o Options) (*Accounts, error) {
 	return a, nil
 }
 
+// AccessLifetime returns how long an access token is valid.
+func (a *Accounts) AccessLifetime() time.Duration { return a.o.Access }
+
 // Close ends a reading of trusted keys that is under way, and waits for it.
 func (a *Accounts) Close() {
 	if a.trusted != nil {

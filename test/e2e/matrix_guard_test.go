@@ -59,7 +59,7 @@ func (m *matrix) guards() {
 				want = http.StatusUnauthorized
 			}
 			req := request{method: op.method, target: guardedTarget(op, s), header: m.header(r, s), admin: op.admin}
-			if err := req.json(wire.Deed{Reason: "the matrix"}); err != nil {
+			if err := req.json(wire.Reason{Reason: "the matrix"}); err != nil {
 				m.Fatal(err)
 			}
 			a, err := m.ask(req)

@@ -154,7 +154,7 @@ func (m *matrix) deletes(s *specimen) {
 
 func (m *matrix) holds(s *specimen) {
 	r := request{method: http.MethodPut, target: "/v1/holds/" + s.id.String(), header: m.as("support", "moderator"), admin: true}
-	if err := r.json(wire.Deed{Reason: "the matrix"}); err != nil {
+	if err := r.json(wire.Reason{Reason: "the matrix"}); err != nil {
 		m.Fatal(err)
 	}
 	m.must(r, http.StatusNoContent)

@@ -56,7 +56,7 @@ func asOperator(r role, status int) int {
 // nothing else; support is told what can be done.
 func operator(m *matrix, op operation, r role, s *specimen) []row {
 	req := request{method: op.method, target: op.target(s), header: m.header(r, s), admin: true}
-	var body any = wire.Deed{Reason: "the matrix"}
+	var body any = wire.Reason{Reason: "the matrix"}
 	if op.id == "restore" {
 		until := m.now().Add(4 * restoredAfter)
 		body = wire.RestoreRequest{ID: &s.id, Until: &until, Reason: "the matrix"}

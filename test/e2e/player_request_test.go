@@ -116,10 +116,10 @@ func (p *player) request(l line) (request, error) {
 		r.method, r.target = http.MethodDelete, fmt.Sprintf("/v1/users/%s/followers/%s", people[1], people[0])
 	case "holds STORY":
 		r.admin, r.method, r.target = true, http.MethodPut, "/v1/holds/"+id.String()
-		return r, r.json(wire.Deed{Reason: d.with.reason})
+		return r, r.json(wire.Reason{Reason: d.with.reason})
 	case "releases STORY":
 		r.admin, r.method, r.target = true, http.MethodDelete, "/v1/holds/"+id.String()
-		return r, r.json(wire.Deed{Reason: d.with.reason})
+		return r, r.json(wire.Reason{Reason: d.with.reason})
 	case "restores STORY":
 		r.admin, r.method, r.target = true, http.MethodPost, "/v1/restores"
 		until, err := p.exactly(d.with.until, d.story)
@@ -143,7 +143,7 @@ func (p *player) request(l line) (request, error) {
 		r.target = "/v1/explain/" + id.String() + "?" + query.Encode()
 	case "erases the account of WHO":
 		r.admin, r.method, r.target = true, http.MethodDelete, "/v1/users/"+people[0].String()
-		return r, r.json(wire.Deed{Reason: d.with.reason})
+		return r, r.json(wire.Reason{Reason: d.with.reason})
 	default:
 		return r, fmt.Errorf("nobody has taught the player %q", d.form)
 	}

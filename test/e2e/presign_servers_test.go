@@ -23,7 +23,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
@@ -74,16 +73,13 @@ func openBucketHouse(t *testing.T) *bucketHouse {
 	h := &bucketHouse{T: t, set: kept.Set}
 	h.set.Hot, h.set.Cold = hot, cold
 	o := node.FromConfig(cfg)
-	o.Idle, o.Source = true, clock.System()
+	o.Idle, o.Source, o.Products.Presign = true, clock.System(), true
 	o.Products.Key, err = account.LoadKey(t.TempDir() + "/key")
 	must(err)
 	h.node, err = node.Start(context.Background(), h.set, o)
 	must(err)
 	t.Cleanup(func() { must(h.node.Stop(context.Background())) })
-	api, err := httpapi.New(httpapi.Options{
-		Stories: h.node.Stories(), Accounts: h.node.Accounts(), Key: h.node.Key(), Clock: h.node.Clock(),
-		Operator: struct{ httpapi.Operator }{}, Presign: true,
-	})
+	api, err := h.node.API(node.ServeOptions{})
 	must(err)
 	h.door = httptest.NewServer(api.Public())
 	t.Cleanup(h.door.Close)

@@ -1,0 +1,191 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/product/account"
+)
+
+// authorize finds out who calls, and refuses what they may not do now.
+func (c *Call) authorize() error {
+	if !c.route.Admin && !c.route.WhileClosed {
+		if err := c.api.o.Open(); err != nil {
+			return err // with a wrong clock not even a token can be checked (L7)
+		}
+	}
+	if err := checkPath(c.Request); err != nil {
+		return err
+	}
+	if err := checkQuery(c.Request); err != nil {
+		return err
+	}
+	c.Address = c.api.proxies.clientOf(c.Request)
+	if err := c.authenticate(); err != nil {
+		return c.limitFailedAuth(err)
+	}
+	if err := c.checkScope(); err != nil {
+		return err
+	}
+	if err := c.takeRateLimit(); err != nil {
+		return err
+	}
+	return c.checkBody()
+}
+
+// HasToken reports whether the request has a token, good or bad.
+func (c *Call) HasToken() bool { return len(c.Request.Header["Authorization"]) > 0 }
+
+// authenticate finds out who calls; a request without a token is anonymous (C1).
+func (c *Call) authenticate() error {
+	headers := c.Request.Header["Authorization"]
+	if len(headers) > 1 {
+		return mayfly.Errorf(mayfly.Unauthenticated, "there are two Authorization headers").WithHint("send one")
+	}
+	if len(headers) == 1 {
+		scheme, bearer, ok := strings.Cut(headers[0], " ")
+		if !ok || !strings.EqualFold(scheme, "Bearer") {
+			return mayfly.Errorf(mayfly.Unauthenticated, "the Authorization header has no Bearer token").WithHint("send Authorization: Bearer with a token")
+		}
+		caller, err := c.api.accounts.Verify(c.Context(), strings.TrimSpace(bearer), c.Now)
+		if err != nil {
+			return err
+		}
+		c.Caller = caller
+	}
+	users := c.Request.Header["Mayfly-User"]
+	switch {
+	case len(users) == 0:
+		return nil
+	case len(users) > 1:
+		return mayfly.Errorf(mayfly.Invalid, "there are two Mayfly-User headers").WithHint("send one")
+	case len(headers) == 0:
+		return mayfly.Errorf(mayfly.Unauthenticated, "Mayfly-User needs a service token").WithHint("send Authorization: Bearer with a token of scope service")
+	}
+	caller, err := c.api.accounts.ActFor(c.Context(), c.Caller, users[0])
+	if err != nil {
+		return err
+	}
+	c.Caller = caller
+	return nil
+}
+
+// limitFailedAuth counts a bad token against the address that it came from, so
+// that trying tokens is limited like everything else (C3).
+func (c *Call) limitFailedAuth(err error) error {
+	if !errors.Is(err, mayfly.Unauthenticated) {
+		return err
+	}
+	if limited := c.api.accounts.TakeRead(c.Context(), account.Principal{}, c.Address, c.Now); limited != nil {
+		return limited
+	}
+	return err
+}
+
+// checkScope refuses a token that has no scope for this route.
+func (c *Call) checkScope() error {
+	switch needed := c.route.Scopes; {
+	case len(needed) == 0 || slices.ContainsFunc(needed, c.Caller.Has):
+		return nil
+	case !c.HasToken():
+		return mayfly.Errorf(mayfly.Unauthenticated, "a token is required")
+	case c.Caller.Has(account.Service) && slices.Contains(needed, account.User):
+		return mayfly.Errorf(mayfly.Denied, "the token names no user").WithHint("a service names the user for whom it acts in the header Mayfly-User")
+	default:
+		return mayfly.Errorf(mayfly.Denied, "the token has no scope for this").WithHint("it needs the scope " + scopeList(needed))
+	}
+}
+
+func scopeList(scopes []account.Scope) string {
+	names := make([]string, len(scopes))
+	for i, s := range scopes {
+		names[i] = string(s)
+	}
+	return strings.Join(names, " or ")
+}
+
+// takeRateLimit counts the request against the caller's rate (C3).
+func (c *Call) takeRateLimit() error {
+	var err error
+	switch c.route.Limit {
+	case WriteLimit:
+		err = c.api.accounts.TakeWrite(c.Context(), c.Caller, c.Address, c.Now)
+	case ReadLimit:
+		return c.TakeRead()
+	}
+	return c.countLimited(c.route.Limit, err)
+}
+
+// TakeRead counts a read against the caller's rate, for routes that decide
+// themselves what counts.
+func (c *Call) TakeRead() error {
+	return c.countLimited(ReadLimit, c.api.accounts.TakeRead(c.Context(), c.Caller, c.Address, c.Now))
+}
+
+func (c *Call) countLimited(kind Limit, err error) error {
+	if errors.Is(err, mayfly.Limited) {
+		c.api.metrics.limited.WithLabelValues(c.route.Product, string(kind)).Inc()
+	}
+	return err
+}
+
+// proxies are the networks whose X-Forwarded-For is trusted.
+type proxies []netip.Prefix
+
+func parseProxies(texts []string) (proxies, error) {
+	var all proxies
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, one := netip.ParseAddr(text)
+			if one != nil {
+				return nil, mayfly.Errorf(mayfly.Invalid, "proxies: %w", err).WithHint("write a network such as 10.0.0.0/8, or an address")
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		all = append(all, prefix.Masked())
+	}
+	return all, nil
+}
+
+func (p proxies) trust(addr netip.Addr) bool {
+	for _, prefix := range p {
+		if prefix.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxHops is how many proxies in a row are looked through.
+const maxHops = 16
+
+// clientOf returns the address of the client: the peer, or, where the peer is a
+// trusted proxy, the first address from the right that no trusted proxy has. The
+// addresses left of that could have been written by the client.
+func (p proxies) clientOf(r *http.Request) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addr := peer.Addr().Unmap()
+	if len(p) == 0 || !p.trust(addr) {
+		return addr
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0 && len(hops)-i <= maxHops; i-- {
+		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			return addr
+		}
+		addr = hop.Unmap().WithZone("")
+		if !p.trust(addr) {
+			return addr
+		}
+	}
+	return addr
+}

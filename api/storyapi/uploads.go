@@ -1,0 +1,88 @@
+package storyapi
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strconv"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/product/story"
+)
+
+// reserveUpload is POST /v1/uploads.
+func (h *handlers) reserveUpload(c *httpapi.Call) error {
+	var in wire.NewUpload
+	if err := c.ReadJSON(&in); err != nil {
+		return err
+	}
+	now := c.ReadClock()
+	if now.Err != nil {
+		return now.Err // an upload id may not be minted while the clock is in doubt (L7)
+	}
+	r, err := h.stories.Reserve(c.Context(), c.Caller.User, in.Media, now.Steady)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusCreated, h.showUpload(c, r, now.Steady))
+}
+
+// getUpload is GET /v1/uploads/{upload}.
+func (h *handlers) getUpload(c *httpapi.Call) error {
+	id, err := c.ItemID("upload")
+	if err != nil {
+		return err
+	}
+	r, err := h.stories.Reservation(c.Context(), c.Caller.User, id, c.Now)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, h.showUpload(c, r, c.Now))
+}
+
+func (h *handlers) showUpload(c *httpapi.Call, r story.Reservation, now mayfly.Instant) wire.Upload {
+	presigned := h.presignPuts(c, r, now)
+	out := wire.Upload{ID: r.Upload, ExpiresAt: r.Deadline, Put: make([]wire.PutTarget, len(r.Media))}
+	for n, m := range r.Media {
+		out.Put[n] = wire.PutTarget{Method: http.MethodPut, URL: c.URL("/v1/uploads/" + r.Upload.String() + "/" + strconv.Itoa(n)), Done: m.Done}
+		if p := presigned[n]; p.URL != "" {
+			out.Put[n].Presigned = &wire.PutURL{URL: p.URL, Until: p.Until, MaxBytes: p.Most}
+		}
+	}
+	return out
+}
+
+// putMedium is PUT /v1/uploads/{upload}/{n}.
+func (h *handlers) putMedium(c *httpapi.Call) error {
+	id, err := c.ItemID("upload")
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(c.Request.PathValue("n"))
+	if err != nil || n < 0 || n >= mayfly.MaxMedia || strconv.Itoa(n) != c.Request.PathValue("n") {
+		return mayfly.Errorf(mayfly.Invalid, "invalid number of a medium %.20q", c.Request.PathValue("n")).WithHint("count from 0")
+	}
+	m, err := h.stories.Put(c.Context(), c.Caller.User, id, n, c.Body, c.Now)
+	if err != nil {
+		return c.Body.Cause(err)
+	}
+	c.CountMediaIn()
+	return c.JSON(http.StatusCreated, wire.Uploaded{Type: m.Type, Size: m.Size, Width: m.Width, Height: m.Height, SHA256: hex.EncodeToString(m.SHA256[:])})
+}
+
+// preflight is GET /v1/me/preflight.
+func (h *handlers) preflight(c *httpapi.Call) error {
+	p, err := h.stories.Preflight(c.Context(), c.Caller.User, c.Now)
+	if err != nil {
+		return err
+	}
+	out := wire.Preflight{
+		MayPublish: p.MayPublish, Reason: p.Reason, Live: p.Live, LiveLimit: p.LiveLimit, Lifetimes: p.Lifetimes,
+		MaxMedia: p.MaxMedia, MaxImage: p.Limits.Image, MaxVideo: p.Limits.Video, MaxPixels: p.Limits.Pixels, Types: p.Types,
+	}
+	if p.NextAt != 0 {
+		out.NextAt = &p.NextAt
+	}
+	return c.JSON(http.StatusOK, out)
+}
