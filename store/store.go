@@ -77,6 +77,12 @@ type Ledger interface {
 	// after the given id, at most limit of them.
 	Eternal(ctx context.Context, shard mayfly.Shard, after mayfly.ID, limit int) ([]mayfly.Item, error)
 
+	// NextMinute returns the first minute at or after from in which the shard has
+	// rows of items that expire; found is false if there is none. It never passes
+	// over a minute that has a row. It may name a minute without rows: one whose
+	// rows were removed or whose birth failed. Errors: Unavailable.
+	NextMinute(ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (minute mayfly.Minute, found bool, err error)
+
 	// EraseBody erases the content of items and leaves their rows: from then on
 	// Body does not find it, and a birth inserted again does not bring it back.
 	// Only of a row that is Deleted and not held; another answers Conflict and

@@ -15,14 +15,9 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// everything is the part of the ledger that the tests write to.
-func everything() erase.Span {
-	return erase.Span{From: born, To: born.Add(5 * time.Hour), Eternal: true}
-}
-
 func (h *house) scan(user mayfly.UserID) erase.References {
 	h.Helper()
-	r, err := h.eraser().Scan(context.Background(), user, everything())
+	r, err := h.eraser().Scan(context.Background(), user)
 	h.must(err)
 	return r
 }
@@ -92,6 +87,27 @@ func TestAnErasedAccountLeavesNothingAndOthersEverything(t *testing.T) {
 		t.Fatalf("the other is erased: %v", err)
 	}
 	h.audited(t, 2)
+}
+
+func TestTheScanFindsItemsHoweverLongTheyLive(t *testing.T) {
+	h := open(t)
+	var items []mayfly.Item
+	for _, lifetime := range []string{"1h", "49h", "7d", "365d", "1023d"} {
+		l, err := mayfly.ParseLifetime(lifetime)
+		h.must(err)
+		items = append(items, h.publish(intake.Draft{Owner: ana(), Fate: mayfly.Archive, Lifetime: l}, 0))
+	}
+	var b store.Batch // so that only the ledger names them
+	for _, item := range items {
+		b.Delete(store.Owners, store.OwnerKey(ana(), item.ID))
+	}
+	h.must(h.real.Writer.Commit(t.Context(), &b))
+	found := h.scan(ana())
+	for _, item := range items {
+		if !slices.Contains(found.Examples, item.ID.String()+" is active") {
+			t.Errorf("the scan does not find %s of a lifetime of %s: %+v", item.ID, item.ID.Lifetime(), found)
+		}
+	}
 }
 
 // audited wants a sound audit log of so many records.

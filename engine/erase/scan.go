@@ -24,18 +24,17 @@ func (r *References) add(format string, args ...any) {
 }
 
 // Scan counts what is still there of a user: rows under the user's name in every
-// declared table, what the items of the span and their owners say of the user,
-// rows of the ledger in the span whose body is there, and objects of such rows in
-// both tiers. Tombstones, the audit log and the log of events keep the user's
-// number for their time.
-func (e *Erase) Scan(ctx context.Context, user mayfly.UserID, rows Span) (References, error) {
+// declared table, what all items and their owners say of the user, rows of the
+// ledger whose body is there, and objects of such rows in both tiers. Tombstones,
+// the audit log and the log of events keep the user's number for their time.
+func (e *Erase) Scan(ctx context.Context, user mayfly.UserID) (References, error) {
 	var r References
 	for _, t := range store.Tables() {
 		if err := e.scanTable(ctx, &r, t, user); err != nil {
 			return r, fmt.Errorf("scan: table %s: %w", t, err)
 		}
 	}
-	if err := e.each(ctx, rows, func(page []mayfly.Item) error { return e.scanRows(ctx, &r, page, user) }); err != nil {
+	if err := e.each(ctx, everything(), func(page []mayfly.Item) error { return e.scanRows(ctx, &r, page, user) }); err != nil {
 		return r, fmt.Errorf("scan: ledger: %w", err)
 	}
 	for _, t := range []tier{hot, cold} {

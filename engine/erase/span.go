@@ -3,6 +3,7 @@ package erase
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -15,22 +16,29 @@ type Span struct {
 	Eternal  bool
 }
 
+// everything is the whole ledger, however long the lifetimes in it.
+func everything() Span {
+	return Span{To: mayfly.Minute(math.MaxUint32).Start(), Eternal: true}
+}
+
 // spanPage is how many rows of a span are read at once.
 const spanPage = 500
 
 // each hands every row of the span to do, in pages.
 func (e *Erase) each(ctx context.Context, s Span, do func([]mayfly.Item) error) error {
-	for minute := (s.From + 1).Minute(); s.From < s.To && minute <= s.To.Minute(); minute++ {
-		for shard := range mayfly.Shards {
-			stretch := store.Stretch{Minute: minute, Shard: mayfly.Shard(shard), To: s.To}
-			err := pages(func() ([]mayfly.Item, error) { return e.set.Ledger.Walk(ctx, stretch, spanPage) }, func(page []mayfly.Item) error {
-				stretch.After = store.PositionOf(page[len(page)-1])
-				return do(after(page, s.From))
-			})
-			if err != nil {
-				return fmt.Errorf("minute %d, shard %d: %w", minute, shard, err)
-			}
+	err := store.EachMinute(ctx, e.set.Ledger, (s.From + 1).Minute(), s.To.Minute(), func(minute mayfly.Minute, shard mayfly.Shard) error {
+		stretch := store.Stretch{Minute: minute, Shard: shard, To: s.To}
+		err := pages(func() ([]mayfly.Item, error) { return e.set.Ledger.Walk(ctx, stretch, spanPage) }, func(page []mayfly.Item) error {
+			stretch.After = store.PositionOf(page[len(page)-1])
+			return do(after(page, s.From))
+		})
+		if err != nil {
+			return fmt.Errorf("minute %d, shard %d: %w", minute, shard, err)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for shard := range mayfly.Shards {
 		var last mayfly.ID

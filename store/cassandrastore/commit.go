@@ -32,8 +32,8 @@ func side(ctx context.Context, tasks []task) error {
 	return each(ctx, len(tasks), func(ctx context.Context, i int) error { return tasks[i](ctx) })
 }
 
-// stage writes one stage. What a birth's row needs comes before it: whoever finds
-// the row finds its body, and its era in the list.
+// stage writes one stage. The body of a birth and its entry in the index of
+// minutes are written before its row: a reader of the row finds both.
 func (s *Store) stage(ctx context.Context, stage store.Stage) error {
 	births := map[mayfly.ID]bool{}
 	var first, then []task
@@ -47,9 +47,7 @@ func (s *Store) stage(ctx context.Context, stage store.Stage) error {
 		first = append(first, s.bodyTask(b))
 	}
 	for _, part := range partition(born, func(item mayfly.Item) place { return placeOf(item.ID) }) {
-		if part.hole.eternal {
-			first = append(first, func(ctx context.Context) error { return s.noteEra(ctx, part.hole) })
-		}
+		first = append(first, s.listTasks(part.hole)...)
 		then = append(then, s.birthTasks(part, born)...)
 	}
 	then = append(then, s.plainTasks(stage)...)

@@ -47,9 +47,9 @@ func byToken() gocql.HostSelectionPolicy {
 func TestASecondAskingThatFindsNoNodeFailsNothing(t *testing.T) {
 	failures := func(s *Store) (failed int) {
 		for range 100 {
-			var era int64
-			q := s.query(readLedger, readEras, int8(3), int64(0)).SetSpeculativeExecutionPolicy(hurried(s))
-			if err := q.ScanContext(t.Context(), &era); err != nil && !errors.Is(err, gocql.ErrNotFound) {
+			var day int64
+			q := s.query(readLedger, readDays, "items", int8(3), int64(0)).SetSpeculativeExecutionPolicy(hurried(s))
+			if err := q.ScanContext(t.Context(), &day); err != nil && !errors.Is(err, gocql.ErrNotFound) {
 				failed++
 			}
 		}

@@ -131,7 +131,7 @@ func (s ledger) Walk(ctx context.Context, stretch store.Stretch, limit int) ([]m
 	if err := begin(ctx); err != nil {
 		return nil, err
 	}
-	h := hole{major: int64(stretch.Minute), shard: stretch.Shard}
+	h := hole{minute: int64(stretch.Minute), shard: stretch.Shard}
 	items, err := s.page(ctx, h, int64(stretch.After.Deadline), stretch.After.ID, int64(end), limit)
 	if err != nil {
 		return nil, readError("walk "+h.String(), err)

@@ -137,11 +137,11 @@ func (m migrator) climb(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		todo, newer := pending(migrations(m.opts.Keyspace), done)
-		switch {
-		case newer:
-			return mayfly.Errorf(mayfly.Invalid, "the schema is newer than this program").WithHint("start the version that made it, or a later one")
-		case len(todo) == 0:
+		todo, err := pending(migrations(m.opts.Keyspace), done)
+		if err != nil {
+			return err
+		}
+		if len(todo) == 0 {
 			return m.agree(ctx)
 		}
 		held, err := m.hold(ctx)

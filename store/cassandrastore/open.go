@@ -3,7 +3,6 @@ package cassandrastore
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -21,7 +20,7 @@ type Store struct {
 	stamps  *stamps
 	lanes   *lanes                           // of the ledger
 	swaps   map[store.Table]*lanes           // apart: no lease waits behind a batch that hangs
-	eras    sync.Map                         // hole → struct{}: the eras that are known to be listed
+	listed  listed                           // entries of the index of minutes
 	second  gocql.SpeculativeExecutionPolicy // for what may be asked twice
 }
 

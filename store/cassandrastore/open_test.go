@@ -10,7 +10,8 @@ import (
 // texts are all statements that a store prepares.
 func texts() map[string]bool {
 	all := map[string]bool{
-		readBody: true, insertBody(): true, emptyBody(): true, removeBody(): true, readEras: true, listEra(): true,
+		readBody: true, insertBody(): true, emptyBody(): true, removeBody(): true,
+		readDays: true, readMinutes: true, listDay(): true, listMinute(): true,
 	}
 	forms := newForms()
 	for _, f := range []*form{forms.items, forms.eternal} {

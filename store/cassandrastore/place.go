@@ -7,19 +7,13 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// hole is a partition of the ledger: a pigeonhole of items that expire, or an era
-// of items that never do.
+// hole is a partition of the ledger: a minute of a shard, by deadline of items
+// that expire or by birth of items that never do.
 type hole struct {
 	eternal bool
-	major   int64 // deadline minute, or era
+	minute  int64
 	shard   mayfly.Shard
 }
-
-// eraBits is how many bits of a birth an era spans: 2^30 ms, 12.4 days. Without
-// eras a shard of items that never expire would be one partition without end.
-const eraBits = 30
-
-func eraOf(birth mayfly.Instant) int64 { return int64(birth) >> eraBits }
 
 // place is where the row of an item lies: arithmetic on its id (L2, L3).
 type place struct {
@@ -30,27 +24,27 @@ type place struct {
 
 func placeOf(id mayfly.ID) place {
 	if !id.Expires() {
-		return place{hole{true, eraOf(id.Birth()), id.Shard()}, int64(id.Birth()), id}
+		return place{hole{true, int64(id.Birth().Minute()), id.Shard()}, int64(id.Birth()), id}
 	}
 	return place{hole{false, int64(id.Minute()), id.Shard()}, int64(id.Deadline()), id}
 }
 
 func (h hole) String() string {
 	if h.eternal {
-		return fmt.Sprintf("era %d of shard %d", h.major, h.shard)
+		return fmt.Sprintf("minute %d of birth, shard %d, never expiring", h.minute, h.shard)
 	}
-	return fmt.Sprintf("minute %d of shard %d", h.major, h.shard)
+	return fmt.Sprintf("minute %d of shard %d", h.minute, h.shard)
 }
 
 // values are the leading values of every statement about a place.
-func (h hole) values() []any           { return []any{h.major, int8(h.shard)} }
+func (h hole) values() []any           { return []any{h.minute, int8(h.shard)} }
 func (p place) values() []any          { return append(p.hole.values(), p.at, p.id[:]) }
 func (p place) with(more ...any) []any { return append(p.values(), more...) }
 
 // form is the text of the statements of one of the two tables of rows: they
 // differ in names only.
 type form struct {
-	table, major, at string
+	table, at string
 
 	insert string // a birth
 	update string // a transition
@@ -58,32 +52,32 @@ type form struct {
 	walk   string
 }
 
-func newForm(table, major, at string) *form {
-	f := &form{table: table, major: major, at: at}
-	row := fmt.Sprintf("%s = ? AND shard = ? AND %s = ? AND id = ?", major, at)
+func newForm(table, at string) *form {
+	f := &form{table: table, at: at}
+	row := fmt.Sprintf("minute = ? AND shard = ? AND %s = ? AND id = ?", at)
 	// The fence of L1 is (state, generation). The whole row stands beside it so
 	// that a refusal answers with it.
 	fence := "IF state = ? AND generation = ? AND row = ?"
-	f.insert = fmt.Sprintf("INSERT INTO %s (%s, shard, %s, id, state, generation, row) VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP %d",
-		table, major, at, stampBorn)
+	f.insert = fmt.Sprintf("INSERT INTO %s (minute, shard, %s, id, state, generation, row) VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP %d",
+		table, at, stampBorn)
 	f.update = fmt.Sprintf("UPDATE %s SET state = ?, generation = ?, row = ? WHERE %s %s", table, row, fence)
 	f.remove = fmt.Sprintf("DELETE FROM %s WHERE %s %s", table, row, fence)
-	f.walk = fmt.Sprintf("SELECT %s, id, row FROM %s WHERE %s = ? AND shard = ? AND (%s, id) > (?, ?) AND (%s) <= (?) LIMIT ?",
-		at, table, major, at, at)
+	f.walk = fmt.Sprintf("SELECT %s, id, row FROM %s WHERE minute = ? AND shard = ? AND (%s, id) > (?, ?) AND (%s) <= (?) LIMIT ?",
+		at, table, at, at)
 	return f
 }
 
 // read is the text that reads n rows of one partition by their keys.
 func (f *form) read(n int) string {
-	return fmt.Sprintf("SELECT %s, id, row FROM %s WHERE %s = ? AND shard = ? AND (%s, id) IN (%s)",
-		f.at, f.table, f.major, f.at, strings.Repeat("(?, ?), ", n-1)+"(?, ?)")
+	return fmt.Sprintf("SELECT %s, id, row FROM %s WHERE minute = ? AND shard = ? AND (%s, id) IN (%s)",
+		f.at, f.table, f.at, strings.Repeat("(?, ?), ", n-1)+"(?, ?)")
 }
 
 // forms are the two tables of rows.
 type forms struct{ items, eternal *form }
 
 func newForms() forms {
-	return forms{newForm("items", "minute", "deadline"), newForm("eternal", "era", "birth")}
+	return forms{newForm("items", "deadline"), newForm("eternal", "birth")}
 }
 
 func (f forms) of(h hole) *form {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -16,20 +17,26 @@ type migration struct {
 	statements []string
 }
 
+// ledgerFormat is the number of the migration that makes the ledger. A keyspace
+// with a lower one was made in a format that cannot be read any more.
+const ledgerFormat = 2
+
 // firstTable is where the numbers of declared tables begin: table t is made by
 // migration firstTable + t. What is below changes the ledger.
 const firstTable = 100
 
 // migrations are all steps, in order, for a keyspace.
 func migrations(keyspace string) []migration {
-	all := []migration{{1, "the ledger", []string{
+	all := []migration{{ledgerFormat, "the ledger", []string{
 		// A pigeonhole is a partition; within it rows lie by deadline, so that a
 		// walk reads what is due and nothing else (L3, trap 15).
 		createTable(keyspace, "items", `minute bigint, shard tinyint, deadline bigint, id blob, state tinyint, generation bigint, row blob,
 			PRIMARY KEY ((minute, shard), deadline, id)`, rewritten, "items that expire, by deadline"),
-		createTable(keyspace, "eternal", `era bigint, shard tinyint, birth bigint, id blob, state tinyint, generation bigint, row blob,
-			PRIMARY KEY ((era, shard), birth, id)`, rewritten, "items that never expire, by birth"),
-		createTable(keyspace, "eras", `shard tinyint, era bigint, PRIMARY KEY (shard, era)`, rewritten, "which eras a shard has"),
+		createTable(keyspace, "eternal", `minute bigint, shard tinyint, birth bigint, id blob, state tinyint, generation bigint, row blob,
+			PRIMARY KEY ((minute, shard), birth, id)`, rewritten, "items that never expire, by birth"),
+		createTable(keyspace, "days", `ledger text, shard tinyint, day bigint, PRIMARY KEY ((ledger, shard), day)`, rewritten, "which days a shard has in minutes"),
+		createTable(keyspace, "minutes", `ledger text, shard tinyint, day bigint, minute bigint, PRIMARY KEY ((ledger, shard, day), minute)`,
+			rewritten, "which minutes a shard has in items and in eternal"),
 		createTable(keyspace, "bodies", `id blob PRIMARY KEY, body blob`, rewritten, "immutable content of items"),
 	}}}
 	for _, t := range store.Tables() {
@@ -81,9 +88,9 @@ func createKeyspace(o Options) string {
 	return fmt.Sprintf("CREATE KEYSPACE IF NOT EXISTS %s WITH replication = %s AND durable_writes = true", o.Keyspace, wantedReplication(o))
 }
 
-// pending are the steps that are not done, and whether done holds one that changes
-// the ledger in a way that is not known here.
-func pending(all []migration, done map[int]string) (todo []migration, newer bool) {
+// pending returns the steps that are not done. It refuses a ledger of another
+// format.
+func pending(all []migration, done map[int]string) (todo []migration, err error) {
 	known := map[int]bool{}
 	for _, m := range all {
 		known[m.number] = true
@@ -92,9 +99,14 @@ func pending(all []migration, done map[int]string) (todo []migration, newer bool
 		}
 	}
 	for number := range done {
-		if !known[number] && number < firstTable {
-			newer = true
+		switch {
+		case known[number] || number >= firstTable: // a table that a newer program has declared is harmless
+		case number < ledgerFormat:
+			return nil, mayfly.Errorf(mayfly.Invalid, "the ledger has format %d, which this program does not read; it reads format %d", number, ledgerFormat).
+				WithHint("name another keyspace, or drop this one")
+		default:
+			return nil, mayfly.Errorf(mayfly.Invalid, "the schema is newer than this program").WithHint("start the version that made it, or a later one")
 		}
 	}
-	return todo, newer
+	return todo, nil
 }

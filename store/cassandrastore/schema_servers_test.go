@@ -138,7 +138,7 @@ func TestTheServerPacksRewrittenTablesWithoutTimeWindows(t *testing.T) {
 			t.Errorf("%s has a TTL of its own: %d s", name, lasts)
 		}
 	}
-	if err := iter.Close(); err != nil || tables != 5+len(store.Tables()) {
-		t.Errorf("%d tables, want %d: %v", tables, 5+len(store.Tables()), err)
+	if err := iter.Close(); err != nil || tables != 6+len(store.Tables()) {
+		t.Errorf("%d tables, want %d: %v", tables, 6+len(store.Tables()), err)
 	}
 }

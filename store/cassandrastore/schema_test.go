@@ -1,8 +1,12 @@
 package cassandrastore
 
 import (
+	"errors"
+	"maps"
 	"strings"
 	"testing"
+
+	"github.com/mayflyhq/mayfly"
 )
 
 func TestAServerThatIsTooOldIsNotRecent(t *testing.T) {
@@ -23,22 +27,26 @@ func TestMigrationsHaveNumbersOfTheirOwnInOrder(t *testing.T) {
 		}
 	}
 	done := map[int]string{}
-	if todo, newer := pending(all, done); len(todo) != len(all) || newer {
-		t.Errorf("of nothing %d are to do (newer: %t)", len(todo), newer)
+	if todo, err := pending(all, done); len(todo) != len(all) || err != nil {
+		t.Errorf("of an empty keyspace %d of %d are to do: %v", len(todo), len(all), err)
 	}
 	for _, m := range all[1:] {
 		done[m.number] = m.name
 	}
-	if todo, _ := pending(all, done); len(todo) != 1 || todo[0].number != 1 {
+	if todo, _ := pending(all, done); len(todo) != 1 || todo[0].number != ledgerFormat {
 		t.Errorf("one was left out, to do are %v", todo)
 	}
 	done[firstTable+255] = "a table that a newer program declares"
-	if _, newer := pending(all, done); newer {
-		t.Error("a table more is a ledger of another kind")
+	if _, err := pending(all, done); err != nil {
+		t.Errorf("a table more is refused: %v", err)
 	}
-	done[2] = "another ledger"
-	if _, newer := pending(all, done); !newer {
-		t.Error("a newer ledger is not noticed")
+	for _, other := range []int{ledgerFormat - 1, ledgerFormat + 1} {
+		done := maps.Clone(done)
+		done[other] = "another ledger"
+		var refused *mayfly.Error
+		if _, err := pending(all, done); !errors.As(err, &refused) || refused.Kind != mayfly.Invalid || refused.Hint == "" {
+			t.Errorf("a ledger of format %d is not refused with a hint: %v", other, err)
+		}
 	}
 }
 

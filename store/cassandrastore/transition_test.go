@@ -120,7 +120,7 @@ func TestMoreRowsThanAPageAndABatchAreReadAndChanged(t *testing.T) {
 		return a.ID.Compare(b.ID)
 	})
 	h := placeOf(items[0].ID).hole
-	stretch := store.Stretch{Minute: mayfly.Minute(h.major), Shard: h.shard, To: items[len(items)-1].ID.Deadline()}
+	stretch := store.Stretch{Minute: mayfly.Minute(h.minute), Shard: h.shard, To: items[len(items)-1].ID.Deadline()}
 	got, err := s.Ledger().Walk(t.Context(), stretch, len(items)+1)
 	if err != nil || !slices.Equal(got, items) {
 		t.Fatalf("a walk of %d rows hands out %d: %v", len(items), len(got), err)

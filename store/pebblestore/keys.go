@@ -29,7 +29,8 @@ const (
 const maxInstant = mayfly.MaxBirth
 
 const (
-	ledgerKeySize  = 1 + 4 + 1 + 6 + 16
+	ledgerHoleSize = 1 + 4 + 1 // what the keys of a minute and shard begin with
+	ledgerKeySize  = ledgerHoleSize + 6 + 16
 	eternalKeySize = 1 + 1 + 16
 	bodyKeySize    = 1 + 16
 	logKeySize     = 1 + 1 + 1 + 8

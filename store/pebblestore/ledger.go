@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -138,6 +139,44 @@ func (s *Store) page(ctx context.Context, lower, upper []byte, limit int) (items
 		return nil, readError("walk", err)
 	}
 	return items, nil
+}
+
+// NextMinute implements store.Ledger. Keys are ordered by minute before shard, so
+// a key of another shard tells where to seek next: no empty minute is looked at.
+func (s ledger) NextMinute(ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (minute mayfly.Minute, found bool, err error) {
+	if err := s.begin(ctx); err != nil {
+		return 0, false, err
+	}
+	defer s.leave()
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{ledgerPrefix}, UpperBound: []byte{ledgerPrefix + 1}})
+	if err != nil {
+		return 0, false, readError("next minute", err)
+	}
+	for {
+		var at rowKey
+		at.at(from, shard, 0)
+		if !iter.SeekGE(at[:ledgerHoleSize]) {
+			break
+		}
+		key := iter.Key()
+		if len(key) != ledgerKeySize {
+			err = mayfly.Errorf(mayfly.Corrupt, "ledger key %x cannot be read", key)
+			break
+		}
+		minute = mayfly.Minute(binary.BigEndian.Uint32(key[1:]))
+		if found = mayfly.Shard(key[5]) == shard; found {
+			break
+		}
+		if from = minute; mayfly.Shard(key[5]) > shard {
+			if from++; from == 0 { // there is no minute behind the last
+				break
+			}
+		}
+	}
+	if err = errors.Join(err, iter.Error(), iter.Close()); err != nil {
+		return 0, false, readError("next minute", err)
+	}
+	return minute, found, nil
 }
 
 // EraseBody implements store.Ledger. An empty body stays, so that a birth that is

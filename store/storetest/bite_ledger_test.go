@@ -317,6 +317,14 @@ func brokenTransitions() []breakage {
 }
 
 func brokenWalks() []breakage {
+	naming := func(spoil func(l store.Ledger, ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (mayfly.Minute, bool, error)) func(*Model, *store.Set) {
+		return func(_ *Model, set *store.Set) {
+			inner := set.Ledger
+			set.Ledger = badLedger{Ledger: inner, nextMinute: func(ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (mayfly.Minute, bool, error) {
+				return spoil(inner, ctx, shard, from)
+			}}
+		}
+	}
 	walking := func(spoil func(store.Ledger, context.Context, store.Stretch, int) ([]mayfly.Item, error)) func(*Model, *store.Set) {
 		return func(_ *Model, set *store.Set) {
 			inner := set.Ledger
@@ -379,6 +387,35 @@ func brokenWalks() []breakage {
 				items, err := inner.Eternal(ctx, shard, after, limit)
 				slices.Reverse(items)
 				return items, err
+			}}
+		}},
+		{"the next minute is looked for in the next 48 hours only", Ledger, "the next minute with rows is found however far away it is", naming(
+			func(l store.Ledger, ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (mayfly.Minute, bool, error) {
+				minute, found, err := l.NextMinute(ctx, shard, from)
+				return minute, found && minute <= from+48*60, err
+			})},
+		{"the next minute leaves out the one that it is asked for", Ledger, "the next minute with rows is found however far away it is", naming(
+			func(l store.Ledger, ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (mayfly.Minute, bool, error) {
+				return l.NextMinute(ctx, shard, from+1)
+			})},
+		{"the next minute is one of any shard", Ledger, "the next minute stays in its shard and leaves out what never expires", naming(
+			func(l store.Ledger, ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (first mayfly.Minute, any bool, err error) {
+				for shard := range mayfly.Shard(mayfly.Shards) {
+					if minute, found, _ := l.NextMinute(ctx, shard, from); found && (!any || minute < first) {
+						first, any = minute, true
+					}
+				}
+				return first, any, nil
+			})},
+		{"the next minute is one of an active row", Ledger, "the next minute names rows whatever their state", func(m *Model, set *store.Set) {
+			set.Ledger = badLedger{Ledger: set.Ledger, nextMinute: func(_ context.Context, shard mayfly.Shard, from mayfly.Minute) (mayfly.Minute, bool, error) {
+				items := (*modelLedger)(m).pick(1, walkingOrder, func(item mayfly.Item) bool {
+					return item.State == mayfly.Active && item.ID.Expires() && item.ID.Shard() == shard && item.ID.Minute() >= from
+				})
+				if len(items) == 0 {
+					return 0, false, nil
+				}
+				return items[0].ID.Minute(), true, nil
 			}}
 		}},
 	}

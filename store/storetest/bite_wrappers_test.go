@@ -22,6 +22,7 @@ type badLedger struct {
 	transition func(context.Context, []mayfly.Change) ([]store.Outcome, error)
 	walk       func(context.Context, store.Stretch, int) ([]mayfly.Item, error)
 	eternal    func(context.Context, mayfly.Shard, mayfly.ID, int) ([]mayfly.Item, error)
+	nextMinute func(context.Context, mayfly.Shard, mayfly.Minute) (mayfly.Minute, bool, error)
 	remove     func(context.Context, ...mayfly.ID) error
 	eraseBody  func(context.Context, ...mayfly.ID) error
 }
@@ -59,6 +60,13 @@ func (b badLedger) Eternal(ctx context.Context, shard mayfly.Shard, after mayfly
 		return b.eternal(ctx, shard, after, limit)
 	}
 	return b.Ledger.Eternal(ctx, shard, after, limit)
+}
+
+func (b badLedger) NextMinute(ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (mayfly.Minute, bool, error) {
+	if b.nextMinute != nil {
+		return b.nextMinute(ctx, shard, from)
+	}
+	return b.Ledger.NextMinute(ctx, shard, from)
 }
 
 func (b badLedger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {

@@ -23,6 +23,10 @@ func walkCases() []testCase {
 		{"pages of items that never expire add up", eternalPages},
 		{"items that never expire stay in their shard", eternalShard},
 		{"a walk sees every row that was acknowledged before it", walkSeesAcknowledged},
+		{"the next minute with rows is found however far away it is", nextMinuteFar},
+		{"the next minute stays in its shard and leaves out what never expires", nextMinuteStays},
+		{"the next minute names rows whatever their state", nextMinuteEveryState},
+		{"the next minute sees every row that was acknowledged before it", nextMinuteSeesAcknowledged},
 	}
 }
 
@@ -266,6 +270,89 @@ func walkSeesAcknowledged(c *trial) {
 			}
 			if !slices.IsSortedFunc(items, walkingOrder) {
 				c.Errorf("writer %d: the walk is out of order", w)
+			}
+		}
+	})
+}
+
+func (c *trial) nextMinute(shard mayfly.Shard, from mayfly.Minute) (mayfly.Minute, bool) {
+	c.Helper()
+	minute, found, err := c.set.Ledger.NextMinute(c.ctx, shard, from)
+	c.must(err)
+	if found && minute < from {
+		c.Fatalf("the next minute of shard %d from %d on is %d", shard, from, minute)
+	}
+	return minute, found
+}
+
+// nextMinuteFar follows the minutes of a shard over rows of lifetimes from a
+// minute to the longest one. Rows of other cases and of earlier runs may lie
+// between them.
+func nextMinuteFar(c *trial) {
+	h := freshHole()
+	const dayOf = 24 * 60
+	var births []store.Birth
+	minutes := []mayfly.Minute{h.minute, h.minute + 1, h.minute + dayOf, h.minute + 3*dayOf - 1, h.minute + 7*dayOf, h.minute + 365*dayOf, h.minute + 1023*dayOf}
+	for i, minute := range minutes {
+		owner := freshUser()
+		lifetime, err := mayfly.ParseLifetime([]string{"1m", "24h", "7d", "365d", "1023d"}[i%5])
+		c.must(err)
+		births = append(births, birthOf(hole{minute, h.shard}.dueID(time.Duration(i)*time.Second, lifetime, owner), owner, 0))
+	}
+	c.insert(births...)
+	i, from := 0, h.minute
+	for i < len(minutes) {
+		minute, found := c.nextMinute(h.shard, from)
+		if !found || minute > minutes[i] {
+			c.Fatalf("from minute %d on the next one is %d (%v), want %d at the latest", from, minute, found, minutes[i])
+		}
+		if minute == minutes[i] {
+			i++
+		}
+		from = minute + 1
+	}
+}
+
+func nextMinuteStays(c *trial) {
+	h := freshHole()
+	c.minuteOf(hole{h.minute, (h.shard + 1) % mayfly.Shards}, 1)
+	c.minuteOf(hole{h.minute, (h.shard + mayfly.Shards - 1) % mayfly.Shards}, 1)
+	c.minuteOf(hole{h.minute + 1, h.shard}, 1)
+	if minute, found := c.nextMinute(h.shard, h.minute); !found || minute != h.minute+1 {
+		c.Errorf("from minute %d on the next one is %d (%v), want %d", h.minute, minute, found, h.minute+1)
+	}
+	never := c.eternals(1)[0].ID
+	if minute, found := c.nextMinute(never.Shard(), never.Birth().Minute()); found && minute == never.Birth().Minute() {
+		c.Errorf("minute %d is named for an item that never expires", minute)
+	}
+}
+
+func nextMinuteEveryState(c *trial) {
+	for state := mayfly.Active; state <= mayfly.Deleted; state++ {
+		h := freshHole()
+		item := c.minuteOf(h, 1)[0]
+		for _, to := range pathTo(state) {
+			item = c.move(item, to)
+		}
+		if minute, found := c.nextMinute(h.shard, h.minute); !found || minute != h.minute {
+			c.Errorf("the minute of a row that is %s is not named, but %d (%v)", state, minute, found)
+		}
+	}
+}
+
+func nextMinuteSeesAcknowledged(c *trial) {
+	h := freshHole()
+	together(16, func(w int) {
+		for i := range 4 {
+			owner, minute := freshUser(), h.minute+mayfly.Minute(100*w+10*i)
+			var b store.Batch
+			b.Insert(birthOf(hole{minute, h.shard}.dueID(time.Duration(w)*time.Second, day, owner), owner, 0))
+			if err := c.set.Writer.Commit(c.ctx, &b); err != nil {
+				c.Errorf("writer %d: %v", w, err)
+				return
+			}
+			if next, found, err := c.set.Ledger.NextMinute(c.ctx, h.shard, minute-1); err != nil || !found || next != minute {
+				c.Errorf("writer %d: its minute %d is not the next one, but %d (%v): %v", w, minute, next, found, err)
 			}
 		}
 	})

@@ -158,6 +158,16 @@ func (l *modelLedger) Eternal(_ context.Context, shard mayfly.Shard, after mayfl
 	}), nil
 }
 
+func (l *modelLedger) NextMinute(_ context.Context, shard mayfly.Shard, from mayfly.Minute) (mayfly.Minute, bool, error) {
+	first := l.pick(1, walkingOrder, func(item mayfly.Item) bool {
+		return item.ID.Expires() && item.ID.Shard() == shard && item.ID.Minute() >= from
+	})
+	if len(first) == 0 {
+		return 0, false, nil
+	}
+	return first[0].ID.Minute(), true, nil
+}
+
 func (l *modelLedger) pick(limit int, order func(a, b mayfly.Item) int, want func(mayfly.Item) bool) []mayfly.Item {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -171,6 +171,13 @@ func (p prefixLedger) Eternal(ctx context.Context, shard mayfly.Shard, after may
 	return p.l.real.Ledger.Eternal(ctx, shard, after, limit)
 }
 
+func (p prefixLedger) NextMinute(ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (mayfly.Minute, bool, error) {
+	if err := p.l.alive(); err != nil {
+		return 0, false, err
+	}
+	return p.l.real.Ledger.NextMinute(ctx, shard, from)
+}
+
 func (p prefixLedger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
 	if err := p.l.alive(); err != nil {
 		return err
