@@ -8,7 +8,7 @@ import (
 )
 
 // badForms are forms that are not whole, not in order, or without measure.
-func (h *badHouse) badForms() []badCase {
+func (h *badServer) badForms() []badCase {
 	photo := string(picture("forms", 1))
 	whole := badForm{{"story", `{}`}, {"media", photo}}
 	var all []badCase
@@ -68,7 +68,7 @@ func (h *badHouse) badForms() []badCase {
 }
 
 // badLengths are bodies that are longer or shorter than they say, or than is allowed.
-func (h *badHouse) badLengths() []badCase {
+func (h *badServer) badLengths() []badCase {
 	photo := string(picture("lengths", 1))
 	upload := h.reserves("ana", 10)
 	whole := badForm{{"story", `{}`}, {"media", photo}}
@@ -135,7 +135,7 @@ func (h *badHouse) badLengths() []badCase {
 }
 
 // reserves is an upload of so many media.
-func (h *badHouse) reserves(as string, media int) string {
+func (h *badServer) reserves(as string, media int) string {
 	h.Helper()
 	a := h.send(badAsk{as: as, method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: fmt.Sprintf(`{"media":%d}`, media)})
 	return badRead[struct{ ID string }](h.T, a, http.StatusCreated).ID

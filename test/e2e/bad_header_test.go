@@ -7,7 +7,7 @@ import (
 )
 
 // badHeaders are headers that are no headers, too many, or too long.
-func (h *badHouse) badHeaders() []badCase {
+func (h *badServer) badHeaders() []badCase {
 	story := "/v1/stories/" + h.good.ID.String()
 	line := "GET " + story + " HTTP/1.1\r\nHost: x\r\n"
 	var all []badCase
@@ -61,7 +61,7 @@ func (h *badHouse) badHeaders() []badCase {
 }
 
 // badPaths are paths that could be read in two ways, and methods that do nothing.
-func (h *badHouse) badPaths() []badCase {
+func (h *badServer) badPaths() []badCase {
 	id := h.good.ID.String()
 	var all []badCase
 	get := func(path string, want badWant) {
@@ -97,7 +97,7 @@ func (h *badHouse) badPaths() []badCase {
 	method("DELETE", "/v1/media/"+id+"/0", badWant{405, "method", "GET"})
 	method("PUT", "/v1/stories/"+id+"/view", badWant{405, "method", "POST"})
 	method("POST", "/openapi.json", badWant{405, "method", "GET"})
-	method("DELETE", "/v1/users/~ana", badWant{404, "not_found", ""}) // the erasure of an account has no door here
+	method("DELETE", "/v1/users/~ana", badWant{404, "not_found", ""}) // the public listener does not erase accounts
 	method("CONNECT", "/v1/stories/"+id, badWant{405, "method", ""})
 	method("OPTIONS", "*", badWant{200, badNoRequest, ""})
 	method("CONNECT", "example.org:443", badWant{400, "invalid", "plainly"})
@@ -112,7 +112,7 @@ func (h *badHouse) badPaths() []badCase {
 			m = http.MethodPost
 		}
 		all = append(all,
-			badCase{"operators/nobody " + path, badAsk{method: m, target: path, admin: true}, badToken("")},
+			badCase{"operators/anonymous " + path, badAsk{method: m, target: path, admin: true}, badToken("")},
 			badCase{"operators/a user " + path, badAsk{as: "ana", method: m, target: path, admin: true}, badDenied("scope")},
 		)
 	}
@@ -120,7 +120,7 @@ func (h *badHouse) badPaths() []badCase {
 }
 
 // badQueries are queries that cannot be read, or have no end.
-func (h *badHouse) badQueries() []badCase {
+func (h *badServer) badQueries() []badCase {
 	story := "/v1/stories/" + h.good.ID.String()
 	media := "/v1/media/" + h.good.ID.String() + "/0"
 	_, signature, _ := strings.Cut(h.good.Media[0].URL, "?")
@@ -128,7 +128,7 @@ func (h *badHouse) badQueries() []badCase {
 	get := func(name, target string, want badWant) {
 		all = append(all, badCase{name, badAsk{as: "ben", method: http.MethodGet, target: target}, want})
 	}
-	nobody := func(name, target string, want badWant) {
+	noToken := func(name, target string, want badWant) {
 		all = append(all, badCase{name, badAsk{method: http.MethodGet, target: target}, want})
 	}
 	get("50,000 letters", story+"?"+strings.Repeat("a", 50_000), badWant{200, "", ""})
@@ -140,22 +140,22 @@ func (h *badHouse) badQueries() []badCase {
 	get("the same twice, and equal", "/v1/me/blocks?limit=1&limit=1", badInvalid("twice"))
 	get("a NUL", "/v1/me/archive?cursor=%00", badInvalid("cursor"))
 	get("bytes that are no UTF-8", "/v1/me/archive?cursor=%ff", badInvalid(""))
-	nobody("media/no signature", media, badAbsent())
-	nobody("media/an empty one", media+"?sig=", badAbsent())
-	nobody("media/forged", media+"?"+strings.Replace(signature, "sig=", "sig=A", 1), badAbsent())
-	nobody("media/cut off", media+"?"+signature[:len(signature)-2], badAbsent())
-	nobody("media/of another object", media+"-320?"+signature, badAbsent())
-	nobody("media/of another story", "/v1/media/"+h.other.ID.String()+"/0?"+signature, badAbsent())
-	nobody("media/for longer", media+"?"+strings.Replace(signature, "until=", "until=9", 1), badAbsent())
-	nobody("media/with two times", media+"?until=9999999999999&"+signature, badInvalid("twice"))
-	nobody("media/as a moderator", media+"?moderator=1&"+signature, badAbsent())
-	nobody("media/as somebody", media+"?viewer="+h.good.Author.String()+"&"+signature, badInvalid("twice"))
-	nobody("media/an escape that is none", media+"?"+signature+"&x=%zz", badInvalid("query"))
+	noToken("media/no signature", media, badAbsent())
+	noToken("media/an empty one", media+"?sig=", badAbsent())
+	noToken("media/forged", media+"?"+strings.Replace(signature, "sig=", "sig=A", 1), badAbsent())
+	noToken("media/cut off", media+"?"+signature[:len(signature)-2], badAbsent())
+	noToken("media/of another object", media+"-320?"+signature, badAbsent())
+	noToken("media/of another story", "/v1/media/"+h.other.ID.String()+"/0?"+signature, badAbsent())
+	noToken("media/for longer", media+"?"+strings.Replace(signature, "until=", "until=9", 1), badAbsent())
+	noToken("media/with two times", media+"?until=9999999999999&"+signature, badInvalid("twice"))
+	noToken("media/as a moderator", media+"?moderator=1&"+signature, badAbsent())
+	noToken("media/as another viewer", media+"?viewer="+h.good.Author.String()+"&"+signature, badInvalid("twice"))
+	noToken("media/an escape that is none", media+"?"+signature+"&x=%zz", badInvalid("query"))
 	return all
 }
 
-// badOrigins are browsers on pages that nobody has allowed.
-func (h *badHouse) badOrigins() []badCase {
+// badOrigins are requests of browsers from origins that are not allowed.
+func (h *badServer) badOrigins() []badCase {
 	story := "/v1/stories/" + h.good.ID.String()
 	var all []badCase
 	for _, origin := range []string{"https://evil.example", "null", "https://app.example.org.evil.example", "http://app.example.org", "https://app.example.org:8443", "https://app.example.org/", "*", "https://APP.example.org.", "file://", "https://app.example.org https://evil.example"} {

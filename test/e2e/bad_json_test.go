@@ -7,7 +7,7 @@ import (
 )
 
 // badIDs are ids, users, cursors and numbers that are none.
-func (h *badHouse) badIDs() []badCase {
+func (h *badServer) badIDs() []badCase {
 	id := h.good.ID.String()
 	var all []badCase
 	malformed := map[string]string{
@@ -57,7 +57,7 @@ func (h *badHouse) badIDs() []badCase {
 
 // badJSON are bodies that are no JSON, another JSON, or one that decoders
 // disagree about.
-func (h *badHouse) badJSON() []badCase {
+func (h *badServer) badJSON() []badCase {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	var all []badCase
 	for name, body := range map[string]string{
@@ -84,15 +84,15 @@ func (h *badHouse) badJSON() []badCase {
 		badCase{"token/both", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"refresh_token":"x","user":"~ana"}`}, badInvalid("at once")},
 		badCase{"token/a number", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"refresh_token":1}`}, badInvalid("refresh_token")},
 		badCase{"token/forged", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"refresh_token":"forged"}`}, badToken("")},
-		badCase{"token/for somebody else", badAsk{as: "ben", method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"user":"~ana"}`}, badDenied("service")},
+		badCase{"token/for another user", badAsk{as: "ben", method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"user":"~ana"}`}, badDenied("service")},
 		badCase{"publish/no upload", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{}`}, badInvalid("without media")},
 		badCase{"publish/an upload that is no id", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"upload":"x"}`}, badInvalid("is not an id")},
-		badCase{"publish/an upload of nobody", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"upload":"` + h.good.ID.String() + `"}`}, badAbsent()},
+		badCase{"publish/an upload that does not exist", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"upload":"` + h.good.ID.String() + `"}`}, badAbsent()},
 		badCase{"publish/the same field twice", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"audience":"followers","audience":"everyone","upload":"` + h.good.ID.String() + `"}`}, badInvalid("twice")},
 		badCase{"reshare/a field that is none", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories/" + h.good.ID.String() + "/reshare", typ: "application/json", body: `{"media":1}`}, badInvalid("media")},
 		badCase{"reshare/an audience that is none", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories/" + h.good.ID.String() + "/reshare", typ: "application/json", body: `{"audience":"enemies"}`}, badInvalid("audience")},
 		badCase{"reshare/a lifetime that is none", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories/" + h.good.ID.String() + "/reshare", typ: "application/json", body: `{"lifetime":"1000y"}`}, badWant{400, "invalid", ""}},
-		badCase{"reshare/of somebody else", badAsk{as: "ben", method: http.MethodPost, target: "/v1/stories/" + h.good.ID.String() + "/reshare", typ: "application/json", body: `{}`}, badAbsent()},
+		badCase{"reshare/another user's story", badAsk{as: "ben", method: http.MethodPost, target: "/v1/stories/" + h.good.ID.String() + "/reshare", typ: "application/json", body: `{}`}, badAbsent()},
 	)
 	for name, typ := range map[string]string{"none": "", "plain text": "text/plain", "a form": "application/x-www-form-urlencoded", "XML": "application/xml", "not a type": "json", "two": "application/json, text/plain", "broken": "application/json; charset="} {
 		want := badUnsupported("")
@@ -103,7 +103,7 @@ func (h *badHouse) badJSON() []badCase {
 }
 
 // badWords are captions, audiences and lifetimes, by each way in.
-func (h *badHouse) badWords() []badCase {
+func (h *badServer) badWords() []badCase {
 	photo := string(picture("words", 1))
 	var all []badCase
 	add := func(name, story string, want badWant) {
@@ -141,8 +141,8 @@ func (h *badHouse) badWords() []badCase {
 	return append(all, two, bytes)
 }
 
-// badOverlays are stickers that nobody could stick.
-func (h *badHouse) badOverlays() []badCase {
+// badOverlays are invalid stickers.
+func (h *badServer) badOverlays() []badCase {
 	photo := string(picture("overlays", 1))
 	var all []badCase
 	add := func(name, overlays string, want badWant) {

@@ -10,7 +10,7 @@ import (
 
 // badMedia are bombs, files that are something else than they say, and broken
 // ones, by each way in.
-func (h *badHouse) badMedia() []badCase {
+func (h *badServer) badMedia() []badCase {
 	upload := h.reserves("ana", 10)
 	var all []badCase
 	n := 0

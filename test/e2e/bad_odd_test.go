@@ -10,9 +10,10 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// A page that is allowed is told so: that the others are not is no accident.
+// An origin that is allowed gets the CORS headers, so the refusals of the others are
+// not an accident.
 func TestAnAllowedOriginMayAsk(t *testing.T) {
-	h := openBadHouse(t, badConfig(t))
+	h := openBadServer(t, badConfig(t))
 	story := "/v1/stories/" + h.good.ID.String()
 	origin := "Origin: https://app.example.org"
 	asked := h.send(badAsk{method: http.MethodOptions, target: story, header: []string{origin, "Access-Control-Request-Method: DELETE"}})
@@ -30,7 +31,7 @@ func TestAnAllowedOriginMayAsk(t *testing.T) {
 // What turns the direction of the text beside it, and what no eye sees, does not
 // come out of a caption; what texts need stays.
 func TestACaptionCannotRewriteThePageItIsShownOn(t *testing.T) {
-	h := openBadHouse(t, badConfig(t))
+	h := openBadServer(t, badConfig(t))
 	photo := string(picture("captions", 1))
 	for in, want := range map[string]string{
 		"photo\u202egpj.exe":                        "photogpj.exe",
@@ -56,7 +57,7 @@ func TestACaptionCannotRewriteThePageItIsShownOn(t *testing.T) {
 // A picture that looks like one and cannot be decoded is kept as it is; asking
 // for a smaller one of it, over and over, is answered and costs nothing.
 func TestAPictureThatCannotBeDecodedHasNoSmallerOne(t *testing.T) {
-	h := openBadHouse(t, badConfig(t))
+	h := openBadServer(t, badConfig(t))
 	noise := badPNGHead + badChunk("IHDR", badU32(2000)+badU32(2000)+"\x08\x06\x00\x00\x00") + badChunk("IDAT", "12345678") + badChunk("IEND", "")
 	for name, file := range map[string]string{"a PNG without rows": badPNG(2000, 2000), "a PNG with noise for rows": noise} {
 		a := h.send(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories?audience=everyone", typ: "image/png", body: file})
@@ -82,7 +83,7 @@ func TestAPictureThatCannotBeDecodedHasNoSmallerOne(t *testing.T) {
 func TestAPictureThatUnpacksToTheLimitTakesWhatItsPixelsTake(t *testing.T) {
 	cfg := badConfig(t)
 	cfg.Stories.MaxPixels = 4_000_000
-	h := openBadHouse(t, cfg)
+	h := openBadServer(t, cfg)
 	var rows bytes.Buffer
 	w := zlib.NewWriter(&rows)
 	for range 2000 {

@@ -14,7 +14,7 @@ import (
 // into a copy, not onto the disk.
 func TestPlacesDoNotComeThroughAnyWayIn(t *testing.T) {
 	cfg := badConfig(t)
-	h := openBadHouse(t, cfg)
+	h := openBadServer(t, cfg)
 	files := []struct{ name, typ, file string }{
 		{"JPEG", "image/jpeg", placedJPEG()},
 		{"PNG", "image/png", placedPNG()},
@@ -51,29 +51,29 @@ func TestPlacesDoNotComeThroughAnyWayIn(t *testing.T) {
 // badWay is a way in for one medium.
 type badWay struct {
 	name    string
-	publish func(h *badHouse, typ, file string) wire.Story
+	publish func(h *badServer, typ, file string) wire.Story
 }
 
-func (h *badHouse) waysIn() []badWay {
-	multipart := func(h *badHouse, _, file string) wire.Story {
+func (h *badServer) waysIn() []badWay {
+	multipart := func(h *badServer, _, file string) wire.Story {
 		form := badForm{{"story", `{"audience":"everyone"}`}, {"media", file}, {"media", file}}
 		return badRead[wire.Story](h.T, h.send(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: form.typ(), body: form.text()}), http.StatusCreated)
 	}
 	return []badWay{
 		{"form", multipart},
-		{"raw", func(h *badHouse, typ, file string) wire.Story {
+		{"raw", func(h *badServer, typ, file string) wire.Story {
 			return badRead[wire.Story](h.T, h.send(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories?audience=everyone", typ: typ, body: file}), http.StatusCreated)
 		}},
-		{"raw of no type", func(h *badHouse, _, file string) wire.Story {
+		{"raw of no type", func(h *badServer, _, file string) wire.Story {
 			return badRead[wire.Story](h.T, h.send(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories?audience=everyone", typ: "application/octet-stream", body: file, chunked: true}), http.StatusCreated)
 		}},
-		{"reserve and put", func(h *badHouse, typ, file string) wire.Story {
+		{"reserve and put", func(h *badServer, typ, file string) wire.Story {
 			upload := h.reserves("ana", 1)
 			put := h.send(badAsk{as: "ana", method: http.MethodPut, target: "/v1/uploads/" + upload + "/0", typ: typ, body: file})
 			badRead[wire.Uploaded](h.T, put, http.StatusCreated)
 			return badRead[wire.Story](h.T, h.send(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"audience":"everyone","upload":"` + upload + `"}`}), http.StatusCreated)
 		}},
-		{"reshare", func(h *badHouse, typ, file string) wire.Story {
+		{"reshare", func(h *badServer, typ, file string) wire.Story {
 			first := multipart(h, typ, file)
 			return badRead[wire.Story](h.T, h.send(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories/" + first.ID.String() + "/reshare"}), http.StatusCreated)
 		}},
@@ -81,7 +81,7 @@ func (h *badHouse) waysIn() []badWay {
 }
 
 // looks loads every object of a story, and says how many there were.
-func (h *badHouse) looks(s wire.Story, typ string) (looked int) {
+func (h *badServer) looks(s wire.Story, typ string) (looked int) {
 	h.Helper()
 	load := func(url string) {
 		h.Helper()

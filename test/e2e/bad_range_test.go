@@ -7,7 +7,7 @@ import (
 
 // badRanges are ranges and conditions that make no sense. What is no range is
 // answered with the whole, as RFC 9110 has it; what lies outside with 416.
-func (h *badHouse) badRanges() []badCase {
+func (h *badServer) badRanges() []badCase {
 	media := "/v1/media/" + h.good.ID.String() + "/0"
 	tag := `"` + h.good.Media[0].SHA256 + `"`
 	var all []badCase

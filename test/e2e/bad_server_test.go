@@ -20,9 +20,9 @@ import (
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// badHouse is a node on a folder of its own that listens on loopback as `mayfly
+// badServer is a node on a folder of its own that listens on loopback as `mayfly
 // serve` does, for clients that mean no good.
-type badHouse struct {
+type badServer struct {
 	*testing.T
 	config     config.Config
 	store      *profile.Store
@@ -53,9 +53,9 @@ func badConfig(t *testing.T) config.Config {
 // badHeaders is the longest header that `mayfly serve` takes.
 const badHeaders = 64 << 10
 
-func openBadHouse(t *testing.T, cfg config.Config) *badHouse {
+func openBadServer(t *testing.T, cfg config.Config) *badServer {
 	t.Helper()
-	h := &badHouse{T: t, config: cfg, open: &badOpen{changed: make(chan struct{}, 1)}}
+	h := &badServer{T: t, config: cfg, open: &badOpen{changed: make(chan struct{}, 1)}}
 	var err error
 	if h.store, err = profile.Embedded(cfg); err != nil {
 		t.Fatal(err)
@@ -78,11 +78,11 @@ func openBadHouse(t *testing.T, cfg config.Config) *badHouse {
 			t.Error(err)
 		}
 	})
-	doors, err := h.node.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})
+	handlers, err := h.node.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.api, h.admin = h.listen(doors.Public()), h.listen(doors.Admin())
+	h.api, h.admin = h.listen(handlers.Public()), h.listen(handlers.Admin())
 	for _, admin := range []bool{false, true} {
 		a := h.send(badAsk{method: http.MethodGet, target: "/openapi.json", admin: admin})
 		all, err := readDocument(a.body, admin)
@@ -96,14 +96,14 @@ func openBadHouse(t *testing.T, cfg config.Config) *badHouse {
 }
 
 // listen answers on loopback within the bounds that `mayfly serve` has.
-func (h *badHouse) listen(door http.Handler) string {
+func (h *badServer) listen(handler http.Handler) string {
 	h.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		h.Fatal(err)
 	}
 	l := h.config.Listen
-	server := &http.Server{Handler: door, ReadHeaderTimeout: l.HeaderWithin, IdleTimeout: l.IdleWithin, MaxHeaderBytes: badHeaders, ConnState: h.open.note}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: l.HeaderWithin, IdleTimeout: l.IdleWithin, MaxHeaderBytes: badHeaders, ConnState: h.open.note}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(netutil.LimitListener(at, l.Connections)) }()
 	h.Cleanup(func() {
@@ -118,7 +118,7 @@ func (h *badHouse) listen(door http.Handler) string {
 	return at.Addr().String()
 }
 
-// badOpen are the connections that a house has open.
+// badOpen counts the open connections of a server.
 type badOpen struct {
 	n       atomic.Int64
 	changed chan struct{}
@@ -132,13 +132,13 @@ func (o *badOpen) note(_ net.Conn, now http.ConnState) {
 		o.n.Add(-1)
 		select {
 		case o.changed <- struct{}{}:
-		default: // somebody will look anyway
+		default: // a look is pending already
 		}
 	}
 }
 
-// alone waits until the house has no connection open any more.
-func (h *badHouse) alone(within time.Duration) {
+// alone waits until the server has no open connection.
+func (h *badServer) alone(within time.Duration) {
 	h.Helper()
 	for end := time.After(within); h.open.n.Load() > 0; {
 		select {
@@ -151,7 +151,7 @@ func (h *badHouse) alone(within time.Duration) {
 }
 
 // bearer is a token of a role, or of a user.
-func (h *badHouse) bearer(as string) string {
+func (h *badServer) bearer(as string) string {
 	h.Helper()
 	scope, user := account.User, mayfly.HomeUserOf(issuer, as)
 	switch as {
@@ -166,7 +166,7 @@ func (h *badHouse) bearer(as string) string {
 }
 
 // publishes is a story of one picture, all of whose objects are there.
-func (h *badHouse) publishes(as, audience string) wire.Story {
+func (h *badServer) publishes(as, audience string) wire.Story {
 	h.Helper()
 	form := badForm{{"story", `{"audience":"` + audience + `"}`}, {"media", string(picture(h.Name()+audience, 0))}}
 	a := h.send(badAsk{as: as, method: http.MethodPost, target: "/v1/stories", typ: form.typ(), body: form.text()})
@@ -179,9 +179,9 @@ func (h *badHouse) publishes(as, audience string) wire.Story {
 	return story
 }
 
-// answers says that the house is still in its senses: it shows what it showed,
+// answers checks that the server still works: it shows what it showed before,
 // and takes a story.
-func (h *badHouse) answers() {
+func (h *badServer) answers() {
 	h.Helper()
 	a := h.send(badAsk{as: "ben", method: http.MethodGet, target: "/v1/stories/" + h.good.ID.String()})
 	if got := badRead[wire.Story](h.T, a, http.StatusOK); got.ID != h.good.ID {

@@ -15,7 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// badPace is how long a client of the slow tests may keep a house waiting, and
+// badPace is how long a client of the slow tests may keep the server waiting, and
 // badPatience is when it must have been given up.
 const (
 	badPace     = time.Second
@@ -37,7 +37,7 @@ type slow struct {
 func TestSlowClientsAreGivenUp(t *testing.T) {
 	cfg := badConfig(t)
 	cfg.Listen.HeaderWithin, cfg.Listen.BodyWithin, cfg.Listen.IdleWithin = badPace, badPace, time.Second
-	h := openBadHouse(t, cfg)
+	h := openBadServer(t, cfg)
 	photo := string(picture("slow", 1))
 	form := badForm{{"story", `{}`}, {"media", photo}}
 	story := "/v1/stories/" + h.good.ID.String()
@@ -58,7 +58,7 @@ func TestSlowClientsAreGivenUp(t *testing.T) {
 		{"chunks", h.head(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "image/png", chunked: true}), strings.Repeat("1\r\nx\r\n", 100), 400, ""},
 		{"a medium of an upload", h.head(badAsk{as: "ana", method: http.MethodPut, target: "/v1/uploads/" + upload + "/{n}", typ: "image/png", length: "1000"}) + photo[:8], zeros, 400, "slowly"},
 		{"JSON", h.head(badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", length: "1000"}) + "{", zeros, 400, "slowly"},
-		{"a body that nobody wants", h.head(badAsk{method: http.MethodGet, target: story, length: "1000"}), zeros, 200, ""},
+		{"a body that the route does not read", h.head(badAsk{method: http.MethodGet, target: story, length: "1000"}), zeros, 200, ""},
 		{"a body that was refused", h.head(badAsk{method: http.MethodPost, target: "/v1/stories", typ: "image/png", length: "1000"}), zeros, 401, ""},
 		{"a body of a route that is none", h.head(badAsk{method: http.MethodPost, target: "/nothing", length: "1000"}), zeros, 404, ""},
 		{"a promise", h.head(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "image/png", length: "1000", header: []string{"Expect: 100-continue"}}), "", 100, ""},
@@ -83,7 +83,7 @@ func TestSlowClientsAreGivenUp(t *testing.T) {
 }
 
 // tries is a slow client: it must hear what it should, and be hung up on.
-func (h *badHouse) tries(c slow) {
+func (h *badServer) tries(c slow) {
 	conn := h.dial(false)
 	defer func() { _ = conn.Close() }() // hung up on by then
 	begun := time.Now()
@@ -137,7 +137,7 @@ func drip(conn net.Conn, first, text string, over <-chan struct{}) {
 func TestReadersThatDoNotReadAreGivenUp(t *testing.T) {
 	cfg := badConfig(t)
 	cfg.Listen.BodyWithin = badPace
-	h := openBadHouse(t, cfg)
+	h := openBadServer(t, cfg)
 	film := placedMP4()[:strings.Index(placedMP4(), "mdat")-4]
 	const frames = 24 << 20 // more than sockets hold
 	a := h.send(badAsk{

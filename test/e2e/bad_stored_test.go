@@ -14,13 +14,13 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// badCount is what a house has stored.
+// badCount counts what a server has stored.
 type badCount struct {
 	items int // in the owner index
 	hot   int // objects
 }
 
-func (h *badHouse) stored() badCount {
+func (h *badServer) stored() badCount {
 	h.Helper()
 	var c badCount
 	for _, name := range badAudience() {
@@ -41,7 +41,7 @@ func (h *badHouse) stored() badCount {
 
 // settles waits until what is stored is as before: a request that its client has
 // left is cleaned up behind its back.
-func (h *badHouse) settles(before badCount) badCount {
+func (h *badServer) settles(before badCount) badCount {
 	h.Helper()
 	end := time.After(3 * time.Second)
 	again := time.NewTicker(10 * time.Millisecond)
@@ -62,7 +62,7 @@ func (h *badHouse) settles(before badCount) badCount {
 
 // onDisk is how many bytes the files of hot storage have, those of broken
 // uploads among them.
-func (h *badHouse) onDisk() int64 {
+func (h *badServer) onDisk() int64 {
 	h.Helper()
 	var sum int64
 	err := filepath.WalkDir(filepath.Join(h.config.Data, "hot", "files"), func(_ string, d fs.DirEntry, err error) error {
@@ -90,7 +90,7 @@ type badObject struct {
 }
 
 // everything is every object of hot storage.
-func (h *badHouse) everything() func(yield func(badObject) bool) {
+func (h *badServer) everything() func(yield func(badObject) bool) {
 	return func(yield func(badObject) bool) {
 		all, err := h.store.Set.Hot.List(h.Context(), "", "", 100_000)
 		if err != nil || len(all) == 0 {
@@ -117,7 +117,7 @@ func (h *badHouse) everything() func(yield func(badObject) bool) {
 
 // grepFolder looks for the text of the place in every file of the data folder, the
 // write-ahead logs among them, and says in how many.
-func (h *badHouse) grepFolder() (files int) {
+func (h *badServer) grepFolder() (files int) {
 	h.Helper()
 	err := filepath.WalkDir(h.config.Data, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {

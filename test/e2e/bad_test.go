@@ -54,10 +54,10 @@ const badOnDisk = 16 << 20
 
 // C4, C9, I18: whatever comes in, the answer is exact, has a code and a hint, and
 // is one that the document declares; nothing is stored; memory is bounded; the
-// house answers as before.
+// server answers as before.
 func TestBadInputIsAnsweredInWordsAndLeavesNothingBehind(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(20)) // so that the heap is what is used, not what was
-	h := openBadHouse(t, badConfig(t))
+	h := openBadServer(t, badConfig(t))
 	groups := []struct {
 		name  string
 		cases []badCase
@@ -111,15 +111,15 @@ func TestBadInputIsAnsweredInWordsAndLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// in is the house as a test within the test sees it.
-func (h *badHouse) in(t *testing.T) *badHouse {
+// in returns the server for a subtest.
+func (h *badServer) in(t *testing.T) *badServer {
 	within := *h
 	within.T = t
 	return &within
 }
 
 // try sends one and holds the answer to what it must be.
-func (h *badHouse) try(c badCase) {
+func (h *badServer) try(c badCase) {
 	h.Helper()
 	a := h.send(c.ask)
 	if a.status != c.want.status {

@@ -17,8 +17,8 @@ import (
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// badTokens are tokens that speak for nobody, and good ones that want too much.
-func (h *badHouse) badTokens() []badCase {
+// badTokens are invalid tokens, and valid ones without the scope that is needed.
+func (h *badServer) badTokens() []badCase {
 	story := "/v1/stories/" + h.good.ID.String()
 	good := h.bearer("ana")
 	parts := strings.Split(good, ".")
@@ -133,21 +133,21 @@ func (h *badHouse) badTokens() []badCase {
 	add("over", minted(account.Grant{}, now.Add(-2*time.Minute)), "over")
 	add("over since now", minted(account.Grant{}, now.Add(-time.Minute)), "over")
 	add("not yet", minted(account.Grant{}, now.Add(time.Hour)), "not good yet")
-	add("for somebody else", minted(account.Grant{Audience: "bank"}, now), "audience")
-	add("by somebody else", minted(account.Grant{Issuer: "bank"}, now), "issuer")
+	add("for another audience", minted(account.Grant{Audience: "bank"}, now), "audience")
+	add("by another issuer", minted(account.Grant{Issuer: "bank"}, now), "issuer")
 
 	line("no scheme", badToken("Bearer"), "Authorization: "+good)
 	line("another scheme", badToken("Bearer"), "Authorization: Basic YW5hOmFuYQ==")
 	line("an empty header", badToken("Bearer"), "Authorization:")
 	line("two headers", badToken("two"), "Authorization: Bearer "+good, "Authorization: Bearer "+good)
 	line("two tokens", badToken(""), "Authorization: Bearer "+good+" "+good)
-	line("in the query", badWant{200, "", ""}, "Cookie: token="+good) // it is nobody's: everyone may see this one
+	line("in the query", badWant{200, "", ""}, "Cookie: token="+good) // an anonymous request: everyone may see this story
 	for name, user := range map[string]string{"ben's": "~ben", "her own": "~ana", "an id": h.good.Author.String()} {
 		line("acting for/"+name, badDenied("only a service"), "Authorization: Bearer "+good, "Mayfly-User: "+user)
 	}
 	line("acting for/without a token", badToken("service"), "Mayfly-User: ~ana")
 	line("acting for/two", badInvalid("two"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: ~ana", "Mayfly-User: ~ben")
-	line("acting for/nobody", badInvalid("names no user"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: nobody")
+	line("acting for/no user", badInvalid("names no user"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: x")
 	line("acting for/zeros", badInvalid("names no user"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: 00000000-0000-0000-0000-000000000000")
 	line("acting for/300 letters", badInvalid("names no user"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: ~"+strings.Repeat("a", 300))
 	line("acting for/as a moderator", badDenied("only a service"), "Authorization: Bearer "+h.bearer("moderator"), "Mayfly-User: ~ana")

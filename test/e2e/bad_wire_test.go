@@ -36,7 +36,7 @@ const patience = 30 * time.Second
 
 // send sends the request on a connection of its own and reads the answer; of a
 // connection that was closed without one the status is 0.
-func (h *badHouse) send(a badAsk) answer {
+func (h *badServer) send(a badAsk) answer {
 	h.Helper()
 	var err error
 	for range askedAgain {
@@ -60,7 +60,7 @@ func (h *badHouse) send(a badAsk) answer {
 // hangs up on what still comes, which may cut its answer on the way.
 const askedAgain = 5
 
-func (h *badHouse) dial(admin bool) *net.TCPConn {
+func (h *badServer) dial(admin bool) *net.TCPConn {
 	h.Helper()
 	address := h.api
 	if admin {
@@ -78,7 +78,7 @@ func (h *badHouse) dial(admin bool) *net.TCPConn {
 
 // write writes the request. The server may have answered and closed before it
 // is all out: what came of it, the answer tells.
-func (h *badHouse) write(conn *net.TCPConn, a badAsk) {
+func (h *badServer) write(conn *net.TCPConn, a badAsk) {
 	if _, err := io.WriteString(conn, h.head(a)); err != nil {
 		return
 	}
@@ -99,7 +99,7 @@ func (h *badHouse) write(conn *net.TCPConn, a badAsk) {
 	}
 }
 
-func (h *badHouse) head(a badAsk) string {
+func (h *badServer) head(a badAsk) string {
 	if a.raw != "" {
 		return a.raw
 	}
@@ -123,11 +123,11 @@ func (h *badHouse) head(a badAsk) string {
 }
 
 // hear reads one answer, and says whether it was whole.
-func (h *badHouse) hear(from *bufio.Reader, method string) (answer, error) {
+func (h *badServer) hear(from *bufio.Reader, method string) (answer, error) {
 	h.Helper()
 	res, err := http.ReadResponse(from, &http.Request{Method: method})
 	if err != nil {
-		return answer{body: []byte(err.Error())}, nil // none at all: whoever asked knows what to make of it
+		return answer{body: []byte(err.Error())}, nil // no answer: the caller decides whether that is right
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
 	return answer{status: res.StatusCode, header: res.Header, body: body}, err

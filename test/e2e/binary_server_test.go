@@ -116,10 +116,10 @@ func (s *server) listens(out io.Reader) {
 		_ = s.process.Wait() // so that the log is whole
 		s.Fatalf("it does not say where it listens: %v\n%s", lines.Err(), s.log.String())
 	}
-	go func() { _, _ = io.Copy(io.Discard, out) }() // a pipe that nobody reads would hold it up; it ends with the process
+	go func() { _, _ = io.Copy(io.Discard, out) }() // an unread pipe would block the process; this ends with it
 }
 
-// readDocuments reads what both doors say of themselves.
+// readDocuments reads the OpenAPI documents of both listeners.
 func (s *server) readDocuments() documents {
 	s.Helper()
 	var both documents

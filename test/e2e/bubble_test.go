@@ -51,7 +51,7 @@ func TestGoldenStoriesComeTrueToTheMillisecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		day := mayfly.InstantOf(time.Now().UTC().Truncate(24 * time.Hour))
 		time.Sleep(earliest(all) - time.Minute)
-		b := &bubble{house: openHouse(t, houseConfig()), day: day}
+		b := &bubble{testNode: openNode(t, nodeConfig()), day: day}
 		defer b.close()
 		var playing sync.WaitGroup
 		for i, s := range all {
@@ -80,7 +80,7 @@ func earliest(all []script) time.Duration {
 
 // bubble is the stage of virtual time.
 type bubble struct {
-	*house
+	*testNode
 	day mayfly.Instant
 }
 
@@ -101,16 +101,16 @@ func (b *bubble) since(birth mayfly.Instant, after time.Duration) mayfly.Instant
 
 func (b *bubble) wait(planned mayfly.Instant) mayfly.Instant {
 	if now := b.now(); now > planned {
-		b.Errorf("it is %s, and a line is planned for %s: put it where it belongs, or somebody let time pass", now, planned)
+		b.Errorf("it is %s, and a line is planned for %s: the lines are out of order, or something let time pass", now, planned)
 	}
 	b.sleepUntil(planned)
 	return b.now()
 }
 
-func (b *bubble) bearer(user, scope string) (string, error) { return b.house.bearer(user, scope) }
+func (b *bubble) bearer(user, scope string) (string, error) { return b.testNode.bearer(user, scope) }
 
 // bearer is a token, fresh at every request: virtual days are longer than tokens last.
-func (h *house) bearer(user, scope string) (string, error) {
+func (h *testNode) bearer(user, scope string) (string, error) {
 	id, scopes := mayfly.UserID{}, []account.Scope{account.Scope(scope)}
 	if user != "" {
 		id = mayfly.HomeUserOf(issuer, user)
@@ -125,18 +125,18 @@ func (h *house) bearer(user, scope string) (string, error) {
 }
 
 // ask hands a request to the handler, and holds the answer against the document.
-func (h *house) ask(r request) (answer, error) {
+func (h *testNode) ask(r request) (answer, error) {
 	req := httptest.NewRequestWithContext(h.Context(), r.method, r.target, bytes.NewReader(r.body))
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
-	door := h.public
+	handler := h.public
 	if r.admin {
-		door = h.admin
+		handler = h.admin
 	}
 	rec := httptest.NewRecorder()
 	a := answer{began: h.now()}
-	door.ServeHTTP(rec, req)
+	handler.ServeHTTP(rec, req)
 	a.status, a.header, a.body, a.ended = rec.Code, rec.Result().Header, rec.Body.Bytes(), h.now()
 	if err := h.documented(r, a); err != nil {
 		return a, fmt.Errorf("%s %s: the answer is not as the document says: %w", r.method, r.target, err)

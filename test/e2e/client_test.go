@@ -16,10 +16,10 @@ import (
 	"github.com/mayflyhq/mayfly/client"
 )
 
-// O5: whatever the documents offer, the client can ask, and the doors answer as
+// Whatever the documents offer (O5), the client can ask, and the handlers answer as
 // they say.
 func TestTheClientAsksEveryDocumentedOperation(t *testing.T) {
-	h := openHouse(t, houseConfig())
+	h := openNode(t, nodeConfig())
 	defer h.close()
 	c := newCalls(t, h)
 	for _, op := range h.documents {
@@ -58,7 +58,7 @@ func notForClients() map[string]string {
 // calls are the client's ways to ask, by operation.
 type calls struct {
 	*testing.T
-	*house
+	*testNode
 	mu         sync.Mutex
 	operations map[string]int
 
@@ -66,9 +66,9 @@ type calls struct {
 	story                       wire.Story // ana's, for everyone
 }
 
-func newCalls(t *testing.T, h *house) *calls {
+func newCalls(t *testing.T, h *testNode) *calls {
 	t.Helper()
-	c := &calls{T: t, house: h, operations: map[string]int{}}
+	c := &calls{T: t, testNode: h, operations: map[string]int{}}
 	c.ana = c.client("ana", "user", false)
 	c.ben = c.client("ben", "user", false)
 	c.service = c.client("", "service", false)
@@ -83,28 +83,28 @@ func newCalls(t *testing.T, h *house) *calls {
 	return c
 }
 
-// client is a client whose requests go to a door without a network.
+// client returns a client whose requests go to a handler without a network.
 func (c *calls) client(user, scope string, admin bool) *client.Client {
 	c.T.Helper()
 	bearer, err := c.bearer(user, scope)
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	door := doorway{c, admin}
-	made, err := client.New("http://mayfly.test", client.Options{Token: bearer, HTTP: &http.Client{Transport: door}, Retries: -1})
+	handler := transport{c, admin}
+	made, err := client.New("http://mayfly.test", client.Options{Token: bearer, HTTP: &http.Client{Transport: handler}, Retries: -1})
 	if err != nil {
 		c.T.Fatal(err)
 	}
 	return made
 }
 
-// doorway carries requests to a door, and notes which operation each was.
-type doorway struct {
+// transport passes requests to a handler, and notes which operation each was.
+type transport struct {
 	calls *calls
 	admin bool
 }
 
-func (d doorway) RoundTrip(req *http.Request) (*http.Response, error) {
+func (d transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {
 		var err error

@@ -137,7 +137,7 @@ func (c *clusterStage) askNode(n int, r request) (answer, error) {
 }
 
 // startNodes starts nodes on the servers that the environment names, with names,
-// keyspace and prefixes that nobody else has.
+// keyspace and prefixes that no other test has.
 func startNodes(t *testing.T, hour time.Duration, names ...string) []*server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "key")

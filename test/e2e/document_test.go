@@ -20,10 +20,10 @@ type operation struct {
 	spec             *openapi3.Operation
 }
 
-// documents are the operations of both doors.
+// documents are the operations of both listeners.
 type documents []operation
 
-// readDocument reads the document that a door serves.
+// readDocument reads the OpenAPI document of a listener.
 func readDocument(text []byte, admin bool) (documents, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {

@@ -15,23 +15,23 @@ type ask struct {
 	changes func(r role) bool
 }
 
-func nobody(role) bool        { return false }
+func noRole(role) bool        { return false }
 func theOwner(r role) bool    { return r.isOwner() }
 func theOperator(r role) bool { return r.isModerator() || r == admin }
 
 // asks are the operations that carry an item.
 func asks() map[string]ask {
 	return map[string]ask{
-		"openStory":    {open, nobody},
-		"viewStory":    {byToken, nobody},
-		"listViewers":  {byToken, nobody},
-		"reshareStory": {byToken, nobody},
+		"openStory":    {open, noRole},
+		"viewStory":    {byToken, noRole},
+		"listViewers":  {byToken, noRole},
+		"reshareStory": {byToken, noRole},
 		"deleteStory":  {byToken, theOwner},
-		"getMedium":    {media, nobody},
-		"headMedium":   {media, nobody},
-		"getRing":      {ring, nobody},
-		"listArchive":  {archive, nobody},
-		"explain":      {explain, nobody},
+		"getMedium":    {media, noRole},
+		"headMedium":   {media, noRole},
+		"getRing":      {ring, noRole},
+		"listArchive":  {archive, noRole},
+		"explain":      {explain, noRole},
 		"hold":         {operator, theOperator},
 		"release":      {operator, theOperator},
 		"restore":      {operator, theOperator},
@@ -73,7 +73,7 @@ func byToken(m *matrix, op operation, r role, s *specimen) []row {
 }
 
 // with is the row with a header more, which changes the status of who is shown
-// something and of nobody else.
+// something and of no other.
 func (w row) with(name, value string, status int) row {
 	w.request.header = w.request.header.Clone()
 	w.request.header.Set(name, value)

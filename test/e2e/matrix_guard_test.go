@@ -16,7 +16,7 @@ func theService(r role) bool { return strings.HasPrefix(string(r), "service") }
 
 // mayAsk says, of every operation that carries no item, to whom SPEC gives it:
 // users to what is their own, services to who follows whom, support and
-// administrators to the operators' door (C1).
+// administrators to the admin listener (C1).
 func mayAsk() map[string]func(role) bool {
 	may := map[string]func(role) bool{}
 	for who, ids := range map[string]string{
@@ -38,7 +38,7 @@ func mayAsk() map[string]func(role) bool {
 }
 
 // guards asks every operation that carries no item as every role that may not:
-// 401 without a token, 403 with one that is good for something else. Nobody who
+// 401 without a token, 403 with one that is good for something else. No caller who
 // may is asked here, so that nothing changes.
 func (m *matrix) guards() {
 	m.Helper()
@@ -69,7 +69,7 @@ func (m *matrix) guards() {
 			asked++
 		}
 	}
-	m.Logf("%d times somebody asked what is not theirs to ask", asked)
+	m.Logf("%d requests without the right were refused", asked)
 	if asked < 200 {
 		m.Errorf("that is little")
 	}

@@ -28,7 +28,7 @@ type corner struct {
 	audience string
 }
 
-// The items of one corner: the first is read, the others are for deeds that
+// The items of one corner: the first is read, the others are for operations that
 // change them.
 const specimens = 12
 
@@ -52,7 +52,7 @@ func (m *matrix) publish() (deadline mayfly.Instant) {
 					deadline = item.id.Deadline()
 				}
 				if item.id.Deadline() != deadline {
-					m.Fatalf("%s ends at %s, not at %s: somebody let time pass", item.id, item.id.Deadline(), deadline)
+					m.Fatalf("%s ends at %s, want %s: something let time pass", item.id, item.id.Deadline(), deadline)
 				}
 				m.specimens[c] = append(m.specimens[c], item)
 			}

@@ -58,7 +58,7 @@ func sees(r role, s state, audience string) bool {
 	}
 }
 
-// refusal is what whoever is refused is told: the id alone says which (ST2).
+// refusal returns the status of a refusal: the id alone decides which (ST2).
 func (s state) refusal() int {
 	if s.past() {
 		return http.StatusGone
@@ -121,7 +121,7 @@ func expected(op string, r role, s state, audience string) []int {
 }
 
 // inRing says whether an item stands in its author's ring: while it serves, for
-// whoever may see it (ST4).
+// every viewer who may see it (ST4).
 func inRing(r role, s state, audience string) bool { return s.serves() && sees(r, s, audience) }
 
 // inArchive says whether it stands in the caller's archive: own ones that have

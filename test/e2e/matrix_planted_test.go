@@ -14,8 +14,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// The matrix is only worth what it finds: each fault that is planted in front of
-// the doors must be found, by its word, in the routes where it is.
+// The matrix proves something only if it finds faults: each one that is planted in
+// front of the handlers must be found, by its word, in the routes where it is.
 func TestTheMatrixFindsWhatIsPlanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMatrix(t, "followers")
@@ -26,17 +26,17 @@ func TestTheMatrixFindsWhatIsPlanted(t *testing.T) {
 		m.sign(live, due, held)
 		m.part()
 		m.each(m.holds, held)
-		doors := m.public
+		handlers := m.public
 		for _, p := range planted() {
 			m.operations = slices.DeleteFunc(slices.Clone(m.documents), func(op operation) bool { return op.id != p.operation })
-			m.public = m.faulty(doors, p)
+			m.public = m.faulty(handlers, p)
 			clear(m.counts)
 			if p.past {
 				m.at(deadline, due, absentDue)
 			} else {
 				m.at(deadline-1, live, held, absent)
 			}
-			m.public = doors
+			m.public = handlers
 			if found := slices.Collect(maps.Keys(m.counts)); !slices.Equal(found, []string{p.word}) {
 				t.Errorf("%s in %s: found %v", p.word, p.operation, m.counts)
 			} else {
@@ -46,12 +46,12 @@ func TestTheMatrixFindsWhatIsPlanted(t *testing.T) {
 	})
 }
 
-// fault is something that a door might do wrong.
+// fault is something that a handler might do wrong.
 type fault struct {
 	word      string
 	operation string
 	past      bool // it shows at the deadline, not before
-	does      func(m *matrix, doors http.Handler, r *http.Request, body []byte, rec *httptest.ResponseRecorder) *httptest.ResponseRecorder
+	does      func(m *matrix, handlers http.Handler, r *http.Request, body []byte, rec *httptest.ResponseRecorder) *httptest.ResponseRecorder
 }
 
 // planted are the faults, those before the deadline first.
@@ -63,26 +63,26 @@ func planted() []fault {
 		{"EARLY", "openStory", false, refuses},
 		{"EARLY", "headMedium", false, refuses},
 		{"EARLY", "viewStory", false, refuses},
-		{"TOLD", "openStory", false, hints},
-		{"TOLD", "listViewers", false, hints},
+		{"REVEALED", "openStory", false, hints},
+		{"REVEALED", "listViewers", false, hints},
 		{"INCOMPLETE", "openStory", false, shortens},
 		{"LATE", "openStory", true, moderatorsEyes},
 		{"LATE", "getMedium", true, moderatorsEyes},
-		{"TOLD", "reshareStory", true, hints},
+		{"REVEALED", "reshareStory", true, hints},
 	}
 }
 
-// faulty is the doors with a fault in front of them.
-func (m *matrix) faulty(doors http.Handler, f fault) http.Handler {
+// faulty returns the handlers with a fault in front of them.
+func (m *matrix) faulty(handlers http.Handler, f fault) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body bytes.Buffer
 		_, _ = body.ReadFrom(r.Body) // from memory
 		ask := func(r *http.Request) *httptest.ResponseRecorder {
 			rec := httptest.NewRecorder()
-			doors.ServeHTTP(rec, r)
+			handlers.ServeHTTP(rec, r)
 			return rec
 		}
-		rec := f.does(m, doors, r, body.Bytes(), ask(again(r, body.Bytes())))
+		rec := f.does(m, handlers, r, body.Bytes(), ask(again(r, body.Bytes())))
 		maps.Copy(w.Header(), rec.Result().Header)
 		w.WriteHeader(rec.Code)
 		_, _ = w.Write(rec.Body.Bytes()) // to memory
@@ -96,34 +96,34 @@ func again(r *http.Request, body []byte) *http.Request {
 }
 
 // moderatorsEyes answers everybody what a moderator would be answered.
-func moderatorsEyes(m *matrix, doors http.Handler, r *http.Request, body []byte, _ *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+func moderatorsEyes(m *matrix, handlers http.Handler, r *http.Request, body []byte, _ *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 	fresh := again(r, body)
 	fresh.URL.RawQuery = "" // a signature says whose eyes
 	fresh.Header.Del("Mayfly-User")
 	fresh.Header.Set("Authorization", m.as("support", "moderator").Get("Authorization"))
 	rec := httptest.NewRecorder()
-	doors.ServeHTTP(rec, fresh)
+	handlers.ServeHTTP(rec, fresh)
 	return rec
 }
 
 // refuses answers what is shown as absence.
-func refuses(_ *matrix, doors http.Handler, r *http.Request, _ []byte, rec *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+func refuses(_ *matrix, handlers http.Handler, r *http.Request, _ []byte, rec *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 	if rec.Code >= 400 {
 		return rec
 	}
 	refused := httptest.NewRecorder()
 	absent := mayfly.ID{}
-	doors.ServeHTTP(refused, httptest.NewRequest(http.MethodGet, "/v1/stories/"+absent.String(), nil))
+	handlers.ServeHTTP(refused, httptest.NewRequest(http.MethodGet, "/v1/stories/"+absent.String(), nil))
 	return refused
 }
 
 // hints refuses what is there in a byte more than what never was.
-func hints(m *matrix, doors http.Handler, r *http.Request, body []byte, rec *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+func hints(m *matrix, handlers http.Handler, r *http.Request, body []byte, rec *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 	if rec.Code != http.StatusNotFound && rec.Code != http.StatusGone {
 		return rec
 	}
 	id := strings.Split(r.URL.Path, "/")[3]
-	seen := moderatorsEyes(m, doors, httptest.NewRequest(http.MethodGet, "/v1/stories/"+id, nil), nil, nil)
+	seen := moderatorsEyes(m, handlers, httptest.NewRequest(http.MethodGet, "/v1/stories/"+id, nil), nil, nil)
 	if seen.Code == http.StatusOK {
 		rec.Body.WriteByte('\n')
 	}

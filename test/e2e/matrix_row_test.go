@@ -15,7 +15,7 @@ type row struct {
 	request request
 	wants   []int
 	shows   func(a answer) (string, bool) // what is wrong with a good answer; may be nil
-	told    bool                          // the answer is for support, who may know what is there
+	support bool                          // the answer is for support, who may know what is there
 }
 
 func (m *matrix) row(op operation, r role, s *specimen, want row) {
@@ -37,7 +37,7 @@ func (m *matrix) row(op operation, r role, s *specimen, want row) {
 		}
 		return
 	}
-	if want.told || shown(a.status) {
+	if want.support || shown(a.status) {
 		return
 	}
 	m.tells(op, r, s, a)
@@ -52,7 +52,7 @@ func (m *matrix) row(op operation, r role, s *specimen, want row) {
 	}
 	m.equal++
 	for _, difference := range differences(a, b) {
-		m.wrong("TOLD", op, r, s, "refused in other words than an id that never was: "+difference)
+		m.wrong("REVEALED", op, r, s, "refused differently from an id that never was: "+difference)
 	}
 }
 

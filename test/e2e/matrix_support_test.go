@@ -52,8 +52,8 @@ func asOperator(r role, status int) int {
 	}
 }
 
-// operator asks for a deed of support. Whoever is not support is told that, and
-// nothing else; support is told what can be done.
+// operator asks for an operation of support. The answer to other roles is that they
+// are not support, and nothing else; support learns what can be done.
 func operator(m *matrix, op operation, r role, s *specimen) []row {
 	req := request{method: op.method, target: op.target(s), header: m.header(r, s), admin: true}
 	var body any = wire.Reason{Reason: "the matrix"}
@@ -67,10 +67,10 @@ func operator(m *matrix, op operation, r role, s *specimen) []row {
 	if !theOperator(r) {
 		return []row{{request: req, wants: []int{asOperator(r, 0)}}}
 	}
-	return []row{{request: req, wants: operated(op.id, s.state), told: true}}
+	return []row{{request: req, wants: operated(op.id, s.state), support: true}}
 }
 
-// operated is what support is told: it knows what is there.
+// operated returns what support is answered, who may know what is there.
 func operated(op string, s state) []int {
 	switch {
 	case s.isAbsent():

@@ -9,22 +9,22 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// matrix holds every door against the oracle: route × role × state × audience.
+// matrix checks every route against the oracle: route × role × state × audience.
 type matrix struct {
-	*house
+	*testNode
 	operations []operation // that are asked
 	audiences  []string
 	specimens  map[corner][]*specimen
-	used       map[corner]int // specimens that a deed has changed
+	used       map[corner]int // specimens that a action has changed
 	rows       map[string]int // how many, by operation
 	equal      int            // refusals that were compared with those for ids that never were
 	counts     map[string]int // LEAK, LATE, EARLY and whatever else is wrong
 	quiet      bool           // what is wrong is counted, and no failure
 }
 
-// C2, I4, I5, I18: generated from the documents of both doors, so that a route
+// The matrix is made from the documents of both listeners, so that a route
 // without rows fails.
-func TestEveryDoorIsExactForEveryRoleInEveryState(t *testing.T) {
+func TestEveryRouteIsExactForEveryRoleInEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMatrix(t, "everyone", "followers", "close_friends")
 		defer m.close()
@@ -37,12 +37,12 @@ func TestEveryDoorIsExactForEveryRoleInEveryState(t *testing.T) {
 	})
 }
 
-// newMatrix is a matrix of everything that the doors document.
+// newMatrix returns a matrix of everything that the listeners document.
 func newMatrix(t *testing.T, audiences ...string) *matrix {
 	t.Helper()
-	cfg := houseConfig()
+	cfg := nodeConfig()
 	cfg.Stories.Live = 1000
-	m := &matrix{house: openHouse(t, cfg), audiences: audiences, specimens: map[corner][]*specimen{}, used: map[corner]int{}, rows: map[string]int{}, counts: map[string]int{}}
+	m := &matrix{testNode: openNode(t, cfg), audiences: audiences, specimens: map[corner][]*specimen{}, used: map[corner]int{}, rows: map[string]int{}, counts: map[string]int{}}
 	m.operations = m.documents
 	return m
 }
@@ -100,7 +100,7 @@ func (m *matrix) at(instant mayfly.Instant, of ...state) {
 	}
 }
 
-// operation asks one operation of one corner as every role; those to whom a deed
+// operation asks one operation of one corner as every role; those to whom an operation
 // is allowed get a specimen of their own for it.
 func (m *matrix) operation(op operation, c corner) {
 	ask, known := asks()[op.id]
@@ -145,11 +145,11 @@ func (m *matrix) verdict() {
 	}
 }
 
-// servedLate is how the house's own measure stands in its metrics when nothing
+// servedLate is the node's own measure in its metrics when nothing
 // was served late.
 const servedLate = "\nmayfly_served_after_deadline_total 0\n"
 
-// measured holds the matrix against the house's own measure of the same.
+// measured compares the matrix with the node's own measure of the same.
 func (m *matrix) measured() {
 	m.Helper()
 	a := m.must(request{method: http.MethodGet, target: "/metrics", admin: true}, http.StatusOK)

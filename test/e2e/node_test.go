@@ -18,9 +18,9 @@ import (
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// house is a node with its doors on the embedded store on memory, in a bubble:
-// time passes when the test sleeps, and at no other moment.
-type house struct {
+// testNode is a node with its HTTP handlers on the embedded store on memory, in a
+// bubble: time passes when the test sleeps, and at no other moment.
+type testNode struct {
 	*testing.T
 	store  *profile.Store
 	node   *node.Node
@@ -30,11 +30,11 @@ type house struct {
 }
 
 // walksLook is how often walks look, instead of once a second: a bubble pays for
-// every look, and soft expiry, which is what the doors show, waits for none.
+// every look, and soft expiry, which is what the handlers show, waits for none.
 const walksLook = 2 * time.Minute
 
-// houseConfig are the product's own windows.
-func houseConfig() config.Config {
+// nodeConfig returns a configuration with the product's own windows.
+func nodeConfig() config.Config {
 	cfg := config.Default()
 	cfg.Data = "data"
 	cfg.Disk.Share, cfg.Disk.Floor = 0, 0
@@ -50,10 +50,10 @@ func houseConfig() config.Config {
 // liveLimit is how many live stories an author of a golden story may have.
 const liveLimit = 5
 
-// openHouse starts a house; whoever opens it closes it, within the bubble.
-func openHouse(t *testing.T, cfg config.Config) *house {
+// openNode starts a node; the caller closes it, within the bubble.
+func openNode(t *testing.T, cfg config.Config) *testNode {
 	t.Helper()
-	h := &house{T: t}
+	h := &testNode{T: t}
 	key, err := account.LoadKey(t.TempDir() + "/key")
 	if err != nil {
 		t.Fatal(err)
@@ -73,26 +73,26 @@ func openHouse(t *testing.T, cfg config.Config) *house {
 	if h.node, err = node.Start(context.Background(), h.store.Set, o); err != nil {
 		t.Fatal(errors.Join(err, h.store.Close()))
 	}
-	doors, err := h.node.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})
+	handlers, err := h.node.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})
 	if err != nil {
 		t.Fatal(errors.Join(err, h.node.Stop(context.Background()), h.store.Close()))
 	}
-	h.public, h.admin = doors.Public(), doors.Admin()
+	h.public, h.admin = handlers.Public(), handlers.Admin()
 	h.readDocuments()
 	return h
 }
 
-// readDocuments reads what both doors say of themselves: every later answer is
-// held against it.
-func (h *house) readDocuments() {
+// readDocuments reads the OpenAPI documents of both listeners: every later answer
+// is checked against them.
+func (h *testNode) readDocuments() {
 	h.Helper()
 	for _, admin := range []bool{false, true} {
-		door := h.public
+		handler := h.public
 		if admin {
-			door = h.admin
+			handler = h.admin
 		}
 		rec := httptest.NewRecorder()
-		door.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))
+		handler.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))
 		all, err := readDocument(rec.Body.Bytes(), admin)
 		if err != nil {
 			h.Fatalf("%d: %v", rec.Code, err)
@@ -114,16 +114,16 @@ func bubbleClock() clock.Source {
 	}
 }
 
-func (h *house) close() {
+func (h *testNode) close() {
 	h.Helper()
 	if err := errors.Join(h.node.Stop(context.Background()), h.store.Close()); err != nil {
 		h.Error(err)
 	}
 }
 
-func (h *house) now() mayfly.Instant { return h.node.Clock().Read().Now }
+func (h *testNode) now() mayfly.Instant { return h.node.Clock().Read().Now }
 
 // sleepUntil lets time pass up to an instant.
-func (h *house) sleepUntil(at mayfly.Instant) {
+func (h *testNode) sleepUntil(at mayfly.Instant) {
 	time.Sleep(time.Until(at.Time()))
 }

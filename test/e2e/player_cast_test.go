@@ -10,7 +10,7 @@ import (
 // issuer is who the tokens of both stages are from.
 const issuer = "mayfly"
 
-// subject is what an actor of this script is called at the door: every script
+// subject returns the name of an actor of this script in the API: every script
 // has people of its own.
 func (p *player) subject(name string) string { return p.script.name + "." + name }
 
@@ -59,7 +59,7 @@ func (p *player) become(l line) error {
 		return nil
 	}
 	author := "ana"
-	if s, err := p.find(l.deed.story); err == nil && l.deed.story != "" {
+	if s, err := p.find(l.action.story); err == nil && l.action.story != "" {
 		author = s.author
 	}
 	by, method, target := actor{name: author}, http.MethodPut, ""

@@ -14,7 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// found is any answer of the doors, read: what a check looks at.
+// found is any answer, decoded: what a check looks at.
 type found struct {
 	wire.Story
 	Code       string          `json:"code"`
@@ -95,11 +95,11 @@ func (p *player) holds(c check, l line, a answer, f found) (got string, ok bool)
 		return p.whole(l, a)
 	case "same":
 		by := l.who.name
-		return f.ID.String(), !f.ID.IsZero() && f.ID == p.keys[by+"/"+l.deed.with.key]
+		return f.ID.String(), !f.ID.IsZero() && f.ID == p.keys[by+"/"+l.action.with.key]
 	case "ends", "until":
 		return p.ends(c, l, f)
 	}
-	return "nobody has taught the player this word", false
+	return "the player does not know this word", false
 }
 
 // listed are the names of what an answer lists, whatever it is.
@@ -134,12 +134,12 @@ func counted(got *int, want string) (string, bool) {
 
 // whole says whether the bytes are those of the medium that was published.
 func (p *player) whole(l line, a answer) (string, bool) {
-	s, err := p.find(l.deed.story)
-	if err != nil || l.deed.with.media >= len(s.media) {
+	s, err := p.find(l.action.story)
+	if err != nil || l.action.with.media >= len(s.media) {
 		return fmt.Sprint(err), false
 	}
 	sum := sha256.Sum256(a.body)
-	return fmt.Sprintf("%d bytes", len(a.body)), hex.EncodeToString(sum[:]) == s.media[l.deed.with.media].SHA256
+	return fmt.Sprintf("%d bytes", len(a.body)), hex.EncodeToString(sum[:]) == s.media[l.action.with.media].SHA256
 }
 
 // ends holds an instant of a story against a time since its birth.
@@ -150,7 +150,7 @@ func (p *player) ends(c check, l line, f found) (string, bool) {
 	}
 	birth := f.BornAt
 	if birth == 0 { // the answer of a restore
-		if s, err := p.find(l.deed.story); err == nil {
+		if s, err := p.find(l.action.story); err == nil {
 			birth = s.birth
 		}
 	}

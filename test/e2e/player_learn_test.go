@@ -14,7 +14,7 @@ import (
 
 // learn takes from an answer what later lines speak of.
 func (p *player) learn(l line, a answer) error {
-	switch l.deed.form {
+	switch l.action.form {
 	case "publishes a story", "publishes the upload", "reshares STORY":
 		if a.status == http.StatusCreated {
 			return p.born(l, a)
@@ -41,19 +41,19 @@ func (p *player) born(l line, a answer) error {
 	if l.who.acts != "" {
 		author = l.who.acts
 	}
-	t := &told{name: l.deed.with.name, author: author, id: s.ID, birth: s.BornAt, media: s.Media, got: map[string][]wire.Medium{author: s.Media}}
+	t := &published{name: l.action.with.name, author: author, id: s.ID, birth: s.BornAt, media: s.Media, got: map[string][]wire.Medium{author: s.Media}}
 	p.last = t
 	if t.name != "" {
 		p.stories[t.name] = t
 	}
-	if key := l.deed.with.key; key != "" {
+	if key := l.action.with.key; key != "" {
 		p.keys[author+"/"+key] = t.id
 	}
 	return nil
 }
 
 func (p *player) gotMedia(l line, a answer) error {
-	s, err := p.find(l.deed.story)
+	s, err := p.find(l.action.story)
 	if err != nil {
 		return err
 	}
@@ -72,10 +72,10 @@ func (p *player) gotMedia(l line, a answer) error {
 // twin asks the same of an id that never was, and wants the same bytes: a refusal
 // tells nothing (ST2).
 func (p *player) twin(l line, r request, refused answer) error {
-	if l.deed.story == "" || l.deed.story == neverWas || r.admin {
+	if l.action.story == "" || l.action.story == neverWas || r.admin {
 		return nil
 	}
-	s, err := p.find(l.deed.story)
+	s, err := p.find(l.action.story)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 
 // publishing makes r a multipart upload: the story, then its media.
 func (p *player) publishing(r *request, l line) error {
-	with := l.deed.with
+	with := l.action.with
 	seed := p.script.name + "/" + l.where
 	if with.key != "" {
 		seed = p.script.name + "/" + with.key // what is sent again is the same, media too

@@ -15,7 +15,7 @@ import (
 
 // request is the request that a line makes.
 func (p *player) request(l line) (request, error) {
-	d := l.deed
+	d := l.action
 	r := request{method: http.MethodGet}
 	var err error
 	if r.header, err = p.credentials(l.who); err != nil {
@@ -145,7 +145,7 @@ func (p *player) request(l line) (request, error) {
 		r.admin, r.method, r.target = true, http.MethodDelete, "/v1/users/"+people[0].String()
 		return r, r.json(wire.Reason{Reason: d.with.reason})
 	default:
-		return r, fmt.Errorf("nobody has taught the player %q", d.form)
+		return r, fmt.Errorf("the player does not know %q", d.form)
 	}
 	return r, nil
 }
@@ -180,9 +180,9 @@ func (p *player) daySaid(from, to mayfly.Instant) url.Values {
 }
 
 // pictureURL is the URL of a medium as an actor got it with the story last, or
-// one that nobody has signed when he never did.
+// an unsigned one when he never did.
 func (p *player) pictureURL(l line, id mayfly.ID) (string, error) {
-	d := l.deed
+	d := l.action
 	object := strconv.Itoa(d.with.media)
 	if d.with.longest > 0 {
 		object += fmt.Sprintf("-%d", d.with.longest)

@@ -13,7 +13,7 @@ import (
 // stage is where a golden story is played: a node in a bubble, or the real
 // binary with time a thousand times faster.
 type stage interface {
-	// ask sends a request to a door and reads the whole answer.
+	// ask sends a request to a listener and reads the whole answer.
 	ask(r request) (answer, error)
 	// bearer is a token of the scope, of a user if one is named.
 	bearer(user string, scope string) (string, error)
@@ -32,12 +32,12 @@ type stage interface {
 	since(birth mayfly.Instant, after time.Duration) mayfly.Instant
 }
 
-// request is what goes to a door.
+// request is an HTTP request of a script.
 type request struct {
 	method, target string // target is path and query
 	header         http.Header
 	body           []byte
-	admin          bool // through the operators' door
+	admin          bool // to the admin listener
 }
 
 // answer is what comes back, whole.
@@ -66,8 +66,8 @@ func (t tally) String() string {
 	return fmt.Sprintf("%d lines, %d answers compared, %d of them byte by byte with those for ids that never were, %d more by another node, %d lines missed", t.lines, t.answers, t.twins, t.elsewhere, t.missed)
 }
 
-// told is a story that a script tells of.
-type told struct {
+// published is a story that a script is about.
+type published struct {
 	name   string
 	author string
 	id     mayfly.ID
@@ -76,7 +76,7 @@ type told struct {
 	got    map[string][]wire.Medium // its media as an actor got them last: with URLs of their own
 }
 
-// reporter is told what does not come true; a test is one.
+// reporter gets what does not come true; a test is one.
 type reporter interface {
 	Errorf(format string, args ...any)
 	Logf(format string, args ...any)
@@ -87,15 +87,15 @@ type player struct {
 	reporter
 	stage
 	script  script
-	stories map[string]*told
-	last    *told // it
+	stories map[string]*published
+	last    *published // it
 	keys    map[string]mayfly.ID
 	upload  *wire.Upload
 	tally   tally
 }
 
 func newPlayer(r reporter, s stage, script script) *player {
-	return &player{reporter: r, stage: s, script: script, stories: map[string]*told{}, keys: map[string]mayfly.ID{}}
+	return &player{reporter: r, stage: s, script: script, stories: map[string]*published{}, keys: map[string]mayfly.ID{}}
 }
 
 // errTooLate ends a script in which something was not done because it came too late.
@@ -116,7 +116,7 @@ func (p *player) play() tally {
 		if errors.Is(err, errTooLate) {
 			rest := len(p.script.lines) - n - 1
 			p.tally.lines, p.tally.missed = p.tally.lines+rest, p.tally.missed+rest
-			p.Logf("%s: %d lines behind it cannot be told", l.where, rest)
+			p.Logf("%s: %d lines behind it cannot be played", l.where, rest)
 			return p.tally
 		}
 		if err != nil {
@@ -132,7 +132,7 @@ func (p *player) planned(l line) (mayfly.Instant, error) {
 	if !l.at.relative() {
 		return p.midnight().Add(p.span(l.at.after)), nil
 	}
-	return p.instant(l.at, l.deed.story)
+	return p.instant(l.at, l.action.story)
 }
 
 // instant is when w is, for a line about a story.
@@ -148,7 +148,7 @@ func (p *player) instant(w when, about string) (mayfly.Instant, error) {
 	return p.since(s.birth, w.after), nil
 }
 
-func (p *player) find(name string) (*told, error) {
+func (p *player) find(name string) (*published, error) {
 	if name == it || name == neverWas {
 		if p.last == nil {
 			return nil, fmt.Errorf("there is no story yet")
@@ -189,7 +189,7 @@ func (p *player) line(l line, planned, on mayfly.Instant) error {
 	}
 	p.tally.answers++
 	if a.status != l.want.status {
-		if l.want.status < 300 && (l.deed.with.name != "" || l.deed.form == "publishes a story") {
+		if l.want.status < 300 && (l.action.with.name != "" || l.action.form == "publishes a story") {
 			return fmt.Errorf("the rest of the script is about a story that is not there")
 		}
 		return nil

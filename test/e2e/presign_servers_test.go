@@ -37,21 +37,21 @@ import (
 	"github.com/mayflyhq/mayfly/store/s3store"
 )
 
-// bucketHouse is a node whose media lie on a real S3 server, with its door on a
+// bucketNode is a node whose media are on a real S3 server, with its handler on a
 // socket, in real time.
-type bucketHouse struct {
+type bucketNode struct {
 	*testing.T
-	set   store.Set
-	node  *node.Node
-	door  *httptest.Server
-	token string // ana's
-	s3    string // its host
+	set    store.Set
+	node   *node.Node
+	server *httptest.Server
+	token  string // ana's
+	s3     string // its host
 }
 
 // presignLifetime is how long stories live here.
 const presignLifetime = 6 * time.Second
 
-func openBucketHouse(t *testing.T) *bucketHouse {
+func openBucketNode(t *testing.T) *bucketNode {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -60,7 +60,7 @@ func openBucketHouse(t *testing.T) *bucketHouse {
 		}
 	}
 	hot, cold := bucketTiers(t)
-	cfg := houseConfig()
+	cfg := nodeConfig()
 	lifetime, err := mayfly.LifetimeOf(presignLifetime)
 	must(err)
 	cfg.Stories.Lifetimes = []mayfly.Lifetime{lifetime}
@@ -70,7 +70,7 @@ func openBucketHouse(t *testing.T) *bucketHouse {
 	kept, err := profile.EmbeddedOn(disk, cfg.Data, cfg)
 	must(err)
 	t.Cleanup(func() { must(kept.Close()) })
-	h := &bucketHouse{T: t, set: kept.Set}
+	h := &bucketNode{T: t, set: kept.Set}
 	h.set.Hot, h.set.Cold = hot, cold
 	o := node.FromConfig(cfg)
 	o.Idle, o.Source, o.Products.Presign = true, clock.System(), true
@@ -81,8 +81,8 @@ func openBucketHouse(t *testing.T) *bucketHouse {
 	t.Cleanup(func() { must(h.node.Stop(context.Background())) })
 	api, err := h.node.API(node.ServeOptions{})
 	must(err)
-	h.door = httptest.NewServer(api.Public())
-	t.Cleanup(h.door.Close)
+	h.server = httptest.NewServer(api.Public())
+	t.Cleanup(h.server.Close)
 	token, err := h.node.Accounts().Mint(userNamed("ana"), "ana", []account.Scope{account.User}, time.Hour, h.now())
 	must(err)
 	h.token = string(token)
@@ -92,7 +92,7 @@ func openBucketHouse(t *testing.T) *bucketHouse {
 	return h
 }
 
-// bucketTiers are two tiers that nobody else has, emptied at the end.
+// bucketTiers returns two tiers of this test alone, emptied at the end.
 func bucketTiers(t *testing.T) (hot, cold store.Blobs) {
 	t.Helper()
 	const name = "MAYFLY_TEST_S3"
@@ -135,14 +135,14 @@ func bucketTiers(t *testing.T) (hot, cold store.Blobs) {
 	return tiers[0], tiers[1]
 }
 
-func (h *bucketHouse) now() mayfly.Instant { return h.node.Clock().Read().Now }
+func (h *bucketNode) now() mayfly.Instant { return h.node.Clock().Read().Now }
 
-// send sends one request, to the door with ana's token or to S3 with none.
-func (h *bucketHouse) send(method, target string, body []byte, header ...string) (int, []byte) {
+// send sends one request, to the node with ana's token or to S3 with none.
+func (h *bucketNode) send(method, target string, body []byte, header ...string) (int, []byte) {
 	h.Helper()
 	own := strings.HasPrefix(target, "/")
 	if own {
-		target = h.door.URL + target
+		target = h.server.URL + target
 	}
 	req, err := http.NewRequestWithContext(h.Context(), method, target, bytes.NewReader(body))
 	if err != nil {
@@ -167,7 +167,7 @@ func (h *bucketHouse) send(method, target string, body []byte, header ...string)
 	return res.StatusCode, answer
 }
 
-func sendsJSON[T any](h *bucketHouse, status int, method, target, body string) T {
+func sendsJSON[T any](h *bucketNode, status int, method, target, body string) T {
 	h.Helper()
 	got, answer := h.send(method, target, []byte(body))
 	var v T
@@ -177,12 +177,12 @@ func sendsJSON[T any](h *bucketHouse, status int, method, target, body string) T
 	return v
 }
 
-func (h *bucketHouse) reserve() wire.Upload {
+func (h *bucketNode) reserve() wire.Upload {
 	h.Helper()
 	return sendsJSON[wire.Upload](h, http.StatusCreated, http.MethodPost, "/v1/uploads", `{"media":1}`)
 }
 
-func (h *bucketHouse) publish(upload mayfly.ID) wire.Story {
+func (h *bucketNode) publish(upload mayfly.ID) wire.Story {
 	h.Helper()
 	return sendsJSON[wire.Story](h, http.StatusCreated, http.MethodPost, "/v1/stories", publishOf(upload))
 }
@@ -194,7 +194,7 @@ func publishOf(upload mayfly.ID) string {
 // open opens a story a little after a whole second of its life: on the second a
 // URL that took a millisecond to sign would last a millisecond too long, and is
 // not handed out.
-func (h *bucketHouse) open(id mayfly.ID) wire.Medium {
+func (h *bucketNode) open(id mayfly.ID) wire.Medium {
 	h.Helper()
 	if into := h.now().Sub(id.Birth()) % time.Second; into < 100*time.Millisecond {
 		time.Sleep(100*time.Millisecond - into)
@@ -202,7 +202,7 @@ func (h *bucketHouse) open(id mayfly.ID) wire.Medium {
 	return sendsJSON[wire.Story](h, http.StatusOK, http.MethodGet, "/v1/stories/"+id.String(), "").Media[0]
 }
 
-func (h *bucketHouse) wantMedium(m wire.Medium) {
+func (h *bucketNode) wantMedium(m wire.Medium) {
 	h.Helper()
 	if u, err := url.Parse(m.URL); err != nil || u.Host != h.s3 {
 		h.Fatalf("%s is not on the S3 server", m.URL)
@@ -215,7 +215,7 @@ func (h *bucketHouse) wantMedium(m wire.Medium) {
 
 // L11, ST1, ST3, ST6: reserve, a real PUT, publish, a real GET, and its end.
 func TestOnS3AStoryIsPutAndReadByPresignedURLsThatEnd(t *testing.T) {
-	h := openBucketHouse(t)
+	h := openBucketNode(t)
 	upload := h.reserve()
 	put := upload.Put[0].Presigned
 	if put == nil {
@@ -261,7 +261,7 @@ func TestOnS3AStoryIsPutAndReadByPresignedURLsThatEnd(t *testing.T) {
 func first(status int, _ []byte) int { return status }
 
 // toCold does what the walks do to a story that has ended.
-func (h *bucketHouse) toCold(id mayfly.ID) {
+func (h *bucketNode) toCold(id mayfly.ID) {
 	h.Helper()
 	s, err := sweep.New(h.set, sweep.Options{})
 	if err != nil {
@@ -285,8 +285,8 @@ func (h *bucketHouse) toCold(id mayfly.ID) {
 	}
 }
 
-func TestOnS3WhatSomebodyPutsIsTakenForNothingThatItSaysOfItself(t *testing.T) {
-	h := openBucketHouse(t)
+func TestOnS3AnUploadIsJudgedByItsBytesAndNotByItsHeaders(t *testing.T) {
+	h := openBucketNode(t)
 	upload := h.reserve()
 	put := upload.Put[0].Presigned.URL
 	refused := func(want int, body []byte, header ...string) {
@@ -327,9 +327,9 @@ func (h *hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestOnS3TheClientPutsAndReadsByPresignedURLs(t *testing.T) {
-	h := openBucketHouse(t)
+	h := openBucketNode(t)
 	seen := &hosts{}
-	c, err := client.New(h.door.URL, client.Options{Token: h.token, HTTP: &http.Client{Transport: seen}})
+	c, err := client.New(h.server.URL, client.Options{Token: h.token, HTTP: &http.Client{Transport: seen}})
 	if err != nil {
 		t.Fatal(err)
 	}

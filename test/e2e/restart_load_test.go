@@ -32,7 +32,7 @@ type restartStory struct {
 	sum    string // of its medium as it is stored
 }
 
-// restartLoad publishes and reads all the while, and keeps book.
+// restartLoad publishes and reads all the while, and records the answers.
 type restartLoad struct {
 	*restarted
 	tokens []string // of the authors
@@ -45,7 +45,7 @@ type restartLoad struct {
 	reads      int
 	answered   map[string]int    // by request
 	unanswered map[string]string // and why
-	again      []string          // requests before one that was told the story is there already
+	again      []string          // requests before one whose answer was that the story exists already
 }
 
 func newRestartLoad(s *restarted) *restartLoad {
@@ -78,7 +78,7 @@ func (l *restartLoad) begin() (finish func()) {
 	}
 }
 
-// restartHand is somebody with a connection.
+// restartHand is a user with a connection.
 type restartHand struct {
 	number, count int
 	client        *http.Client
@@ -280,7 +280,7 @@ func (l *restartLoad) sameMedium(h *restartHand, url string, s restartStory) {
 	}
 }
 
-// judge holds the book against what the servers logged: whatever they did has
+// judge compares the record with what the servers logged: whatever they did has
 // been answered. The one way to lose an answer is inherent in HTTP/1.1 (RFC 9112
 // §9.6): a request that is sent at the instant when the server closes the
 // connection because it is idle. It is rare: one at a stop at most, on average.

@@ -21,7 +21,7 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// restartSlow is a request that is under way when the server is told to stop.
+// restartSlow is a request that is under way when the server gets the signal to stop.
 type restartSlow struct {
 	rest chan struct{} // closed: it may go on
 	done chan error

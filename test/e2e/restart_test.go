@@ -166,7 +166,7 @@ func (s *restarted) awaitRefusal() {
 		}
 		_ = conn.Close() // nothing was sent
 		if time.Since(began) > 10*time.Second {
-			s.Fatal("a server that was told to stop takes connections")
+			s.Fatal("a server that is stopping accepts connections")
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -18,7 +18,7 @@ const fuzzed = 25 * time.Second
 
 // O5: whatever schemathesis makes of the document, no answer is 5xx, and every
 // answer is one that the document declares: its status, its type, its shape. As a
-// user and as nobody. MAYFLY_SEED=n sends the same again.
+// user and without a token. MAYFLY_SEED=n sends the same again.
 func TestWhatIsMadeOfTheDocumentIsAnsweredAsItSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about a minute")
@@ -32,8 +32,8 @@ func TestWhatIsMadeOfTheDocumentIsAnsweredAsItSays(t *testing.T) {
 		seed = strconv.Itoa(rand.IntN(1 << 30))
 	}
 	for _, as := range []string{"ana", ""} {
-		t.Run(map[string]string{"ana": "a user", "": "nobody"}[as], func(t *testing.T) {
-			h := openBadHouse(t, badConfig(t))
+		t.Run(map[string]string{"ana": "a user", "": "anonymous"}[as], func(t *testing.T) {
+			h := openBadServer(t, badConfig(t))
 			report := h.fuzz(strings.TrimSpace(string(found)), as, seed)
 			sum := regexp.MustCompile(`\d+ generated[^\n]*`).FindString(report)
 			if sum == "" {
@@ -45,8 +45,8 @@ func TestWhatIsMadeOfTheDocumentIsAnsweredAsItSays(t *testing.T) {
 	}
 }
 
-// fuzz lets schemathesis ask as somebody, and answers what it says.
-func (h *badHouse) fuzz(path, as, seed string) string {
+// fuzz runs schemathesis with a user's token or none, and returns its output.
+func (h *badServer) fuzz(path, as, seed string) string {
 	h.Helper()
 	ctx, stop := context.WithTimeout(h.Context(), 4*fuzzed)
 	defer stop()

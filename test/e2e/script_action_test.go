@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// deed is what somebody does: one of the forms below, with what stood in its
-// places, and what was added to it.
-type deed struct {
+// action is what an actor does: one of the forms below, with the words that stood in
+// its places, and its options.
+type action struct {
 	form   string
 	story  string   // STORY: a name, or it
 	people []string // WHO, in order
@@ -16,7 +16,7 @@ type deed struct {
 	with   options
 }
 
-// options are what may be added to a deed, in any order.
+// options may be added to an action, in any order.
 type options struct {
 	name     string // of the story that comes of it
 	lifetime string
@@ -78,34 +78,34 @@ func forms() []form {
 	}
 }
 
-func parseDeed(words []token) (deed, error) {
-	var best deed
+func parseAction(words []token) (action, error) {
+	var best action
 	var rest []token
 	var of form
 	for _, f := range forms() {
 		d, left, err := fill(f.says, words)
 		if err != nil {
-			return deed{}, err
+			return action{}, err
 		}
 		if d.form != "" && (best.form == "" || len(left) < len(rest)) {
 			best, rest, of = d, left, f
 		}
 	}
 	if best.form == "" {
-		return deed{}, unknownDeed(words)
+		return action{}, unknownAction(words)
 	}
 	if err := best.with.add(rest, of); err != nil {
-		return deed{}, fmt.Errorf("%q: %w", best.form, err)
+		return action{}, fmt.Errorf("%q: %w", best.form, err)
 	}
 	return best, nil
 }
 
-// fill holds a sentence against a form: the zero deed if it does not fit.
-func fill(says string, words []token) (deed, []token, error) {
-	d := deed{form: says}
+// fill matches a sentence with a form; the zero action if it does not fit.
+func fill(says string, words []token) (action, []token, error) {
+	d := action{form: says}
 	for place := range strings.FieldsSeq(says) {
 		if len(words) == 0 {
-			return deed{}, nil, nil
+			return action{}, nil, nil
 		}
 		word := words[0]
 		words = words[1:]
@@ -117,31 +117,31 @@ func fill(says string, words []token) (deed, []token, error) {
 			case word.text == never[0] && len(words) >= len(never)-1:
 				d.story, words = neverWas, words[len(never)-1:]
 			default:
-				return deed{}, nil, nil
+				return action{}, nil, nil
 			}
 		case "WHO":
 			if err := known("actor", word.text, actors()); err != nil {
-				return deed{}, nil, err
+				return action{}, nil, err
 			}
 			d.people = append(d.people, word.text)
 		case "N":
 			n, err := number(word.text)
 			if err != nil {
-				return deed{}, nil, err
+				return action{}, nil, err
 			}
 			d.n = n
 		default:
 			if word.text != place {
-				return deed{}, nil, nil
+				return action{}, nil, nil
 			}
 		}
 	}
 	return d, words, nil
 }
 
-// unknownDeed names the forms whose first word is the one that was written, or
+// unknownAction lists the forms whose first word is the one that was written, or
 // most like it; all forms when none is.
-func unknownDeed(words []token) error {
+func unknownAction(words []token) error {
 	var sentence, says, verbs []string
 	for _, w := range words {
 		sentence = append(sentence, w.String())
@@ -155,12 +155,12 @@ func unknownDeed(words []token) error {
 	}
 	if near := nearest(words[0].text, verbs); near != "" {
 		says = slices.DeleteFunc(says, func(s string) bool { return !strings.HasPrefix(s, near+" ") })
-		return fmt.Errorf("nobody can do %q; is %s meant?", strings.Join(sentence, " "), `"`+strings.Join(says, `" or "`)+`"`)
+		return fmt.Errorf("unknown action %q; is %s meant?", strings.Join(sentence, " "), `"`+strings.Join(says, `" or "`)+`"`)
 	}
-	return fmt.Errorf("nobody can do %q; what can be done:\n\t%s", strings.Join(sentence, " "), strings.Join(says, "\n\t"))
+	return fmt.Errorf("unknown action %q; what can be done:\n\t%s", strings.Join(sentence, " "), strings.Join(says, "\n\t"))
 }
 
-// add reads what is added to a deed.
+// add reads the options of an action.
 func (o *options) add(words []token, of form) error {
 	if len(words) > 0 && words[0].quoted && slices.Contains(of.may, "NAME") {
 		o.name, words = words[0].text, words[1:]

@@ -18,12 +18,12 @@ type script struct {
 
 // line is one line of it: when, who, what, and the answer that must come.
 type line struct {
-	where string // file:number
-	text  string
-	at    when
-	who   actor
-	deed  deed
-	want  want
+	where  string // file:number
+	text   string
+	at     when
+	who    actor
+	action action
+	want   want
 }
 
 // when is an instant of the script: of its day, or counted from a story's birth.
@@ -102,7 +102,7 @@ func parseLine(text string) (line, error) {
 	if l.who, words, err = parseActor(words); err != nil {
 		return line{}, err
 	}
-	if l.deed, err = parseDeed(words); err != nil {
+	if l.action, err = parseAction(words); err != nil {
 		return line{}, err
 	}
 	return l, nil
@@ -138,7 +138,7 @@ func relations() []string { return []string{"follower", "friend", "blocked", "st
 func parseActor(words []token) (actor, []token, error) {
 	var a actor
 	if len(words) == 0 {
-		return a, nil, fmt.Errorf("nobody does anything")
+		return a, nil, fmt.Errorf("no actor")
 	}
 	a.name, words = words[0].text, words[1:]
 	if err := known("actor", a.name, actors()); err != nil {

@@ -54,7 +54,7 @@ func TestALineIsReadAsItIsSaid(t *testing.T) {
 	if l.at != (when{"sea", 24*time.Hour - time.Millisecond}) || l.who != (actor{name: "service", acts: "ben"}) {
 		t.Errorf("%+v", l)
 	}
-	if d := l.deed; d.form != "loads the picture of STORY" || d.story != "sea" || d.with.media != 1 || d.with.gotBy != "ana" {
+	if d := l.action; d.form != "loads the picture of STORY" || d.story != "sea" || d.with.media != 1 || d.with.gotBy != "ana" {
 		t.Errorf("%+v", d)
 	}
 	if l.want.status != 200 || len(l.want.checks) != 3 || !slices.Equal(l.want.checks[1].args, []string{"a", "b"}) {
@@ -62,12 +62,12 @@ func TestALineIsReadAsItIsSaid(t *testing.T) {
 	}
 }
 
-// A sentence that no golden story says is one that nobody has tried.
+// A sentence that no golden story uses is not tested.
 func TestGoldenStoriesUseTheWholeLanguage(t *testing.T) {
 	said, checked := map[string]bool{}, map[string]bool{}
 	for _, s := range scripts(t) {
 		for _, l := range s.lines {
-			said[l.deed.form] = true
+			said[l.action.form] = true
 			for _, c := range l.want.checks {
 				checked[c.word] = true
 			}
@@ -125,14 +125,14 @@ func TestAStoryThatDoesNotComeTrueIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubble{house: openHouse(t, houseConfig()), day: mayfly.InstantOf(time.Now())}
+		b := &bubble{testNode: openNode(t, nodeConfig()), day: mayfly.InstantOf(time.Now())}
 		defer b.close()
 		for n := range lies {
-			told := &notes{}
+			heard := &notes{}
 			one := script{name: s.name, lines: []line{s.lines[0], s.lines[1], s.lines[2+n]}}
 			one.name += strings.Repeat("x", n) // people of its own
 			one.lines[0].at.after, one.lines[1].at.after, one.lines[2].at.after = time.Duration(n)*time.Minute, time.Duration(n)*time.Minute, time.Duration(n)*time.Minute
-			if newPlayer(told, b, one).play(); len(told.errors) == 0 {
+			if newPlayer(heard, b, one).play(); len(heard.errors) == 0 {
 				t.Errorf("believed: %s", lies[n])
 			}
 		}
