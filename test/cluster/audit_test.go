@@ -23,9 +23,9 @@ const lagLimit = 60 * time.Second
 
 // audit is the end of a test. It waits until every story whose time is over has
 // come to where it belongs, stops the nodes, and holds rows, media and events
-// against the book.
+// with the record.
 type audit struct {
-	*town
+	*testCluster
 	store  *profile.Store
 	items  map[mayfly.ID]mayfly.Item // born since the test began
 	older  []mayfly.Item
@@ -35,9 +35,9 @@ type audit struct {
 	lag    time.Duration // how late hard expiry may be; default lagLimit
 }
 
-func (w *town) audit() *audit {
+func (w *testCluster) audit() *audit {
 	w.Helper()
-	return &audit{town: w, longer: 40 * time.Second, lag: lagLimit}
+	return &audit{testCluster: w, longer: 40 * time.Second, lag: lagLimit}
 }
 
 // close does it all, prints what was tried and fails unless all seven are zero.
@@ -60,16 +60,16 @@ func (a *audit) close(proof string) {
 	a.media(ctx)
 	a.verify(ctx)
 	a.judgeEvents()
-	text, clean := a.book.verdict()
-	acks, reads := a.book.figures()
+	text, clean := a.record.verdict()
+	acks, reads := a.record.figures()
 	storetest.Proof(a, proof, "stories acknowledged", acks)
-	storetest.Proof(a, proof, "reads", fmt.Sprintf("%d (%s)", reads, sorted(a.book.answers)))
-	storetest.Proof(a, proof, "tries to publish that were refused", fmt.Sprintf("%d (%s), given up %d", a.book.tries, sorted(a.book.refused), a.book.givenUp))
+	storetest.Proof(a, proof, "reads", fmt.Sprintf("%d (%s)", reads, sorted(a.record.answers)))
+	storetest.Proof(a, proof, "tries to publish that were refused", fmt.Sprintf("%d (%s), given up %d", a.record.tries, sorted(a.record.refused), a.record.givenUp))
 	storetest.Proof(a, proof, "hard expiry late by", a.events.lags())
 	storetest.Proof(a, proof, "items that walks have left to a reminder", parked)
 	storetest.Proof(a, proof, "verdict", text)
 	if !clean {
-		for _, line := range a.book.why {
+		for _, line := range a.record.why {
 			a.Error(line)
 		}
 		a.Error(text)
@@ -106,7 +106,7 @@ func (a *audit) unsettled() (int, error) {
 	waiting := 0
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	for part := range slices.Chunk(a.book.all(), 200) {
+	for part := range slices.Chunk(a.record.all(), 200) {
 		ids := make([]mayfly.ID, len(part))
 		for i, n := range part {
 			ids[i] = n.id
@@ -128,7 +128,7 @@ func (a *audit) unsettled() (int, error) {
 	return waiting, nil
 }
 
-// readLedger reads every row of the town.
+// readLedger reads every row of the cluster.
 func (a *audit) readLedger(ctx context.Context) {
 	a.Helper()
 	a.items = map[mayfly.ID]mayfly.Item{}
@@ -154,25 +154,25 @@ func (a *audit) readLedger(ctx context.Context) {
 	}
 }
 
-// rows holds the ledger against the book.
+// rows compares the ledger with the record.
 func (a *audit) rows() {
-	for _, n := range a.book.all() {
+	for _, n := range a.record.all() {
 		item, found := a.items[n.id]
 		switch {
 		case !found:
-			a.book.blame(lost, "%s was acknowledged, and has no row", n.id)
+			a.record.blame(lost, "%s was acknowledged, and has no row", n.id)
 		case !n.deleted.IsZero() && item.State != mayfly.Deleted:
-			a.book.blame(resurrected, "%s is deleted, and its row is %s", n.id, item.State)
+			a.record.blame(resurrected, "%s is deleted, and its row is %s", n.id, item.State)
 		case !n.deleting && item.State == mayfly.Deleted:
-			a.book.blame(lost, "%s is deleted, and nobody asked for it", n.id)
+			a.record.blame(lost, "%s is deleted, and no user asked for it", n.id)
 		case !n.deleting && item.State != mayfly.Active && item.Changed.Time().Before(n.deadline):
-			a.book.blame(early, "%s is %s since %s before its deadline", n.id, item.State, n.deadline.Sub(item.Changed.Time()))
+			a.record.blame(early, "%s is %s since %s before its deadline", n.id, item.State, n.deadline.Sub(item.Changed.Time()))
 		case !settled(n, item, store.FoundBody{}, a.at):
-			a.book.blame(late, "%s is %s, %s after its deadline", n.id, item.State, time.Since(n.deadline))
+			a.record.blame(late, "%s is %s, %s after its deadline", n.id, item.State, time.Since(n.deadline))
 		}
 	}
-	if strange := len(a.items) - len(a.book.all()); strange > a.book.tries {
-		a.book.blame(double, "%d rows that nobody was told of, and only %d tries to publish failed", strange, a.book.tries)
+	if strange := len(a.items) - len(a.record.all()); strange > a.record.tries {
+		a.record.blame(double, "%d rows that were not acknowledged, and only %d tries to publish failed", strange, a.record.tries)
 	}
 }
 
@@ -206,8 +206,8 @@ func (a *audit) media(ctx context.Context) {
 			if named[tier][object.Key] || id.Birth() < a.began {
 				continue
 			}
-			if left++; left > a.book.tries {
-				a.book.blame(orphan, "%s in %s is named by no row, and only %d tries to publish failed", object.Key, tier, a.book.tries)
+			if left++; left > a.record.tries {
+				a.record.blame(orphan, "%s in %s is named by no row, and only %d tries to publish failed", object.Key, tier, a.record.tries)
 			}
 		}
 	}
@@ -224,10 +224,10 @@ func (a *audit) verify(ctx context.Context) {
 	}
 	for w, n := range map[word]int64{lost: v.Lost, resurrected: v.Resurrected, early: v.Early, late: v.Late, leak: v.Leak, double: v.Double, orphan: v.Orphan} {
 		for range n {
-			a.book.blame(w, "in the ledger: %v", v.Found)
+			a.record.blame(w, "in the ledger: %v", v.Found)
 		}
 	}
-	if int(v.Items) < len(a.book.all()) {
-		a.Errorf("verified %d items, and %d were acknowledged", v.Items, len(a.book.all()))
+	if int(v.Items) < len(a.record.all()) {
+		a.Errorf("verified %d items, and %d were acknowledged", v.Items, len(a.record.all()))
 	}
 }

@@ -25,9 +25,9 @@ func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
 	t.Parallel()
 	const proof = "broker and consumer killed"
 	r := seeded(t)
-	w := usedTown(t, servers(t).beside(t, "kafka"))
+	w := reusedCluster(t, servers(t).beside(t, "kafka"))
 	a, b := w.start("a", nil), w.start("b", nil)
-	e := errand{Brokers: strings.Split(w.street.env["KAFKA"], ","), Prefix: w.name, Folder: t.TempDir(), Hang: 30}
+	e := errand{Brokers: strings.Split(w.servers.env["KAFKA"], ","), Prefix: w.name, Folder: t.TempDir(), Hang: 30}
 	first := w.consumer(e)
 	l := w.begin(loadOptions{
 		seed: r.Uint64(), writers: 4, readers: 2, lifetimes: []string{"4s", "6s"}, pause: unhurried, patience: time.Minute, nodes: []*process{a, b},
@@ -41,25 +41,25 @@ func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
 	second := w.consumer(e)
 	l.goOn(50, 50, time.Minute)
 
-	w.street.kill(t, "kafka", 1)
+	w.servers.kill(t, "kafka", 1)
 	killed := time.Now()
-	acks := func() int { n, _ := w.book.figures(); return n }
-	w.book.mu.Lock()
-	refused := w.book.refused["503"]
-	w.book.mu.Unlock()
+	acks := func() int { n, _ := w.record.figures(); return n }
+	w.record.mu.Lock()
+	refused := w.record.refused["503"]
+	w.record.mu.Unlock()
 	acked := acks()
 	w.askAll(40, a, b)
 	w.askAll(10, w.start("c", nil)) // it starts without
 	time.Sleep(time.Until(killed.Add(pick(6*time.Second, 30*time.Second))))
 	acked = acks() - acked
-	w.book.mu.Lock()
-	refused = w.book.refused["503"] - refused
-	w.book.mu.Unlock()
-	w.street.start(t, "kafka", 1)
+	w.record.mu.Lock()
+	refused = w.record.refused["503"] - refused
+	w.record.mu.Unlock()
+	w.servers.start(t, "kafka", 1)
 	away := time.Since(killed)
 	l.goOn(100, 100, 2*time.Minute)
 	l.finish()
-	answers, births := clone(w.book.answers), clone(w.book.refused)
+	answers, births := clone(w.record.answers), clone(w.record.refused)
 	end := w.audit()
 	end.close(proof)
 	onlyAnswers(t, "reads", answers, "2xx", "404", "410")
@@ -74,7 +74,7 @@ func TestABrokerAndAConsumerKilledLoseNothing(t *testing.T) {
 }
 
 // judgeEffects wants the effect of every event that ended a story, once.
-func (w *town) judgeEffects(proof, folder string, before int, e *events) {
+func (w *testCluster) judgeEffects(proof, folder string, before int, e *events) {
 	w.Helper()
 	missing := map[string]bool{}
 	eventually(w, 30*time.Second, "every event has had its effect", func() bool {
@@ -106,18 +106,18 @@ func (w *town) judgeEffects(proof, folder string, before int, e *events) {
 
 // consumer is a process that reads the log and can be killed.
 type consumer struct {
-	*town
+	*testCluster
 	cmd *exec.Cmd
 	out *bufio.Reader
 }
 
-func (w *town) consumer(e errand) *consumer {
+func (w *testCluster) consumer(e errand) *consumer {
 	w.Helper()
 	text, err := json.Marshal(e)
 	if err != nil {
 		w.Fatal(err)
 	}
-	c := &consumer{town: w, cmd: exec.Command(os.Args[0])}
+	c := &consumer{testCluster: w, cmd: exec.Command(os.Args[0])}
 	c.cmd.Env = append(os.Environ(), mortalConsumer+"="+string(text))
 	c.cmd.Stderr = w.Output()
 	out, err := c.cmd.StdoutPipe()

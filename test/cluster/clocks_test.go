@@ -27,18 +27,18 @@ import (
 func TestNodesWhoseClocksAreWrongServeAndMintNothing(t *testing.T) {
 	t.Parallel()
 	const proof = "clocks 61 minutes off"
-	w := usedTown(t, servers(t))
+	w := reusedCluster(t, servers(t))
 	right := w.start("right", nil)
 	ana, ben := w.person(right, "ana"), w.person(right, "ben")
 	tag := newName()
 	serving, gone := w.publish(ana, tag+"serving", "everyone", "600s"), w.publish(ana, tag+"gone", "everyone", "60s")
 	over := w.publish(ana, tag+"over", "everyone", "4s")
 	wrong := []*shifted{w.startShifted("ahead", 61*time.Minute), w.startShifted("behind", -61*time.Minute)}
-	w.book.deleting(gone.ID)
+	w.record.deleting(gone.ID)
 	if err := ana.Delete(context.Background(), gone.ID); err != nil {
 		t.Fatal(err)
 	}
-	w.book.deletedNow(gone.ID)
+	w.record.deletedNow(gone.ID)
 	time.Sleep(time.Until(over.ID.Deadline().Time().Add(bound)))
 
 	for until := time.Now().Add(pick(6*time.Second, 30*time.Second)); time.Now().Before(until); {
@@ -98,7 +98,7 @@ func (s *shifted) refuses(stories ...mayfly.ID) {
 		s.Errorf("%s was born at a node whose clock is wrong", born.ID)
 		return
 	}
-	s.book.failedTry(err)
+	s.record.failedTry(err)
 }
 
 // walksNothing wants it to hold no shard, by its own word and by the leases.
@@ -130,7 +130,7 @@ func (s *shifted) comesBack(stories ...mayfly.ID) time.Duration {
 	for i, id := range stories {
 		asked := time.Now()
 		story, err := s.ben.Story(context.Background(), id)
-		s.book.read(s.book.notes[id], false, asked, story, err)
+		s.record.read(s.record.notes[id], false, asked, story, err)
 		if (err == nil) != (i == 0) {
 			s.Errorf("the one %s, which is right again, answers %s: %v", s.name, id, err)
 		}
@@ -140,7 +140,7 @@ func (s *shifted) comesBack(stories ...mayfly.ID) time.Duration {
 
 // shifted is a node in this process with a clock of its own.
 type shifted struct {
-	*town
+	*testCluster
 	name               string
 	shift              atomic.Int64 // nanoseconds
 	ana, ben, operator *person
@@ -153,9 +153,9 @@ type shifted struct {
 }
 
 // startShifted starts a node whose wall is off.
-func (w *town) startShifted(name string, off time.Duration) *shifted {
+func (w *testCluster) startShifted(name string, off time.Duration) *shifted {
 	w.Helper()
-	s := &shifted{town: w, name: name, answers: map[string]int{}}
+	s := &shifted{testCluster: w, name: name, answers: map[string]int{}}
 	s.shift.Store(int64(off))
 	source := clock.System()
 	read := source.Read
@@ -183,7 +183,7 @@ func (w *town) startShifted(name string, off time.Duration) *shifted {
 		}
 	})
 	w.Cleanup(s.stop)
-	doors, err := n.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})
+	handlers, err := n.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -192,8 +192,8 @@ func (w *town) startShifted(name string, off time.Duration) *shifted {
 		w.Cleanup(server.Close)
 		return server.URL
 	}
-	public := serve(doors.Public())
+	public := serve(handlers.Public())
 	s.ana, s.ben = w.personAt(public, "ana", account.User), w.personAt(public, "ben", account.User)
-	s.operator = w.personAt(serve(doors.Admin()), "operator", account.Admin)
+	s.operator = w.personAt(serve(handlers.Admin()), "operator", account.Admin)
 	return s
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// The windows of a town. Lifetimes are seconds; a lease is two.
+// The windows of a cluster. Lifetimes are seconds; a lease is two.
 const (
 	lease      = 2 * time.Second
 	archiveIn  = time.Second
@@ -33,29 +33,29 @@ const (
 	birthLimit = 3 * time.Second
 )
 
-// town is one cluster that nobody else has: its own keyspace, topics, keys and
+// testCluster is the cluster of one test: its own keyspace, topics, keys and
 // prefixes on the shared servers.
-type town struct {
+type testCluster struct {
 	*testing.T
-	street *street
-	name   string         // of its keyspace, its topics and its prefixes
-	began  mayfly.Instant // what is older is another test's
-	folder string
-	file   string            // its configuration
-	sets   map[string]string // over the file, for every process and for open
-	key    *account.Key
-	http   *http.Client
-	book   *book
+	servers *serverGroup
+	name    string         // of its keyspace, its topics and its prefixes
+	began   mayfly.Instant // what is older is another test's
+	folder  string
+	file    string            // its configuration
+	sets    map[string]string // over the file, for every process and for open
+	key     *account.Key
+	http    *http.Client
+	record  *record
 
 	mu    sync.Mutex
 	nodes []*process
 }
 
-// newTown is a town on the shared servers; sets are settings over those below. Its
+// newCluster makes a cluster on the shared servers; sets are settings over those below. Its
 // keyspace goes with it: the heap of a small Cassandra holds six of them.
-func newTown(t *testing.T, sets map[string]string) *town {
+func newCluster(t *testing.T, sets map[string]string) *testCluster {
 	t.Helper()
-	w := newTownOn(t, servers(t), newName(), sets)
+	w := newClusterOn(t, servers(t), newName(), sets)
 	t.Cleanup(func() {
 		if err := w.query("DROP KEYSPACE IF EXISTS "+w.name, func(*gocql.Iter) {}); err != nil {
 			t.Log(err) // a busy server drops it later, or it ends with the server
@@ -66,15 +66,15 @@ func newTown(t *testing.T, sets map[string]string) *town {
 
 func newName() string { return fmt.Sprintf("t%08x", rand.Uint32()) }
 
-// vacant are the towns of tests that have ended well.
+// vacant are the clusters of tests that have passed.
 var vacant struct {
 	sync.Mutex
 	names []string
 }
 
-// usedTown is a town where tests before this one have been, if one is vacant: a
-// keyspace takes seconds to make. A test that failed leaves it to nobody.
-func usedTown(t *testing.T, s *street) *town {
+// reusedCluster returns the cluster of an earlier test, if one is vacant: a keyspace
+// takes seconds to make. The cluster of a test that failed is not used again.
+func reusedCluster(t *testing.T, s *serverGroup) *testCluster {
 	t.Helper()
 	vacant.Lock()
 	name := newName()
@@ -89,13 +89,13 @@ func usedTown(t *testing.T, s *street) *town {
 			vacant.Unlock()
 		}
 	})
-	return newTownOn(t, s, name, nil)
+	return newClusterOn(t, s, name, nil)
 }
 
-func newTownOn(t *testing.T, s *street, name string, sets map[string]string) *town {
+func newClusterOn(t *testing.T, s *serverGroup, name string, sets map[string]string) *testCluster {
 	t.Helper()
-	w := &town{
-		T: t, street: s, name: name, folder: t.TempDir(), sets: sets, book: newBook(), began: mayfly.InstantOf(time.Now()),
+	w := &testCluster{
+		T: t, servers: s, name: name, folder: t.TempDir(), sets: sets, record: newRecord(), began: mayfly.InstantOf(time.Now()),
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second},
 	}
 	t.Cleanup(w.http.CloseIdleConnections)
@@ -107,12 +107,12 @@ func newTownOn(t *testing.T, s *street, name string, sets map[string]string) *to
 	return w
 }
 
-// townKeys are the keys of towns that were there: nodes of one town have one key.
-var townKeys sync.Map
+// clusterKeys are the keys of clusters by name: nodes of one cluster have one key.
+var clusterKeys sync.Map
 
-func (w *town) loadKey(file string) {
+func (w *testCluster) loadKey(file string) {
 	w.Helper()
-	if seed, known := townKeys.Load(w.name); known {
+	if seed, known := clusterKeys.Load(w.name); known {
 		if err := os.WriteFile(file, seed.([]byte), 0o600); err != nil {
 			w.Fatal(err)
 		}
@@ -125,11 +125,11 @@ func (w *town) loadKey(file string) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	townKeys.Store(w.name, seed)
+	clusterKeys.Store(w.name, seed)
 }
 
-func (w *town) settings() string {
-	e := w.street.env
+func (w *testCluster) settings() string {
+	e := w.servers.env
 	quoted := func(list string) string { return `"` + strings.Join(strings.Split(list, ","), `", "`) + `"` }
 	copies := min(3, len(strings.Split(e["CASSANDRA"], ",")))
 	return fmt.Sprintf(`
@@ -150,8 +150,8 @@ listen: {drain_after: 0s}
 }
 
 // query asks the first node of Cassandra, and only it.
-func (w *town) query(statement string, read func(*gocql.Iter)) error {
-	first, _, _ := strings.Cut(w.street.env["CASSANDRA"], ",")
+func (w *testCluster) query(statement string, read func(*gocql.Iter)) error {
+	first, _, _ := strings.Cut(w.servers.env["CASSANDRA"], ",")
 	host, text, err := net.SplitHostPort(first)
 	if err != nil {
 		return err
@@ -171,8 +171,8 @@ func (w *town) query(statement string, read func(*gocql.Iter)) error {
 	return rows.Close()
 }
 
-// config is what a process of the town called node goes by.
-func (w *town) config(node string, sets map[string]string) config.Config {
+// config returns the configuration of a process called node.
+func (w *testCluster) config(node string, sets map[string]string) config.Config {
 	w.Helper()
 	flags := map[string]string{"node": node, "data": filepath.Join(w.folder, "data-"+node)}
 	for _, from := range []map[string]string{w.sets, sets} {
@@ -187,9 +187,9 @@ func (w *town) config(node string, sets map[string]string) config.Config {
 	return cfg
 }
 
-// open opens the town's store in this process, by the system's clock, and closes
+// open opens the store of the cluster in this process, by the system's clock, and closes
 // it when the test ends.
-func (w *town) open(cfg config.Config) *profile.Store {
+func (w *testCluster) open(cfg config.Config) *profile.Store {
 	w.Helper()
 	source := clock.System()
 	c := clock.New(source, clock.Options{}, clock.Mark{})
@@ -199,7 +199,7 @@ func (w *town) open(cfg config.Config) *profile.Store {
 	})
 }
 
-func (w *town) openBy(cfg config.Config, t profile.Time) *profile.Store {
+func (w *testCluster) openBy(cfg config.Config, t profile.Time) *profile.Store {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -35,7 +35,7 @@ type errand struct {
 }
 
 // consume makes the effects of the events that ended stories, page by page, until
-// it is killed or told to stop. It says so when it stands between an effect and its commit.
+// it is killed or stopped. It prints a line when it is between an effect and its commit.
 func consume(text string) {
 	var e errand
 	if err := json.Unmarshal([]byte(text), &e); err != nil {

@@ -18,13 +18,13 @@ import (
 // One node is cut off from Redis, and so from every signal. What the other node
 // deletes, blocks and un-friends is not served by either of them after the
 // acknowledgement; nor what the cut-off one does itself, soon or long after (ST5, ST10).
-func TestNobodyServesAfterTheAcknowledgementWhenANodeIsCutOffFromRedis(t *testing.T) {
+func TestNoNodeServesAfterTheAcknowledgementWhenANodeIsCutOffFromRedis(t *testing.T) {
 	const proof = "a node cut off from Redis"
 	t.Parallel()
-	w := usedTown(t, servers(t))
-	line := storetest.NewLine(t, w.street.env["REDIS"])
+	w := reusedCluster(t, servers(t))
+	line := storetest.NewLine(t, w.servers.env["REDIS"])
 	a, b := w.start("a", map[string]string{"redis.addresses": line.Address()}), w.start("b", nil)
-	c := &cutOff{town: w, nodes: []*process{a, b}}
+	c := &cutOff{testCluster: w, nodes: []*process{a, b}}
 	c.round("before the cut, at the node that will be cut off", a)
 	cut := c.cutUnderARead(line, b)
 	c.round("at the one that is cut off", a)
@@ -36,12 +36,12 @@ func TestNobodyServesAfterTheAcknowledgementWhenANodeIsCutOffFromRedis(t *testin
 	away := time.Since(cut)
 	line.Mend()
 	time.Sleep(2 * time.Second)
-	c.round("mended, at the one that was cut off", a)
-	c.round("mended, at the other", b)
+	c.round("connected again, at the node that was cut off", a)
+	c.round("connected again, at the other node", b)
 	end := w.audit()
 	end.close(proof)
 	storetest.Proof(t, proof, "cut off for", away.Round(time.Millisecond))
-	storetest.Proof(t, proof, "deletes, blocks and friends taken away", fmt.Sprintf("%d, acknowledged after %s at most", c.deeds, c.longest.Round(time.Millisecond)))
+	storetest.Proof(t, proof, "deletes, blocks and friends taken away", fmt.Sprintf("%d, acknowledged after %s at most", c.removals, c.longest.Round(time.Millisecond)))
 	storetest.Proof(t, proof, "reads served before, refused after, failed", fmt.Sprintf("%d, %d, %d", c.served.Load(), c.refused.Load(), c.failed.Load()))
 	if c.served.Load() < 500 || c.refused.Load() < 1000 || c.failed.Load() > (c.served.Load()+c.refused.Load())/50 {
 		t.Error("that tells little")
@@ -56,11 +56,11 @@ func TestNobodyServesAfterTheAcknowledgementWhenANodeIsCutOffFromRedis(t *testin
 func (c *cutOff) cutUnderARead(line *storetest.Line, other *process) (cut time.Time) {
 	c.Helper()
 	for range 5 {
-		deeds := c.roundWith("at the other, in the moment of the cut", other, func() {
+		removals := c.roundWith("at the other, in the moment of the cut", other, func() {
 			line.Swallow()
 			cut = time.Now()
 		})
-		if stale := deeds[0].stale.Load(); stale > 0 {
+		if stale := removals[0].stale.Load(); stale > 0 {
 			storetest.Proof(c, "a node cut off from Redis", "reads that it served from its cache, refused by the other", stale)
 			return cut
 		}
@@ -74,15 +74,15 @@ func (c *cutOff) cutUnderARead(line *storetest.Line, other *process) (cut time.T
 
 // cutOff counts what two nodes serve while one of them takes it away.
 type cutOff struct {
-	*town
+	*testCluster
 	nodes                   []*process
-	rounds, deeds           int
+	rounds, removals        int
 	longest                 time.Duration
 	served, refused, failed atomic.Int64
 }
 
-// deed takes one story away from ben.
-type deed struct {
+// removal takes one story away from ben.
+type removal struct {
 	what  string
 	story mayfly.ID
 	do    func(context.Context) error
@@ -100,9 +100,9 @@ func (c *cutOff) round(what string, at *process) {
 	c.roundWith(what, at, func() {})
 }
 
-// roundWith is a round in which something happens right before the deeds, which are
+// roundWith is a round in which something happens right before the removals, which are
 // done side by side: the first to be acknowledged waits for the leases of all.
-func (c *cutOff) roundWith(what string, at *process, happens func()) []*deed {
+func (c *cutOff) roundWith(what string, at *process, happens func()) []*removal {
 	c.Helper()
 	c.rounds++
 	suffix := fmt.Sprintf("-%s-%d", c.name, c.rounds)
@@ -116,12 +116,12 @@ func (c *cutOff) roundWith(what string, at *process, happens func()) []*deed {
 	deleted := c.publish(author, "d"+suffix, "everyone", "600s")
 	closed := c.publish(author, "c"+suffix, "close_friends", "600s")
 	blocked := c.publish(blocker, "b"+suffix, "everyone", "600s")
-	deeds := []*deed{
+	removals := []*removal{
 		{what: "deleted", story: deleted.ID, do: func(ctx context.Context) error {
-			c.book.deleting(deleted.ID)
+			c.record.deleting(deleted.ID)
 			err := author.Delete(ctx, deleted.ID)
 			if err == nil {
-				c.book.deletedNow(deleted.ID)
+				c.record.deletedNow(deleted.ID)
 			}
 			return err
 		}},
@@ -131,32 +131,32 @@ func (c *cutOff) roundWith(what string, at *process, happens func()) []*deed {
 	ending := make(chan struct{})
 	var readers, doers sync.WaitGroup
 	for i, node := range c.nodes {
-		for _, d := range deeds {
+		for _, d := range removals {
 			viewer := c.person(node, ben)
 			readers.Go(func() { c.poll(what, i, viewer, d, ending) })
 		}
 	}
 	time.Sleep(700 * time.Millisecond) // both nodes have it in their caches
 	happens()
-	for _, d := range deeds {
+	for _, d := range removals {
 		doers.Go(func() { c.take(ctx, what, d) })
 	}
 	doers.Wait()
-	for _, d := range deeds {
+	for _, d := range removals {
 		if d.acked.Load() == 0 {
 			c.Fatalf("%s, %s: not acknowledged", what, d.what)
 		}
-		c.deeds++
+		c.removals++
 		c.longest = max(c.longest, d.took)
 	}
 	time.Sleep(pick(1500*time.Millisecond, 6*time.Second))
 	close(ending)
 	readers.Wait()
-	return deeds
+	return removals
 }
 
-// take does a deed until it is acknowledged, for half a minute at most.
-func (c *cutOff) take(ctx context.Context, what string, d *deed) {
+// take tries a removal until it is acknowledged, for half a minute at most.
+func (c *cutOff) take(ctx context.Context, what string, d *removal) {
 	began := time.Now()
 	for ; time.Since(began) < 30*time.Second; time.Sleep(20 * time.Millisecond) {
 		err := d.do(ctx)
@@ -171,7 +171,7 @@ func (c *cutOff) take(ctx context.Context, what string, d *deed) {
 
 // poll reads without a pause and judges each answer by what was acknowledged
 // before it was asked for.
-func (c *cutOff) poll(what string, node int, ben *person, d *deed, ending <-chan struct{}) {
+func (c *cutOff) poll(what string, node int, ben *person, d *removal, ending <-chan struct{}) {
 	for {
 		select {
 		case <-ending:
@@ -190,7 +190,7 @@ func (c *cutOff) poll(what string, node int, ben *person, d *deed, ending <-chan
 			if d.what == "deleted" {
 				word = resurrected
 			}
-			c.book.blame(word, "%s: %s, %s, and node %s serves it %s after the acknowledgement", what, d.story, d.what, c.nodes[node].name, asked.Sub(time.Unix(0, acked)))
+			c.record.blame(word, "%s: %s, %s, and node %s serves it %s after the acknowledgement", what, d.story, d.what, c.nodes[node].name, asked.Sub(time.Unix(0, acked)))
 		case err == nil:
 			c.served.Add(1)
 		case errors.Is(err, mayfly.NotFound):

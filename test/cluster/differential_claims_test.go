@@ -14,7 +14,7 @@ import (
 )
 
 // claims counts the steps of the archive that were done once more than an item needs.
-// A row that somebody has claimed is taken over by whoever comes next: after a failure,
+// A row that one step has claimed is taken over by the next one: after a failure,
 // and where a walk and a reminder, or two walks, meet. Each such step counts one in the
 // row's generation, and how many there are depends on who was faster.
 type claims struct {

@@ -14,20 +14,20 @@ import (
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// drama is a row of random deeds, asked of both sides of a pair.
+// drama is a sequence of random requests, sent to both sides of a pair.
 type drama struct {
 	*pair
-	seed    uint64
-	rng     *rand.Rand
-	stories []*tale
-	uploads []*room
-	guest   int // guests come one after the other: an account that is erased stays erased
-	births  int
-	done    map[string]int
-	status  map[int]int
-	last    []string
-	deeds   int
-	waited  time.Duration // for what the loops do
+	seed     uint64
+	rng      *rand.Rand
+	stories  []*tale
+	uploads  []*room
+	guest    int // guests come one after the other: an account that is erased stays erased
+	births   int
+	done     map[string]int
+	status   map[int]int
+	last     []string
+	requests int
+	waited   time.Duration // for what the loops do
 }
 
 // tale is a story as the drama knows it.
@@ -52,16 +52,16 @@ type room struct {
 func (d *drama) people() []string {
 	all := []string{"ana", "ben", "user-3", "user-4", "user-5", fmt.Sprintf("guest-%d", d.guest)}
 	for i := range all {
-		all[i] += fmt.Sprintf("-of-%d", d.seed) // nobody is in two dramas
+		all[i] += fmt.Sprintf("-of-%d", d.seed) // no user is in two dramas
 	}
 	return all
 }
 
-func (d *drama) somebody() string { return d.people()[d.rng.IntN(len(d.people()))] }
+func (d *drama) anyUser() string { return d.people()[d.rng.IntN(len(d.people()))] }
 
 func userPath(name string) string { return mayfly.HomeUserOf(issuer, name).String() }
 
-// some is a story: mostly one of the last, so that deeds meet.
+// some is a story: mostly one of the last, so that requests meet.
 func (d *drama) some() *tale {
 	if len(d.stories) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (d *drama) some() *tale {
 	return d.stories[d.rng.IntN(len(d.stories))]
 }
 
-// next does one deed of a kind and says what differs; "" if nothing does.
+// next sends one request of a kind and returns what differs; "" if nothing does.
 func (d *drama) next(k kind) (string, error) {
 	d.pass(time.Duration(1+d.rng.IntN(30)) * time.Millisecond)
 	if different := d.settle(); different != "" {
@@ -80,14 +80,14 @@ func (d *drama) next(k kind) (string, error) {
 	}
 	q, after := k.ask(d)
 	if q.method == "" {
-		return "", nil // nobody can do it yet
+		return "", nil // not possible yet
 	}
 	q.kind, q.node = k.name, d.rng.IntN(2)
 	got, different, err := d.ask(q)
 	if err != nil {
 		return "", err
 	}
-	d.deeds++
+	d.requests++
 	d.done[k.name]++
 	d.status[got.status]++
 	d.remember(fmt.Sprintf("%s %s -> %d", d.now, q, got.status))

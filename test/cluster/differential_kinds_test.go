@@ -11,14 +11,14 @@ import (
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// kind is a kind of deed. ask composes one; what after does with the answer, it
+// kind is a kind of request. ask composes one; what after does with the answer, it
 // does when both sides gave the same.
 type kind struct {
 	name string
 	ask  func(d *drama) (q question, after func(reply))
 }
 
-// kinds are all of them: every operation of the public door, what support does,
+// kinds are all of them: every operation of the public listener, what support does,
 // what is wrong, and time.
 func kinds() []kind {
 	reads, writes := readKinds(), writeKinds()
@@ -36,24 +36,24 @@ func get(target, who string) question {
 	return q
 }
 
-// anybody is a user, the moderator, or nobody.
-func (d *drama) anybody() string {
+// anyCaller returns a user, the moderator, or "" for an anonymous caller.
+func (d *drama) anyCaller() string {
 	switch d.rng.IntN(8) {
 	case 0:
 		return ""
 	case 1:
 		return "moderator"
 	default:
-		return d.somebody()
+		return d.anyUser()
 	}
 }
 
-// viewer is the author more often than anybody else.
+// viewer returns the author more often than any other caller.
 func (d *drama) viewer(s *tale) string {
 	if d.rng.IntN(3) == 0 {
 		return s.author
 	}
-	return d.anybody()
+	return d.anyCaller()
 }
 
 // id is the place of a story's id: now and then of one that never was.
@@ -97,10 +97,10 @@ func readKinds() []kind {
 			return get(fmt.Sprintf("/v1/stories/%s/viewers?limit=%d", d.id(s), 1+d.rng.IntN(5)), d.viewer(s)), nil
 		}),
 		{"ring", func(d *drama) (question, func(reply)) {
-			return get("/v1/users/"+userPath(d.somebody())+"/ring", d.anybody()), nil
+			return get("/v1/users/"+userPath(d.anyUser())+"/ring", d.anyCaller()), nil
 		}},
 		{"archive", func(d *drama) (question, func(reply)) {
-			q, who := url.Values{}, d.somebody()
+			q, who := url.Values{}, d.anyUser()
 			if d.rng.IntN(3) > 0 {
 				q.Set("limit", fmt.Sprint(1+d.rng.IntN(2)))
 			}
@@ -122,15 +122,15 @@ func readKinds() []kind {
 			}
 			return question{}, nil
 		}},
-		{"preflight", func(d *drama) (question, func(reply)) { return get("/v1/me/preflight", d.somebody()), nil }},
-		{"close friends", func(d *drama) (question, func(reply)) { return get("/v1/me/close-friends", d.somebody()), nil }},
+		{"preflight", func(d *drama) (question, func(reply)) { return get("/v1/me/preflight", d.anyUser()), nil }},
+		{"close friends", func(d *drama) (question, func(reply)) { return get("/v1/me/close-friends", d.anyUser()), nil }},
 		{"blocks", func(d *drama) (question, func(reply)) {
-			return get(fmt.Sprintf("/v1/me/blocks?limit=%d", 1+d.rng.IntN(5)), d.somebody()), nil
+			return get(fmt.Sprintf("/v1/me/blocks?limit=%d", 1+d.rng.IntN(5)), d.anyUser()), nil
 		}},
 	}
 }
 
-// medium asks for bytes: by the URL that somebody got last, or without a signature.
+// medium asks for bytes: by the URL that a user got last, or without a signature.
 func (d *drama) medium(s *tale, method, part string) (question, func(reply)) {
 	who := d.viewer(s)
 	object := fmt.Sprint(d.rng.IntN(s.media + d.rng.IntN(2)))
@@ -151,7 +151,7 @@ func (d *drama) medium(s *tale, method, part string) (question, func(reply)) {
 // relation is a kind that changes what two users are to each other.
 func relationKind(name, method, path string) kind {
 	return kind{name, func(d *drama) (question, func(reply)) {
-		q := get(path+"/"+userPath(d.somebody()), d.somebody())
+		q := get(path+"/"+userPath(d.anyUser()), d.anyUser())
 		q.method = method
 		return q, nil
 	}}
@@ -159,7 +159,7 @@ func relationKind(name, method, path string) kind {
 
 func followKind(name, method string) kind {
 	return kind{name, func(d *drama) (question, func(reply)) {
-		q := question{method: method, target: "/v1/users/" + userPath(d.somebody()) + "/followers/" + userPath(d.somebody()), scope: account.Service}
+		q := question{method: method, target: "/v1/users/" + userPath(d.anyUser()) + "/followers/" + userPath(d.anyUser()), scope: account.Service}
 		return q, nil
 	}}
 }

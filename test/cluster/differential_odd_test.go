@@ -15,7 +15,7 @@ func oddKinds() []kind {
 	return []kind{
 		{"bad", (*drama).bad},
 		{"token", func(d *drama) (question, func(reply)) {
-			who := d.somebody()
+			who := d.anyUser()
 			q := question{
 				method: http.MethodPost, target: "/v1/token", scope: account.Service, about: "token/" + who,
 				header: map[string]string{"Content-Type": jsonType}, body: []byte(`{"user":"~` + who + `"}`),
@@ -38,7 +38,7 @@ func oddKinds() []kind {
 }
 
 // around lets time pass to the next end of a story, or right before it, and has it
-// opened by somebody at that instant: soft expiry waits for no loop.
+// opened by a user at that instant: soft expiry waits for no loop.
 func (d *drama) around(off time.Duration) (question, func(reply)) {
 	end, ok := d.mark()
 	if !ok || end.Add(off) <= d.now {
@@ -55,12 +55,12 @@ func (d *drama) around(off time.Duration) (question, func(reply)) {
 
 // afterTime asks what does not depend on the loops.
 func (d *drama) afterTime() (question, func(reply)) {
-	return get("/v1/users/"+userPath(d.somebody())+"/ring", ""), nil
+	return get("/v1/users/"+userPath(d.anyUser())+"/ring", ""), nil
 }
 
 // bad is something that is wrong in one way.
 func (d *drama) bad() (question, func(reply)) {
-	who := d.somebody()
+	who := d.anyUser()
 	json := map[string]string{"Content-Type": jsonType}
 	post := func(target, body string) question {
 		return question{method: http.MethodPost, target: target, who: who, scope: account.User, header: json, body: []byte(body)}
@@ -81,7 +81,7 @@ func (d *drama) bad() (question, func(reply)) {
 		post("/v1/uploads", `{"media":11}`),
 		post("/v1/uploads", `[]`),
 		post("/v1/stories/"+story+"/reshare", `{"lifetime":"1000y"}`),
-		post("/v1/stories/"+story+"/reshare", `{"audience":"nobody"}`),
+		post("/v1/stories/"+story+"/reshare", `{"audience":"none"}`),
 		get("/v1/stories/not-an-id", who),
 		get("/v1/stories/00000000-0000-0000-0000-000000000000", who),
 		get("/v1/stories/01a1e54c-0198-8024-8202-3395bc35118b", who),
@@ -92,7 +92,7 @@ func (d *drama) bad() (question, func(reply)) {
 		get("/v1/me/archive?cursor=nonsense", who),
 		get("/v1/me/archive?day=tomorrow", who),
 		get("/v1/me/archive", ""),
-		get("/v1/users/nobody/ring", who),
+		get("/v1/users/unknown/ring", who),
 		get("/v1/nothing", who),
 		{method: http.MethodPatch, target: "/v1/stories/" + story, who: who, scope: account.User},
 		{method: http.MethodPut, target: "/v1/me/blocks/" + userPath(who), who: who, scope: account.User},

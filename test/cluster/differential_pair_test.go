@@ -52,7 +52,7 @@ type pair struct {
 // before its nodes get it.
 func newPair(t *testing.T, change func(*store.Set)) *pair {
 	t.Helper()
-	w := newTown(t, pairSettings())
+	w := newCluster(t, pairSettings())
 	p := &pair{T: t}
 	p.now = mayfly.InstantOf(time.Now().Add(-10 * 24 * time.Hour)) // a broker refuses events from the future
 	p.clock = clock.NewManual(p.now)
@@ -77,7 +77,7 @@ func newPair(t *testing.T, change func(*store.Set)) *pair {
 	mine, theirs := newClaims(), newClaims()
 	own.Set.Ledger = mine.watch(own.Set.Ledger)
 	p.embedded = newSide("embedded", w.key, mine, p.start(cfg, own.Set, w.key))
-	var nodes []doors
+	var nodes []handlers
 	for _, name := range []string{"a", "b"} {
 		cfg := w.config(name, nil)
 		st := w.openBy(cfg, by)
@@ -99,7 +99,7 @@ func (p *pair) closed(err error) {
 }
 
 // start starts a node by the clock that is moved by hand.
-func (p *pair) start(cfg config.Config, set store.Set, key *account.Key) doors {
+func (p *pair) start(cfg config.Config, set store.Set, key *account.Key) handlers {
 	p.Helper()
 	o := node.FromConfig(cfg)
 	o.Source, o.Products.Key = p.clock.Source(), key
@@ -118,7 +118,7 @@ func (p *pair) start(cfg config.Config, set store.Set, key *account.Key) doors {
 	if err != nil {
 		p.Fatal(err)
 	}
-	return doors{public: api.Public(), admin: api.Admin()}
+	return handlers{public: api.Public(), admin: api.Admin()}
 }
 
 // pass lets time pass.

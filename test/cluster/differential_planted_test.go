@@ -13,8 +13,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// The comparison is worth something only if it finds what is planted: a store of
-// the cluster that is wrong in one small way.
+// The comparison proves something only if it finds a planted fault: a store of the
+// cluster that is wrong in one small way.
 func TestADifferenceThatIsPlantedInTheClusterIsFound(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(*store.Set){
@@ -25,10 +25,10 @@ func TestADifferenceThatIsPlantedInTheClusterIsFound(t *testing.T) {
 			d := newDrama(newPair(t, plant), seeded(t).Uint64())
 			different := d.play(800, 0)
 			if different == "" {
-				t.Fatalf("after %d deeds nobody has noticed:%s", d.deeds, d.count())
+				t.Fatalf("after %d requests no difference was found:%s", d.requests, d.count())
 			}
 			first, _, _ := strings.Cut(different, "\n")
-			t.Logf("found after %d deeds and %d stories: %s", d.deeds, len(d.stories), first)
+			t.Logf("found after %d requests and %d stories: %s", d.requests, len(d.stories), first)
 		})
 	}
 }

@@ -25,7 +25,7 @@ import (
 type question struct {
 	kind           string
 	method, target string
-	who            string // a user, or a scope without one; "" is nobody
+	who            string // a user, or a scope without one; "" is anonymous
 	scope          account.Scope
 	header         map[string]string
 	body           []byte
@@ -36,7 +36,7 @@ type question struct {
 }
 
 func (q question) String() string {
-	who := cmp.Or(q.who, string(q.scope), "nobody")
+	who := cmp.Or(q.who, string(q.scope), "anonymous")
 	var head []string
 	for _, name := range slices.Sorted(maps.Keys(q.header)) {
 		if name != "Content-Type" {
@@ -57,16 +57,16 @@ const jsonType = "application/json"
 
 // side is one of the two that must answer alike.
 type side struct {
-	name  string
-	doors []doors // of each node
-	key   *account.Key
+	name     string
+	handlers []handlers // of each node
+	key      *account.Key
 
 	own    map[string]string // what fills a place
 	known  map[string]string // ids of this side, as both call them
 	claims *claims
 }
 
-type doors struct{ public, admin http.Handler }
+type handlers struct{ public, admin http.Handler }
 
 // reply is an answer in words that both sides share.
 type reply struct {
@@ -86,8 +86,8 @@ func excerpt(text string) string {
 	return text
 }
 
-func newSide(name string, key *account.Key, c *claims, all ...doors) *side {
-	return &side{name: name, doors: all, key: key, own: map[string]string{}, known: map[string]string{}, claims: c}
+func newSide(name string, key *account.Key, c *claims, all ...handlers) *side {
+	return &side{name: name, handlers: all, key: key, own: map[string]string{}, known: map[string]string{}, claims: c}
 }
 
 var places = regexp.MustCompile(`\{[a-z]+:[^{}"]*\}`)
@@ -111,13 +111,13 @@ func (s *side) ask(q question, now mayfly.Instant) (reply, error) {
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	at := s.doors[q.node%len(s.doors)]
-	door := at.public
+	at := s.handlers[q.node%len(s.handlers)]
+	handler := at.public
 	if q.admin {
-		door = at.admin
+		handler = at.admin
 	}
 	rec := httptest.NewRecorder()
-	door.ServeHTTP(rec, req)
+	handler.ServeHTTP(rec, req)
 	if err := s.learn(q, rec); err != nil {
 		return reply{}, fmt.Errorf("%s: %w", s.name, err)
 	}
@@ -161,24 +161,24 @@ func (s *side) learn(q question, rec *httptest.ResponseRecorder) error {
 	if q.names == "" && q.about == "" || rec.Code/100 != 2 || !strings.HasPrefix(rec.Header().Get("Content-Type"), jsonType) {
 		return nil
 	}
-	var told struct {
+	var answer struct {
 		wire.Story
 		Next    string `json:"next"`
 		Refresh string `json:"refresh_token"`
 	}
-	if err := json.Unmarshal(rec.Body.Bytes(), &told); err != nil {
+	if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil {
 		return fmt.Errorf("%s: %w", excerpt(rec.Body.String()), err)
 	}
 	if q.names != "" && rec.Code == http.StatusCreated {
-		s.own["id:"+q.names], s.own["never:"+q.names] = told.ID.String(), neverWasLike(told.ID).String()
-		s.known[told.ID.String()], s.known[told.ID.Short()] = q.names, q.names
-		s.known[neverWasLike(told.ID).String()] = "never " + q.names
+		s.own["id:"+q.names], s.own["never:"+q.names] = answer.ID.String(), neverWasLike(answer.ID).String()
+		s.known[answer.ID.String()], s.known[answer.ID.Short()] = q.names, q.names
+		s.known[neverWasLike(answer.ID).String()] = "never " + q.names
 	}
 	if q.about == "" {
 		return nil
 	}
-	s.own["next:"+q.about], s.own["refresh:"+q.about] = told.Next, told.Refresh
-	for n, m := range told.Media {
+	s.own["next:"+q.about], s.own["refresh:"+q.about] = answer.Next, answer.Refresh
+	for n, m := range answer.Media {
 		s.own[fmt.Sprintf("url:%s/%d", q.about, n)] = m.URL
 		for _, r := range m.Renditions {
 			s.own[fmt.Sprintf("url:%s/%d-%d", q.about, n, r.Longest)] = r.URL

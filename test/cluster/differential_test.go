@@ -16,13 +16,13 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// The same random deeds through both profiles, and every answer compared: status,
+// The same random requests to both profiles, and every answer compared: status,
 // headers and bytes, but for ids and signatures. Most of the time is spent waiting
 // for the loops of both, so that several pairs play side by side in the long form.
 func TestBothProfilesAnswerEveryQuestionAlike(t *testing.T) {
 	t.Parallel()
 	const each = 5 // of a kind, a seed
-	seeds, pairs, deeds := pick(1, 20), pick(1, 4), pick(300, 5000)
+	seeds, pairs, requests := pick(1, 20), pick(1, 4), pick(300, 5000)
 	first, err := strconv.ParseUint(os.Getenv("MAYFLY_SEED"), 10, 64)
 	switch {
 	case err == nil:
@@ -41,9 +41,9 @@ func TestBothProfilesAnswerEveryQuestionAlike(t *testing.T) {
 				p := newPair(t, nil)
 				for seed := first + uint64(n); seed < first+uint64(seeds); seed += uint64(pairs) {
 					d := newDrama(p, seed)
-					d.mustPlay(deeds, each)
+					d.mustPlay(requests, each)
 					mu.Lock()
-					played += d.deeds
+					played += d.requests
 					for kind, n := range d.done {
 						done[kind] += n
 					}
@@ -59,36 +59,36 @@ func TestBothProfilesAnswerEveryQuestionAlike(t *testing.T) {
 		}
 	}
 	const proof = "both profiles"
-	storetest.Proof(t, proof, "seeds, deeds, each kind at least", fmt.Sprintf("%d, %d, %d", seeds, played, least))
+	storetest.Proof(t, proof, "seeds, requests, each kind at least", fmt.Sprintf("%d, %d, %d", seeds, played, least))
 	storetest.Proof(t, proof, "took", time.Since(began).Round(time.Second))
 }
 
 // mustPlay plays, and ends the test at the first difference.
-func (d *drama) mustPlay(deeds, each int) {
+func (d *drama) mustPlay(requests, each int) {
 	d.Helper()
-	if different := d.play(deeds, each); different != "" {
-		d.Fatalf("after %d deeds of MAYFLY_SEED=%d the two differ: %s\n\tthe last deeds:\n\t%s", d.deeds, d.seed, different, strings.Join(d.last, "\n\t"))
+	if different := d.play(requests, each); different != "" {
+		d.Fatalf("after %d requests of MAYFLY_SEED=%d the two differ: %s\n\tthe last requests:\n\t%s", d.requests, d.seed, different, strings.Join(d.last, "\n\t"))
 	}
-	d.Logf("MAYFLY_SEED=%d: %d deeds, %d stories, %d accounts erased, %s waited for loops, steps of the archive done again: %d and %d; answers %v;%s",
-		d.seed, d.deeds, len(d.stories), d.guest, d.waited.Round(time.Second), d.embedded.claims.total(), d.cluster.claims.total(), d.status, d.count())
+	d.Logf("MAYFLY_SEED=%d: %d requests, %d stories, %d accounts erased, %s waited for loops, steps of the archive done again: %d and %d; answers %v;%s",
+		d.seed, d.requests, len(d.stories), d.guest, d.waited.Round(time.Second), d.embedded.claims.total(), d.cluster.claims.total(), d.status, d.count())
 }
 
 func newDrama(p *pair, seed uint64) *drama {
 	return &drama{pair: p, seed: seed, rng: rand.New(rand.NewPCG(seed, 6)), done: map[string]int{}, status: map[int]int{}}
 }
 
-// play does so many deeds, each kind at least so many times if it can be done at all,
+// play sends so many requests, each kind at least so many times if it is possible at all,
 // and says what the first difference is; "" if there is none.
-func (d *drama) play(deeds, each int) string {
+func (d *drama) play(requests, each int) string {
 	all := kinds()
-	for tries := 0; tries < 10*deeds && (d.deeds < deeds || d.lacking(all, each) > 0); tries++ {
+	for tries := 0; tries < 10*requests && (d.requests < requests || d.lacking(all, each) > 0); tries++ {
 		k := d.pick(all)
-		if deeds-d.deeds <= 2*d.lacking(all, each) && d.rng.IntN(2) == 0 { // the other half makes room for what nobody can do yet
+		if requests-d.requests <= 2*d.lacking(all, each) && d.rng.IntN(2) == 0 { // the other half makes room for what is not possible yet
 			k = d.rarest(all)
 		}
 		different, err := d.next(k)
 		if err != nil {
-			d.Fatalf("after %d deeds of MAYFLY_SEED=%d: %v\n\tthe last deeds:\n\t%s", d.deeds, d.seed, err, strings.Join(d.last, "\n\t"))
+			d.Fatalf("after %d requests of MAYFLY_SEED=%d: %v\n\tthe last requests:\n\t%s", d.requests, d.seed, err, strings.Join(d.last, "\n\t"))
 		}
 		if different != "" {
 			return different
@@ -111,7 +111,7 @@ func (d *drama) pick(all []kind) kind {
 	return k
 }
 
-// lacking is how many deeds are left until each kind was done so many times.
+// lacking returns how many requests are left until each kind was sent so many times.
 func (d *drama) lacking(all []kind, each int) (n int) {
 	for _, k := range all {
 		n += max(0, each-d.done[k.name])
@@ -120,7 +120,7 @@ func (d *drama) lacking(all []kind, each int) (n int) {
 }
 
 // rarest is one of the kinds that were done the fewest times. At random, because
-// what nobody can do yet stays rare.
+// what is not possible yet stays rare.
 func (d *drama) rarest(all []kind) kind {
 	least := slices.MinFunc(all, func(a, b kind) int { return d.done[a.name] - d.done[b.name] })
 	rare := slices.DeleteFunc(slices.Clone(all), func(k kind) bool { return d.done[k.name] > d.done[least.name]+1 })

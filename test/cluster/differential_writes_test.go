@@ -31,7 +31,7 @@ func writeKinds() []kind {
 		of("delete", func(d *drama, s *tale) (question, func(reply)) {
 			who := s.author
 			if d.rng.IntN(4) == 0 {
-				who = d.somebody()
+				who = d.anyUser()
 			}
 			q := get("/v1/stories/"+d.id(s), who)
 			q.method = http.MethodDelete
@@ -90,7 +90,7 @@ func (d *drama) birth(target, who string) question {
 }
 
 func (d *drama) publish() (question, func(reply)) {
-	q := d.birth("/v1/stories", d.somebody())
+	q := d.birth("/v1/stories", d.anyUser())
 	media := 1 + d.rng.IntN(3)
 	q.body, q.header["Content-Type"] = form(d.words(), q.names, media)
 	return q, d.born(q, media)
@@ -103,7 +103,7 @@ func (d *drama) publishBytes() (question, func(reply)) {
 			query.Set(name, value)
 		}
 	}
-	q := d.birth("/v1/stories?"+query.Encode(), d.somebody())
+	q := d.birth("/v1/stories?"+query.Encode(), d.anyUser())
 	q.body, q.header["Content-Type"] = picture(q.names), "image/png"
 	return q, d.born(q, 1)
 }
@@ -131,7 +131,7 @@ func (d *drama) publishAgain() (question, func(reply)) {
 
 func (d *drama) reserve() (question, func(reply)) {
 	d.births++
-	u := &room{name: fmt.Sprintf("u%d", d.births), author: d.somebody(), media: 1 + d.rng.IntN(2)}
+	u := &room{name: fmt.Sprintf("u%d", d.births), author: d.anyUser(), media: 1 + d.rng.IntN(2)}
 	q := get("/v1/uploads", u.author)
 	q.method, q.names, q.header = http.MethodPost, u.name, map[string]string{"Content-Type": jsonType}
 	q.body = fmt.Appendf(nil, `{"media":%d}`, u.media)
@@ -156,7 +156,7 @@ func (d *drama) put() (question, func(reply)) {
 	}
 	who, n := u.author, u.put%(u.media+d.rng.IntN(2))
 	if d.rng.IntN(8) == 0 {
-		who = d.somebody()
+		who = d.anyUser()
 	}
 	q := get(fmt.Sprintf("/v1/uploads/{id:%s}/%d", u.name, n), who)
 	q.method, q.header, q.body = http.MethodPut, map[string]string{"Content-Type": "image/png"}, picture(fmt.Sprint(u.name, u.put))
@@ -174,7 +174,7 @@ func (d *drama) upload() (question, func(reply)) {
 	}
 	who := u.author
 	if d.rng.IntN(4) == 0 {
-		who = d.somebody()
+		who = d.anyUser()
 	}
 	return get("/v1/uploads/{id:"+u.name+"}", who), nil
 }
@@ -200,7 +200,7 @@ func (d *drama) publishUpload() (question, func(reply)) {
 func (d *drama) reshare(s *tale) (question, func(reply)) {
 	who := s.author
 	if d.rng.IntN(6) == 0 {
-		who = d.anybody()
+		who = d.anyCaller()
 	}
 	q := d.birth("/v1/stories/"+d.id(s)+"/reshare", who)
 	q.body, q.header["Content-Type"] = []byte(`{"lifetime":"30s","audience":"everyone"}`), jsonType
@@ -210,7 +210,7 @@ func (d *drama) reshare(s *tale) (question, func(reply)) {
 func supportKinds() []kind {
 	return []kind{
 		of("hold", func(d *drama, s *tale) (question, func(reply)) {
-			return d.deed(http.MethodPut, "/v1/holds/{id:"+s.name+"}", `{"reason":"court"}`), func(r reply) {
+			return d.support(http.MethodPut, "/v1/holds/{id:"+s.name+"}", `{"reason":"court"}`), func(r reply) {
 				if r.status == http.StatusNoContent {
 					s.held = true
 				}
@@ -227,7 +227,7 @@ func supportKinds() []kind {
 
 				return question{}, nil
 			}
-			return d.deed(http.MethodDelete, "/v1/holds/{id:"+s.name+"}", `{"reason":"over"}`), func(r reply) {
+			return d.support(http.MethodDelete, "/v1/holds/{id:"+s.name+"}", `{"reason":"over"}`), func(r reply) {
 				if r.status == http.StatusNoContent {
 					s.held, s.swept = false, false
 				}
@@ -235,14 +235,14 @@ func supportKinds() []kind {
 		}},
 		of("restore", func(d *drama, s *tale) (question, func(reply)) {
 			until := d.now.Add(time.Duration(45+d.rng.IntN(60)) * time.Second)
-			return d.deed(http.MethodPost, "/v1/restores", fmt.Sprintf(`{"id":"{id:%s}","until":"%s","reason":"asked"}`, s.name, until)), func(r reply) {
+			return d.support(http.MethodPost, "/v1/restores", fmt.Sprintf(`{"id":"{id:%s}","until":"%s","reason":"asked"}`, s.name, until)), func(r reply) {
 				if r.status == http.StatusOK {
 					s.end, s.restored, s.swept, s.cold = until, true, false, false
 				}
 			}
 		}),
 		of("explain", func(d *drama, s *tale) (question, func(reply)) {
-			q := get("/v1/explain/"+d.id(s)+"?viewer="+userPath(d.somebody()), "")
+			q := get("/v1/explain/"+d.id(s)+"?viewer="+userPath(d.anyUser()), "")
 			q.scope, q.admin = account.Admin, true
 			return q, nil
 		}),
@@ -251,7 +251,7 @@ func supportKinds() []kind {
 		}},
 		{"erase account", func(d *drama) (question, func(reply)) {
 			guest := d.people()[5]
-			q := d.deed(http.MethodDelete, "/v1/users/"+userPath(guest), `{"reason":"asked"}`)
+			q := d.support(http.MethodDelete, "/v1/users/"+userPath(guest), `{"reason":"asked"}`)
 			q.scope = account.Admin
 			return q, func(r reply) {
 				if r.status != http.StatusOK {
@@ -266,8 +266,8 @@ func supportKinds() []kind {
 	}
 }
 
-// deed is what support does, by somebody who may most of the time.
-func (d *drama) deed(method, target, body string) question {
+// support returns a request of support, most of the time by a user who may send it.
+func (d *drama) support(method, target, body string) question {
 	q := question{method: method, target: target, scope: account.Moderator, who: "moderator", admin: true, body: []byte(body), header: map[string]string{"Content-Type": jsonType}}
 	if d.rng.IntN(10) == 0 {
 		q.who, q.scope = "ana", account.User

@@ -19,7 +19,7 @@ type events struct {
 }
 
 // follow reads both streams as a group of its own, what concerns items born since
-// an instant, until it has been told enough. When the context ends it answers with
+// an instant, until it has read enough. When the context ends it returns
 // what there was.
 func follow(ctx context.Context, log store.Log, since mayfly.Instant, enough func(*events) bool) (*events, error) {
 	e := &events{all: map[mayfly.EventKey]mayfly.Event{}}
@@ -102,23 +102,23 @@ func (e *events) lags() string {
 		all[len(all)/2], all[len(all)*99/100], all[len(all)-1], len(all), e.records, len(e.all))
 }
 
-// readEvents reads the log until it tells all that the book asks for, or for as
+// readEvents reads the log until it has every event that the record asks for, or for as
 // long as that may take: reminders stand in for what could not be said (L15).
 func (a *audit) readEvents() {
 	a.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), a.longer)
 	defer cancel()
 	var err error
-	if a.events, err = follow(ctx, a.store.Set.Log, a.began, func(e *events) bool { return len(a.untold(e)) == 0 }); err != nil {
+	if a.events, err = follow(ctx, a.store.Set.Log, a.began, func(e *events) bool { return len(a.missing(e)) == 0 }); err != nil {
 		a.Fatal(err)
 	}
 }
 
-// untold is what the log should tell of the stories of the book, and does not:
+// missing returns the events that the stories of the record should have, and have not:
 // each was announced, and deleted or, if its time is over, expired and archived.
-func (a *audit) untold(e *events) (missing []string) {
+func (a *audit) missing(e *events) (missing []string) {
 	by := e.byItem()
-	for _, n := range a.book.all() {
+	for _, n := range a.record.all() {
 		over := !n.deleting && n.deadline.Before(a.at)
 		for verb, want := range map[mayfly.Verb]bool{
 			mayfly.WasCreated: true, mayfly.WasDeleted: !n.deleted.IsZero(), mayfly.WasExpired: over, mayfly.WasArchived: over,
@@ -131,24 +131,24 @@ func (a *audit) untold(e *events) (missing []string) {
 	return missing
 }
 
-// judgeEvents holds the log against the book: all is told, each thing once by key
+// judgeEvents compares the log with the record: every event is there, each once by key
 // and not before its time.
 func (a *audit) judgeEvents() {
-	for _, what := range a.untold(a.events) {
-		a.book.blame(lost, "%s is not in the log", what)
+	for _, what := range a.missing(a.events) {
+		a.record.blame(lost, "%s is not in the log", what)
 	}
 	for id, verbs := range a.events.byItem() {
 		for verb, all := range verbs {
 			if len(all) > 1 {
-				a.book.blame(double, "%s %s as %d generations", id, verb, len(all))
+				a.record.blame(double, "%s %s as %d generations", id, verb, len(all))
 			}
 		}
 		for _, x := range verbs[mayfly.WasExpired] {
 			switch lag := x.At.Sub(id.Deadline()); {
 			case lag < 0:
-				a.book.blame(early, "%s expired %s before its deadline", id, -lag)
+				a.record.blame(early, "%s expired %s before its deadline", id, -lag)
 			case lag > a.lag:
-				a.book.blame(late, "%s expired %s after its deadline", id, lag)
+				a.record.blame(late, "%s expired %s after its deadline", id, lag)
 			}
 		}
 	}

@@ -78,12 +78,12 @@ const usualGenerations = 4
 
 // judgeGenerations wants no story to have gone through more than its life: a write
 // of a stale node would have raised a generation. A claim of the archive may be
-// taken over, archiving to archiving (L1), and its copy be named again, by whoever
+// taken over, archiving to archiving (L1), and its copy be named again, by the node that
 // comes after an absence; and once where a walk and a reminder meet.
 func (c *change) judgeGenerations(proof string, end *audit) {
 	c.Helper()
 	more, stories := 0, 0
-	for _, n := range c.book.all() {
+	for _, n := range c.record.all() {
 		item, may := end.items[n.id], 1
 		for _, x := range c.absence {
 			if n.deadline.Before(x.at.Add(absent)) && item.Changed.Time().After(x.at) {

@@ -15,7 +15,7 @@ import (
 
 // load is people who publish and read all the while, at random nodes.
 type load struct {
-	*town
+	*testCluster
 	o      loadOptions
 	people sync.WaitGroup
 	ending chan struct{}
@@ -29,7 +29,7 @@ type loadOptions struct {
 	lifetimes []string      // of the stories
 	pause     time.Duration // of a writer after each story, and of a reader after ten
 	patience  time.Duration // how long one story is tried; default 20 s
-	nodes     []*process    // who is asked; all of the town if none
+	nodes     []*process    // that are asked; all of the cluster if none
 	otherNode bool          // readers ask the other nodes too before they take a failure for an answer
 }
 
@@ -37,14 +37,14 @@ type loadOptions struct {
 var unhurried = pick(40*time.Millisecond, 15*time.Millisecond)
 
 // begin lets them work until finish.
-func (w *town) begin(o loadOptions) *load {
+func (w *testCluster) begin(o loadOptions) *load {
 	if o.patience == 0 {
 		o.patience = 20 * time.Second
 	}
 	if o.nodes == nil {
 		o.nodes = w.nodes
 	}
-	l := &load{town: w, o: o, ending: make(chan struct{})}
+	l := &load{testCluster: w, o: o, ending: make(chan struct{})}
 	for n := range o.writers {
 		l.people.Go(func() { l.work(n, l.write) })
 	}
@@ -95,16 +95,16 @@ func (l *load) write(h *hand) {
 		p := h.at[h.IntN(len(h.at))]
 		s, err := p.Publish(context.Background(), what)
 		if err == nil {
-			l.book.born(s, p.name)
+			l.record.born(s, p.name)
 			time.Sleep(l.o.pause)
 			return
 		}
-		l.book.failedTry(err)
+		l.record.failedTry(err)
 		over := errors.Is(err, mayfly.Gone)
 		if !over && (!errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown) || time.Since(began) > l.o.patience) {
-			l.book.mu.Lock()
-			l.book.givenUp++
-			l.book.mu.Unlock()
+			l.record.mu.Lock()
+			l.record.givenUp++
+			l.record.mu.Unlock()
 			return
 		}
 		if over {
@@ -115,9 +115,9 @@ func (l *load) write(h *hand) {
 	}
 }
 
-// read reads one of the younger stories, as its author or as somebody else.
+// read reads one of the younger stories, as its author or as another user.
 func (l *load) read(h *hand) {
-	n := l.book.some(400, h.IntN)
+	n := l.record.some(400, h.IntN)
 	if n == nil {
 		time.Sleep(10 * time.Millisecond)
 		return
@@ -134,7 +134,7 @@ func (l *load) read(h *hand) {
 		if l.o.otherNode && errors.Is(err, mayfly.Unavailable) && try+1 < len(h.at) {
 			continue
 		}
-		l.book.read(n, author, asked, s, err)
+		l.record.read(n, author, asked, s, err)
 		if h.count++; h.count%10 == 0 || err != nil {
 			time.Sleep(l.o.pause)
 		}
@@ -145,9 +145,9 @@ func (l *load) read(h *hand) {
 // goOn waits until so many more stories were published, and reads answered.
 func (l *load) goOn(acks, reads int, within time.Duration) {
 	l.Helper()
-	a, r := l.book.figures()
+	a, r := l.record.figures()
 	eventually(l, within, fmt.Sprintf("%d more stories and %d more reads", acks, reads), func() bool {
-		acksNow, readsNow := l.book.figures()
+		acksNow, readsNow := l.record.figures()
 		return acksNow-a >= acks && readsNow-r >= reads
 	})
 }

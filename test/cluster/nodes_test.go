@@ -20,9 +20,9 @@ func TestNodesThatAreFrozenRestartedAndKilledLoseNothing(t *testing.T) {
 	t.Parallel()
 	const proof = "nodes frozen, restarted, killed"
 	r := seeded(t)
-	w := usedTown(t, servers(t))
+	w := reusedCluster(t, servers(t))
 	sets := map[string]string{"listen.drain_after": notice.String(), "walk.timeout": patient.String()}
-	c := &change{town: w, a: w.start("a", sets), b: w.start("b", sets), random: r}
+	c := &change{testCluster: w, a: w.start("a", sets), b: w.start("b", sets), random: r}
 	c.store = w.open(w.config("lookout", nil))
 	w.awaitShared(c.a, c.b)
 	c.load = w.begin(loadOptions{
@@ -35,19 +35,19 @@ func TestNodesThatAreFrozenRestartedAndKilledLoseNothing(t *testing.T) {
 	c.kill()
 	c.load.finish()
 	storetest.Proof(t, proof, "under load for", time.Since(began).Round(time.Second))
-	answers := clone(w.book.answers)
+	answers := clone(w.record.answers)
 	end := w.audit()
 	end.close(proof)
 	onlyAnswers(t, "reads", answers, "2xx", "404", "410")
 	c.judge(proof, end)
-	if acks, reads := w.book.figures(); acks < pick(300, 3000) || reads < pick(1000, 10_000) {
+	if acks, reads := w.record.figures(); acks < pick(300, 3000) || reads < pick(1000, 10_000) {
 		t.Errorf("only %d stories and %d reads", acks, reads)
 	}
 }
 
 // change is two nodes that come and go.
 type change struct {
-	*town
+	*testCluster
 	a, b    *process
 	random  interface{ IntN(int) int }
 	load    *load
@@ -107,7 +107,7 @@ func (x *absence) expiries(e *events) (first, longest time.Duration, n int) {
 
 // awaitShared waits until every shard is walked by one of these nodes, and each
 // of them walks at least half of its share.
-func (w *town) awaitShared(nodes ...*process) {
+func (w *testCluster) awaitShared(nodes ...*process) {
 	w.Helper()
 	shares := ""
 	eventually(w, 30*time.Second, "each node walks its share", func() bool {

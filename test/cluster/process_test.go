@@ -22,10 +22,10 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// process is a real mayfly, `serve` on the town's servers. Its addresses stay the
+// process is a real mayfly, `serve` on the servers of the cluster. Its addresses stay the
 // same over restarts.
 type process struct {
-	*town
+	*testCluster
 	name       string
 	api, admin string // URLs
 	sets       map[string]string
@@ -35,9 +35,9 @@ type process struct {
 }
 
 // start starts a node and waits until it is ready.
-func (w *town) start(name string, sets map[string]string) *process {
+func (w *testCluster) start(name string, sets map[string]string) *process {
 	w.Helper()
-	p := &process{town: w, name: name, api: "http://" + storetest.Address(w), admin: "http://" + storetest.Address(w), sets: sets, log: &lines{}}
+	p := &process{testCluster: w, name: name, api: "http://" + storetest.Address(w), admin: "http://" + storetest.Address(w), sets: sets, log: &lines{}}
 	w.mu.Lock()
 	w.nodes = append(w.nodes, p)
 	w.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *process) begin() {
 		"serve", "--config", p.file, "--data", filepath.Join(p.folder, "data-"+p.name), "--log-level", "info",
 		"--listen", strings.TrimPrefix(p.api, "http://"), "--admin", strings.TrimPrefix(p.admin, "http://"), "--set", "node=" + p.name,
 	}
-	for _, from := range []map[string]string{p.town.sets, p.sets} {
+	for _, from := range []map[string]string{p.testCluster.sets, p.sets} {
 		for k, v := range from {
 			args = append(args, "--set", k+"="+v)
 		}
@@ -108,7 +108,7 @@ func (p *process) awaitReady(within time.Duration) time.Duration {
 	return eventually(p, within, p.name+" is ready", func() bool {
 		ready := p.ready(role)
 		select {
-		case err := <-p.ended: // whoever answered was somebody else
+		case err := <-p.ended: // another process answered
 			p.ended <- err
 			p.Fatalf("%s ended: %v\n%s", p.name, err, p.log.tail(4000))
 		default:
@@ -122,7 +122,7 @@ func (p *process) ready(role string) bool {
 	return p.answers(p.admin+"/readyz?role="+role, 3*time.Second)
 }
 
-// balances says what a load balancer goes by, whether the public door is ready, if
+// balances tells what a load balancer goes by, whether the public listener is ready, if
 // it was ready before: at once by an answer or by none that can come. A node may take
 // two seconds to judge its ledger, and a look that lasts longer than one tells nothing.
 func (p *process) balances(before bool) bool {
@@ -202,7 +202,7 @@ func (p *process) end() {
 }
 
 // stopAll stops the nodes that still run.
-func (w *town) stopAll() {
+func (w *testCluster) stopAll() {
 	w.Helper()
 	for _, p := range w.nodes {
 		select {

@@ -16,7 +16,7 @@ import (
 // Reads and writes are answered 503 with Retry-After or rightly (an id alone tells
 // that it is gone; a cache may be young enough), and everything goes on by itself
 // when they are back. In the long form they are killed too.
-func loseQuorum(w *town) {
+func loseQuorum(w *testCluster) {
 	const proof = "quorum lost"
 	r := seeded(w.T)
 	a, b := w.start("a", nil), w.start("b", nil)
@@ -27,14 +27,14 @@ func loseQuorum(w *town) {
 
 	var thaw []func()
 	for n := 2; n <= 3; n++ {
-		if w.street.pid("cassandra", n) != 0 { // one may have been killed before
-			thaw = append(thaw, w.street.freeze(w, "cassandra", n))
+		if w.servers.pid("cassandra", n) != 0 { // one may have been killed before
+			thaw = append(thaw, w.servers.freeze(w, "cassandra", n))
 		}
 	}
 	from := time.Now()
 	w.askAll(40, a, b)
 	time.Sleep(time.Until(from.Add(pick(8*time.Second, 30*time.Second))))
-	refusedReads, refusedBirths := w.book.refusals()
+	refusedReads, refusedBirths := w.record.refusals()
 	for _, back := range thaw {
 		back()
 	}
@@ -43,25 +43,25 @@ func loseQuorum(w *town) {
 	recovered := eventually(w, 30*time.Second, "births are acknowledged again", func() bool {
 		s, err := p.Publish(context.Background(), publication(fmt.Sprintf("back-%d", time.Now().UnixNano()), "everyone", "30s"))
 		if err != nil {
-			w.book.failedTry(err)
+			w.record.failedTry(err)
 			return false
 		}
-		w.book.born(s, "ana")
+		w.record.born(s, "ana")
 		return true
 	})
 	if long() {
 		for n := 2; n <= 3; n++ {
-			w.street.kill(w, "cassandra", n)
+			w.servers.kill(w, "cassandra", n)
 		}
 		time.Sleep(10 * time.Second)
 		for n := 2; n <= 3; n++ {
-			w.street.start(w, "cassandra", n)
+			w.servers.start(w, "cassandra", n)
 		}
 		l.goOn(20, 20, 2*time.Minute)
 	}
 	l.goOn(50, 100, time.Minute)
 	l.finish()
-	answers, refused := clone(w.book.answers), clone(w.book.refused)
+	answers, refused := clone(w.record.answers), clone(w.record.refused)
 	end := w.audit()
 	end.longer = 2 * time.Minute
 	end.close(proof)
@@ -78,27 +78,27 @@ func loseQuorum(w *town) {
 	}
 }
 
-// askAll reads so many stories and publishes as many at once, each by somebody
+// askAll reads so many stories and publishes as many at once, each by a user
 // else, and waits for the answers.
-func (w *town) askAll(n int, nodes ...*process) {
+func (w *testCluster) askAll(n int, nodes ...*process) {
 	w.Helper()
 	var people sync.WaitGroup
-	notes := w.book.all()
+	notes := w.record.all()
 	for i := range n {
 		p := w.person(nodes[i%len(nodes)], fmt.Sprintf("ben-%d", i)) // one author's births wait for each other
 		story := notes[len(notes)-1-i%len(notes)]
 		people.Go(func() {
 			asked := time.Now()
 			s, err := p.Story(context.Background(), story.id)
-			w.book.read(story, false, asked, s, err)
+			w.record.read(story, false, asked, s, err)
 		})
 		people.Go(func() {
 			s, err := p.Publish(context.Background(), publication(newName(), "everyone", "30s"))
 			if err != nil {
-				w.book.failedTry(err)
+				w.record.failedTry(err)
 				return
 			}
-			w.book.born(s, p.name)
+			w.record.born(s, p.name)
 		})
 	}
 	people.Wait()

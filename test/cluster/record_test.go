@@ -42,8 +42,8 @@ type note struct {
 	deleted  time.Time // when it was acknowledged; zero: it was not
 }
 
-// book holds what was acknowledged, and judges every answer. Safe for concurrent use.
-type book struct {
+// record holds what was acknowledged, and judges every answer. Safe for concurrent use.
+type record struct {
 	mu      sync.Mutex
 	notes   map[mayfly.ID]*note
 	order   []*note
@@ -55,18 +55,18 @@ type book struct {
 	why     []string
 }
 
-func newBook() *book {
-	return &book{notes: map[mayfly.ID]*note{}, answers: map[string]int{}, refused: map[string]int{}, count: map[word]int{}}
+func newRecord() *record {
+	return &record{notes: map[mayfly.ID]*note{}, answers: map[string]int{}, refused: map[string]int{}, count: map[word]int{}}
 }
 
 // blame counts what must not be, and keeps the first of them.
-func (b *book) blame(w word, format string, args ...any) {
+func (b *record) blame(w word, format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.blameLocked(w, format, args...)
 }
 
-func (b *book) blameLocked(w word, format string, args ...any) {
+func (b *record) blameLocked(w word, format string, args ...any) {
 	b.count[w]++
 	if len(b.why) < 20 {
 		b.why = append(b.why, fmt.Sprintf("%s %s", w, fmt.Sprintf(format, args...)))
@@ -74,7 +74,7 @@ func (b *book) blameLocked(w word, format string, args ...any) {
 }
 
 // born writes down a birth that was acknowledged.
-func (b *book) born(s wire.Story, author string) *note {
+func (b *record) born(s wire.Story, author string) *note {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n := b.notes[s.ID]; n != nil {
@@ -90,7 +90,7 @@ func (b *book) born(s wire.Story, author string) *note {
 }
 
 // failedTry counts a try to publish that was not acknowledged.
-func (b *book) failedTry(err error) {
+func (b *record) failedTry(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tries++
@@ -98,13 +98,13 @@ func (b *book) failedTry(err error) {
 }
 
 // deleting comes before a delete is asked for, deletedNow after it was acknowledged.
-func (b *book) deleting(id mayfly.ID) {
+func (b *record) deleting(id mayfly.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.notes[id].deleting = true
 }
 
-func (b *book) deletedNow(id mayfly.ID) {
+func (b *record) deletedNow(id mayfly.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.notes[id].deleted = time.Now()
@@ -112,7 +112,7 @@ func (b *book) deletedNow(id mayfly.ID) {
 
 // read judges the answer to a read of n that was asked at an instant: by its
 // author, or by a stranger who may see it.
-func (b *book) read(n *note, author bool, asked time.Time, s wire.Story, err error) {
+func (b *record) read(n *note, author bool, asked time.Time, s wire.Story, err error) {
 	answered := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,14 +136,14 @@ func (b *book) read(n *note, author bool, asked time.Time, s wire.Story, err err
 }
 
 // all are the notes so far, oldest first.
-func (b *book) all() []*note {
+func (b *record) all() []*note {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.order)
 }
 
 // some is a note among the newest n; nil if there is none yet.
-func (b *book) some(n int, pick func(int) int) *note {
+func (b *record) some(n int, pick func(int) int) *note {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.order) == 0 {
@@ -154,7 +154,7 @@ func (b *book) some(n int, pick func(int) int) *note {
 }
 
 // figures are what was tried so far.
-func (b *book) figures() (acks, reads int) {
+func (b *record) figures() (acks, reads int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, n := range b.answers {
@@ -164,14 +164,14 @@ func (b *book) figures() (acks, reads int) {
 }
 
 // refusals are the reads and births that were answered 503.
-func (b *book) refusals() (reads, births int) {
+func (b *record) refusals() (reads, births int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.answers["503"], b.refused["503"]
 }
 
 // verdict is the seven counts in words, and whether all are zero.
-func (b *book) verdict() (text string, clean bool) {
+func (b *record) verdict() (text string, clean bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clean = true

@@ -20,7 +20,7 @@ func TestASweepDoesNotFeelThatRedisIsEmptiedAndKilled(t *testing.T) {
 	const proof = "Redis emptied and killed"
 	const most = 5 * time.Second
 	r := seeded(t)
-	w := usedTown(t, servers(t).beside(t, "redis"))
+	w := reusedCluster(t, servers(t).beside(t, "redis"))
 	a, b := w.start("a", nil), w.start("b", nil)
 	w.awaitShared(a, b)
 	l := w.begin(loadOptions{
@@ -31,17 +31,17 @@ func TestASweepDoesNotFeelThatRedisIsEmptiedAndKilled(t *testing.T) {
 	time.Sleep(4 * time.Second) // the first of them have expired, with Redis
 
 	emptied := time.Now()
-	flushAll(t, w.street.env["REDIS"])
+	flushAll(t, w.servers.env["REDIS"])
 	l.goOn(each/3, 50, time.Minute)
-	w.street.kill(t, "redis", 1)
+	w.servers.kill(t, "redis", 1)
 	killed := time.Now()
 	l.goOn(each, 100, 2*time.Minute)
 	time.Sleep(4 * time.Second)
-	w.street.start(t, "redis", 1)
+	w.servers.start(t, "redis", 1)
 	returned := time.Now()
 	l.goOn(each/3, 50, time.Minute)
 	l.finish()
-	answers := clone(w.book.answers)
+	answers := clone(w.record.answers)
 	end := w.audit()
 	end.lag = most
 	end.close(proof)

@@ -22,9 +22,9 @@ import (
 )
 
 // judgeReplay moves the consumers' group back by `mayfly replay`. While one of them
-// reads it is refused. Then one is told everything since then again, and no effect is
+// reads it is refused. Then one gets every event since then again, and no effect is
 // made twice (I13).
-func (w *town) judgeReplay(proof string, reads *consumer, e errand, log *events) {
+func (w *testCluster) judgeReplay(proof string, reads *consumer, e errand, log *events) {
 	w.Helper()
 	from, want := log.half()
 	var refused *exec.ExitError
@@ -47,22 +47,22 @@ func (w *town) judgeReplay(proof string, reads *consumer, e errand, log *events)
 	}
 	w.consumer(e)
 	var news, more int // effects of what it had not come to yet, and events that came again
-	eventually(w, 30*time.Second, "everything that waited is told", func() bool {
+	eventually(w, 30*time.Second, "every record that waited is delivered", func() bool {
 		effectsNow, againNow := e.made(w)
 		news, more = effectsNow-effects, againNow-again
 		return news+more >= waiting
 	})
-	storetest.Proof(w, proof, "replayed: events since the middle, records that waited, told again, new effects", fmt.Sprintf("%d, %d, %d, %d", want, waiting, more, news))
+	storetest.Proof(w, proof, "replayed: events since the middle, records that waited, delivered again, new effects", fmt.Sprintf("%d, %d, %d, %d", want, waiting, more, news))
 	if want < 20 || waiting < want || more < want {
-		w.Errorf("of %d events that had their effect %d were told again", want, more)
+		w.Errorf("of %d events that had their effect %d were delivered again", want, more)
 	}
 }
 
-// conflict is what the program exits with when somebody else has what it needs.
+// conflict is the exit code of the program when another process has what it needs.
 const conflict = 3
 
 // replay runs the operators' verb for the consumers' group.
-func (w *town) replay(from mayfly.Instant) (string, error) {
+func (w *testCluster) replay(from mayfly.Instant) (string, error) {
 	path, err := binary()
 	if err != nil {
 		return "", err

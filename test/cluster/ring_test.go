@@ -19,13 +19,13 @@ import (
 func TestARingOfThreeThatLosesNodes(t *testing.T) {
 	t.Parallel()
 	s, name := servers(t).beside(t, "cassandra", "--nodes", "3"), newName()
-	t.Run("one gone changes nothing", func(t *testing.T) { loseOne(newTownOn(t, s, name, nil)) })
-	t.Run("two gone are answered 503 and nothing wrong", func(t *testing.T) { loseQuorum(newTownOn(t, s, name, nil)) })
+	t.Run("one gone changes nothing", func(t *testing.T) { loseOne(newClusterOn(t, s, name, nil)) })
+	t.Run("two gone are answered 503 and nothing wrong", func(t *testing.T) { loseQuorum(newClusterOn(t, s, name, nil)) })
 }
 
 // loseOne has one hang under load (its connections stand, and nothing answers), and
 // kills it with -9. In the long form it comes back, and another is killed.
-func loseOne(w *town) {
+func loseOne(w *testCluster) {
 	const proof = "one of three Cassandra nodes gone"
 	r := seeded(w.T)
 	hosts := w.hostIDs()
@@ -44,33 +44,33 @@ func loseOne(w *town) {
 	}
 	var losses []loss
 	without := func(what string, births int) {
-		reads, refused := w.book.refusals()
+		reads, refused := w.record.refusals()
 		began := time.Now()
 		l.goOn(births, 2*births, 3*time.Minute)
 		losses = append(losses, loss{what, began, time.Now()})
-		readsNow, refusedNow := w.book.refusals()
+		readsNow, refusedNow := w.record.refusals()
 		storetest.Proof(w, proof, what+"; refused since are reads, births; for", fmt.Sprintf("%d, %d; %s",
 			readsNow-reads, refusedNow-refused, time.Since(began).Round(time.Millisecond)))
 	}
-	thaw := w.street.freeze(w, "cassandra", 3)
+	thaw := w.servers.freeze(w, "cassandra", 3)
 	without("node 3 hangs", pick(120, 600))
 	thaw()
 	if long() {
 		l.goOn(100, 200, 3*time.Minute)
 	}
-	w.street.kill(w, "cassandra", 3)
+	w.servers.kill(w, "cassandra", 3)
 	without("node 3 killed", pick(60, 300))
 	if long() {
-		w.street.start(w, "cassandra", 3)
+		w.servers.start(w, "cassandra", 3)
 		l.goOn(100, 200, 3*time.Minute)
-		w.street.kill(w, "cassandra", 2)
+		w.servers.kill(w, "cassandra", 2)
 		without("node 2 killed", 300)
-		w.street.start(w, "cassandra", 2)
+		w.servers.start(w, "cassandra", 2)
 		l.goOn(100, 200, 3*time.Minute)
 	}
 	l.finish()
-	answers, refused := clone(w.book.answers), clone(w.book.refused)
-	acks, _ := w.book.figures()
+	answers, refused := clone(w.record.answers), clone(w.record.refused)
+	acks, _ := w.record.figures()
 	end := w.audit()
 	end.longer = 2 * time.Minute
 	end.close(proof)
@@ -83,8 +83,8 @@ func loseOne(w *town) {
 	// Nothing but what was in flight when one went may have been refused, and a retry
 	// was acknowledged, by a new key after 410.
 	inFlight := len(losses) * 20
-	if answers["503"] > inFlight || refused["503"] > inFlight || w.book.givenUp > 0 {
-		w.Errorf("%d reads and %d births were refused, %d births given up", answers["503"], refused["503"], w.book.givenUp)
+	if answers["503"] > inFlight || refused["503"] > inFlight || w.record.givenUp > 0 {
+		w.Errorf("%d reads and %d births were refused, %d births given up", answers["503"], refused["503"], w.record.givenUp)
 	}
 	if n := len(end.events.expiries()); n < pick(100, acks*9/10) || acks < pick(180, 1100) {
 		w.Errorf("%d of %d stories expired", n, acks)
@@ -92,7 +92,7 @@ func loseOne(w *town) {
 }
 
 // hostIDs are the nodes of the ring, by the word of one of them.
-func (w *town) hostIDs() (ids []string) {
+func (w *testCluster) hostIDs() (ids []string) {
 	w.Helper()
 	for _, table := range []string{"system.local", "system.peers"} {
 		err := w.query("SELECT host_id FROM "+table, func(rows *gocql.Iter) {

@@ -21,19 +21,19 @@ func TestNodesWithARoleDoTheirPartAndNoOther(t *testing.T) {
 	t.Parallel()
 	const proof = "nodes with a role"
 	r := seeded(t)
-	w := usedTown(t, servers(t))
+	w := reusedCluster(t, servers(t))
 	walking := map[string]string{"roles": "walk"}
-	door := w.start("door", map[string]string{"roles": "api"})
-	c := &change{town: w, a: w.start("a", walking), b: w.start("b", walking), random: r}
+	front := w.start("front", map[string]string{"roles": "api"})
+	c := &change{testCluster: w, a: w.start("a", walking), b: w.start("b", walking), random: r}
 	c.store = w.open(w.config("lookout", nil))
 	w.awaitShared(c.a, c.b)
 	c.load = w.begin(loadOptions{
-		seed: r.Uint64(), writers: 3, readers: 1, lifetimes: []string{"4s"}, pause: unhurried, nodes: []*process{door},
+		seed: r.Uint64(), writers: 3, readers: 1, lifetimes: []string{"4s"}, pause: unhurried, nodes: []*process{front},
 	})
 	c.load.goOn(40, 20, time.Minute)
-	door.servesOnly()
+	front.servesOnly()
 	for _, p := range []*process{c.a, c.b} {
-		p.walksOnly(w.book.some(1, r.IntN).id)
+		p.walksOnly(w.record.some(1, r.IntN).id)
 	}
 
 	x := c.away(c.a, "a walker killed with -9", lease+takeOver)
@@ -41,9 +41,9 @@ func TestNodesWithARoleDoTheirPartAndNoOther(t *testing.T) {
 	c.await(x)
 	c.load.goOn(40, 20, time.Minute)
 	c.heldBy(c.b)
-	door.servesOnly()
+	front.servesOnly()
 	c.load.finish()
-	answers, births := clone(w.book.answers), clone(w.book.refused)
+	answers, births := clone(w.record.answers), clone(w.record.refused)
 	end := w.audit()
 	end.close(proof)
 	onlyAnswers(t, "reads", answers, "2xx", "404", "410")
@@ -67,7 +67,7 @@ func (p *process) servesOnly() {
 	}
 }
 
-// walksOnly wants a node with the role walk to be ready for that, and its public door
+// walksOnly wants a node with the role walk to be ready for that, and its public listener
 // to answer 503 whatever is asked: 404 would be believed.
 func (p *process) walksOnly(id mayfly.ID) {
 	p.Helper()
@@ -75,7 +75,7 @@ func (p *process) walksOnly(id mayfly.ID) {
 		p.Errorf("%s is not ready to walk, or for more", p.name)
 	}
 	if status, err := p.status(p.api+"/readyz", 3*time.Second); err != nil || status != http.StatusServiceUnavailable {
-		p.Errorf("the public door of %s says %d, %v", p.name, status, err)
+		p.Errorf("the public listener of %s answers %d, %v", p.name, status, err)
 	}
 	ana := p.person(p, "ana")
 	_, read := ana.Story(context.Background(), id)

@@ -15,12 +15,12 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// notice is how long a node that is told to stop says so and goes on.
+// notice is how long a node that is stopping announces it and goes on.
 const notice = 2 * time.Second
 
 // roll stops and starts the nodes one after the other, as an operator does for a
-// new version: nobody waits for a lease to run out. Whoever goes by /readyz alone,
-// as a load balancer does, and asks nobody twice has every answer.
+// new version: no node waits for a lease to run out. A client that goes by /readyz
+// alone, as a load balancer does, and sends nothing twice has every answer.
 func (c *change) roll() {
 	c.Helper()
 	var longestStop, longestStart time.Duration
@@ -30,7 +30,7 @@ func (c *change) roll() {
 	go func() { balanced <- c.balanced(ctx) }()
 	for round := range rounds {
 		p := []*process{c.a, c.b}[round%2]
-		x := c.away(p, "told to stop", notice+takeOver)
+		x := c.away(p, "stopped", notice+takeOver)
 		longestStop = max(longestStop, p.stop())
 		c.gaveUp(x)
 		c.await(x)
@@ -51,7 +51,7 @@ func (c *change) roll() {
 }
 
 // gaveUp wants a node that has ended well to have left every shard, and the roll as
-// of when it was told: a place that has only run out since is not given up.
+// of when it was stopped: a place that has only run out since is not given up.
 func (c *change) gaveUp(x *absence) {
 	c.Helper()
 	walkers, all := c.leases(x.at)
@@ -67,7 +67,7 @@ func (c *change) gaveUp(x *absence) {
 	}
 }
 
-// balance is what somebody met who goes by /readyz.
+// balance counts what a client met that goes by /readyz.
 type balance struct {
 	reads  int
 	failed []error
@@ -90,7 +90,7 @@ func (c *change) balanced(ctx context.Context) (b balance) {
 	}
 	defer looks.Wait()
 	for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
-		n := c.book.some(100, rand.IntN)
+		n := c.record.some(100, rand.IntN)
 		if n == nil {
 			continue
 		}

@@ -19,7 +19,7 @@ func TestAnS3ThatHangsIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	const proof = "S3 hangs"
 	r := seeded(t)
-	w := newTownOn(t, servers(t).beside(t, "s3"), newName(), nil)
+	w := newClusterOn(t, servers(t).beside(t, "s3"), newName(), nil)
 	t.Cleanup(func() {
 		if err := w.query("DROP KEYSPACE IF EXISTS "+w.name, func(*gocql.Iter) {}); err != nil {
 			t.Log(err)
@@ -36,13 +36,13 @@ func TestAnS3ThatHangsIsWaitedFor(t *testing.T) {
 	}
 	before := parked()
 
-	thaw := w.street.freeze(t, "s3", 1)
+	thaw := w.servers.freeze(t, "s3", 1)
 	from := time.Now()
 	time.Sleep(pick(15*time.Second, time.Minute))
 	thaw()
 	until := time.Now()
 	due := 0
-	for _, n := range w.book.all() {
+	for _, n := range w.record.all() {
 		if at := n.deadline.Add(archiveIn); at.After(from) && at.Before(until) {
 			due++
 		}

@@ -26,14 +26,14 @@ import (
 type fault string
 
 const (
-	slowDown   fault = "503"                     // and the server hears of nothing
-	cutRequest fault = "cut while it is sent"    // the server sees a length that never comes
-	lostReply  fault = "success, reply lost"     // it has happened, and the connection is cut
-	cutReply   fault = "cut in the answer"       // in the middle of it
-	shortReply fault = "truncated body"          // half of the answer, as if it were all
-	hurtReply  fault = "200 with wrong bytes"    // one byte is another
-	wrongCopy  fault = "a copy of wrong bytes"   // 200, and what lies in cold is not what lay in hot
-	falseReply fault = "200 with an error in it" // and nothing has happened
+	slowDown     fault = "503"                     // and the server hears of nothing
+	cutRequest   fault = "cut while it is sent"    // the server sees a length that never comes
+	lostReply    fault = "success, reply lost"     // it has happened, and the connection is cut
+	cutReply     fault = "cut in the answer"       // in the middle of it
+	shortReply   fault = "truncated body"          // half of the answer, as if it were all
+	corruptReply fault = "200 with wrong bytes"    // one byte is another
+	wrongCopy    fault = "a copy of wrong bytes"   // 200, and what lies in cold is not what lay in hot
+	falseReply   fault = "200 with an error in it" // and nothing has happened
 )
 
 // weather is what a share of the requests meets.
@@ -93,7 +93,7 @@ func (c *coast) draw(r *http.Request) fault {
 	inCold := strings.HasPrefix(r.URL.Path, c.prefix)
 	switch {
 	case f == wrongCopy && (!inCold || r.Header.Get("X-Amz-Copy-Source") == ""),
-		f == hurtReply && (r.Method != http.MethodGet || r.URL.RawQuery != ""),
+		f == corruptReply && (r.Method != http.MethodGet || r.URL.RawQuery != ""),
 		f == falseReply && r.Header.Get("X-Amz-Copy-Source") == "" && r.Method != http.MethodPost, // where S3 may answer so
 		f == cutRequest && r.ContentLength < 2:
 		return ""
@@ -164,7 +164,7 @@ func (c *coast) answer(f fault, w http.ResponseWriter, r *http.Request, said *ht
 	case f == shortReply:
 		body = body[:len(body)/2]
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	case f == hurtReply && said.Code/100 == 2 && len(body) > 0:
+	case f == corruptReply && said.Code/100 == 2 && len(body) > 0:
 		body[len(body)/2] ^= 1
 	case f == wrongCopy && said.Code/100 == 2:
 		if err := c.spoil(mayfly.BlobKey(strings.TrimPrefix(r.URL.Path, c.prefix))); err != nil {

@@ -28,11 +28,11 @@ import (
 // (L9, I1, I2, I14).
 func TestNothingReachesColdUnverifiedWhateverS3Does(t *testing.T) {
 	t.Parallel()
-	w := newTown(t, map[string]string{"retry.longest": "5s"}) // what failed often waits longer and longer
+	w := newCluster(t, map[string]string{"retry.longest": "5s"}) // what failed often waits longer and longer
 	direct := w.open(w.config("watcher", nil))
 	rng := seeded(t)
-	place := w.street.env["S3_BUCKET"] + "/" + w.name + "/cold"
-	c := newCoast(t, w.street.env["S3"], place, direct.Set.Cold, rng)
+	place := w.servers.env["S3_BUCKET"] + "/" + w.name + "/cold"
+	c := newCoast(t, w.servers.env["S3"], place, direct.Set.Cold, rng)
 	nodes := []*process{}
 	for _, name := range []string{"a", "b"} {
 		nodes = append(nodes, w.start(name, map[string]string{"s3.endpoint": c.url, "s3.presign": "false"}))
@@ -47,10 +47,10 @@ func TestNothingReachesColdUnverifiedWhateverS3Does(t *testing.T) {
 		{0.01, []fault{slowDown}},
 		{0.3, []fault{slowDown}},
 		{0.3, []fault{cutRequest, cutReply}},
-		{0.3, []fault{shortReply, hurtReply}},
-		{0.5, []fault{wrongCopy, hurtReply}},
+		{0.3, []fault{shortReply, corruptReply}},
+		{0.5, []fault{wrongCopy, corruptReply}},
 		{0.3, []fault{lostReply, falseReply}},
-		{0.4, []fault{slowDown, cutRequest, cutReply, shortReply, hurtReply, wrongCopy, lostReply, falseReply}},
+		{0.4, []fault{slowDown, cutRequest, cutReply, shortReply, corruptReply, wrongCopy, lostReply, falseReply}},
 	} {
 		c.turn(f)
 		time.Sleep(pick(time.Second, 20*time.Second))
@@ -69,7 +69,7 @@ func TestNothingReachesColdUnverifiedWhateverS3Does(t *testing.T) {
 	c.turn(weather{})
 	people.finish()
 	drained := eventually(t, 90*time.Second, "the backlog is worked off", func() bool {
-		return eyes.seen() == len(w.book.all()) && oldest(nodes) < idleAge
+		return eyes.seen() == len(w.record.all()) && oldest(nodes) < idleAge
 	})
 	end := w.audit()
 	end.longer = 90 * time.Second
@@ -121,7 +121,7 @@ func oldest(nodes []*process) time.Duration {
 
 // eyes look at rows and media past the weather, all the while.
 type eyes struct {
-	*town
+	*testCluster
 	store *profile.Store
 	stop  context.CancelFunc
 	done  sync.WaitGroup
@@ -131,9 +131,9 @@ type eyes struct {
 	hot  int
 }
 
-func (w *town) watch(direct *profile.Store) *eyes {
+func (w *testCluster) watch(direct *profile.Store) *eyes {
 	ctx, stop := context.WithCancel(context.Background())
-	e := &eyes{town: w, store: direct, stop: stop, cold: map[mayfly.ID]bool{}}
+	e := &eyes{testCluster: w, store: direct, stop: stop, cold: map[mayfly.ID]bool{}}
 	e.done.Go(func() {
 		for ctx.Err() == nil {
 			if err := e.look(ctx); err != nil && ctx.Err() == nil {
@@ -160,7 +160,7 @@ func (e *eyes) seen() int {
 
 // look looks at every story that it has not seen cold yet.
 func (e *eyes) look(ctx context.Context) error {
-	notes := slices.DeleteFunc(e.book.all(), func(n *note) bool {
+	notes := slices.DeleteFunc(e.record.all(), func(n *note) bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return e.cold[n.id]

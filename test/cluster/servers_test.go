@@ -2,14 +2,14 @@
 
 // What the tests of this folder share:
 //
-//   - house_test.go: the real servers, started once for all tests by deploy/servers; killed, frozen and brought back.
+//   - servers_test.go: the real servers, started once for all tests by deploy/servers; killed, frozen and brought back.
 //     MAYFLY_TEST_STATE names the state folder of servers that run already; else the tests start their own.
-//   - town_test.go: newTown(t) is one cluster of its own on them (keyspace, topics, keys and prefixes that nobody else
-//     has), with short windows; town.start("a") is a real mayfly process of it, town.open the same store in this process.
-//   - people_test.go: town.person(node, "ana") is a client of one node that tries once.
-//   - book_test.go: the book holds every acknowledgement and judges every later answer.
-//   - load_test.go: people who publish and read all the while.
-//   - audit_test.go: the end: rows, media in both tiers and events against the book; seven counts.
+//   - cluster_test.go: newCluster(t) makes a cluster of one test on them (its own keyspace, topics, keys and prefixes),
+//     with short windows; its method start("a") starts a real mayfly process of it, open opens its store in this process.
+//   - users_test.go: person(node, "ana") is a client of one node that tries each request once.
+//   - record_test.go: the record holds every acknowledgement and judges every later answer.
+//   - load_test.go: users who publish and read all the while.
+//   - audit_test.go: at the end, rows, media in both tiers and events are compared with the record; seven counts.
 package cluster
 
 import (
@@ -29,8 +29,8 @@ import (
 	"time"
 )
 
-// street are the servers that run.
-type street struct {
+// serverGroup is a group of servers that run.
+type serverGroup struct {
 	program, state string
 	own            bool // started by this process
 	alone          bool // one test has them, and what it kills may stay away
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	if workshop.folder != "" {
-		for _, s := range workshop.streets {
+		for _, s := range workshop.groups {
 			if err := s.down(); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				code = max(code, 1)
@@ -63,8 +63,8 @@ func TestMain(m *testing.M) {
 // workshop is what all tests share.
 var workshop struct {
 	sync.Mutex
-	folder  string
-	streets []*street
+	folder string
+	groups []*serverGroup
 }
 
 // bench is the folder of what is built, and of the servers' state.
@@ -96,54 +96,56 @@ func built(name string) (string, error) {
 var (
 	binary      = sync.OnceValues(func() (string, error) { return built("cmd/mayfly") })
 	serversTool = sync.OnceValues(func() (string, error) { return built("deploy/servers") })
-	mainStreet  = sync.OnceValues(func() (*street, error) { return openStreet("s3", "redis", "kafka", "cassandra", "--heap", "512m") })
+	mainServers = sync.OnceValues(func() (*serverGroup, error) {
+		return openServers("s3", "redis", "kafka", "cassandra", "--heap", "512m")
+	})
 )
 
 // servers are the ones that all tests share: one of each, and one node of Cassandra.
-func servers(t testing.TB) *street {
+func servers(t testing.TB) *serverGroup {
 	t.Helper()
-	s, err := mainStreet()
+	s, err := mainServers()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func openStreet(what ...string) (*street, error) {
+func openServers(what ...string) (*serverGroup, error) {
 	tool, err := serversTool()
 	if err != nil {
 		return nil, err
 	}
 	if state := os.Getenv("MAYFLY_TEST_STATE"); state != "" {
-		s := &street{program: tool, state: state}
+		s := &serverGroup{program: tool, state: state}
 		return s, s.readEnv()
 	}
-	return startStreet(tool, what...)
+	return startServers(tool, what...)
 }
 
-// startStreet starts servers for this process alone.
-func startStreet(tool string, what ...string) (*street, error) {
+// startServers starts servers for this process alone.
+func startServers(tool string, what ...string) (*serverGroup, error) {
 	folder, err := bench()
 	if err != nil {
 		return nil, err
 	}
 	if others := os.Getenv("MAYFLY_TEST_STATES"); others != "" {
-		folder = others // whoever started this process stops them should it die
+		folder = others // the process that started this one stops them if it dies
 	}
-	s := &street{program: tool, own: true, state: filepath.Join(folder, fmt.Sprintf("own-%08x.state", rand.Uint32()))}
+	s := &serverGroup{program: tool, own: true, state: filepath.Join(folder, fmt.Sprintf("own-%08x.state", rand.Uint32()))}
 	if _, err := s.run(append([]string{"up"}, what...)...); err != nil {
 		return nil, err
 	}
 	workshop.Lock()
-	workshop.streets = append(workshop.streets, s)
+	workshop.groups = append(workshop.groups, s)
 	workshop.Unlock()
 	return s, s.readEnv()
 }
 
 // beside starts servers that the test has for itself, to kill; the rest is shared.
-func (s *street) beside(t testing.TB, what ...string) *street {
+func (s *serverGroup) beside(t testing.TB, what ...string) *serverGroup {
 	t.Helper()
-	own, err := startStreet(s.program, what...)
+	own, err := startServers(s.program, what...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +164,7 @@ func (s *street) beside(t testing.TB, what ...string) *street {
 	return own
 }
 
-func (s *street) readEnv() error {
+func (s *serverGroup) readEnv() error {
 	out, err := s.run("env")
 	if err != nil {
 		return err
@@ -174,7 +176,7 @@ func (s *street) readEnv() error {
 	return nil
 }
 
-func (s *street) down() error {
+func (s *serverGroup) down() error {
 	if !s.own {
 		return nil
 	}
@@ -183,7 +185,7 @@ func (s *street) down() error {
 }
 
 // run runs a verb of deploy/servers.
-func (s *street) run(args ...string) (string, error) {
+func (s *serverGroup) run(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var out, errs bytes.Buffer
@@ -197,7 +199,7 @@ func (s *street) run(args ...string) (string, error) {
 
 // kill ends a server with SIGKILL; its data stays. One that others use is back when
 // the test ends.
-func (s *street) kill(t testing.TB, server string, node int) {
+func (s *serverGroup) kill(t testing.TB, server string, node int) {
 	t.Helper()
 	if _, err := s.run("kill", server, strconv.Itoa(node)); err != nil {
 		t.Fatal(err)
@@ -210,7 +212,7 @@ func (s *street) kill(t testing.TB, server string, node int) {
 }
 
 // start brings it back and waits until it answers.
-func (s *street) start(t testing.TB, server string, node int) {
+func (s *serverGroup) start(t testing.TB, server string, node int) {
 	t.Helper()
 	if _, err := s.run("start", server, strconv.Itoa(node)); err != nil {
 		t.Error(err)
@@ -219,7 +221,7 @@ func (s *street) start(t testing.TB, server string, node int) {
 
 // freeze stops a server in the middle of what it does: connections stand, nothing
 // answers. It goes on by thaw, at the latest when the test ends.
-func (s *street) freeze(t testing.TB, server string, node int) (thaw func()) {
+func (s *serverGroup) freeze(t testing.TB, server string, node int) (thaw func()) {
 	t.Helper()
 	pid := s.pid(server, node)
 	if pid == 0 {
@@ -238,7 +240,7 @@ func (s *street) freeze(t testing.TB, server string, node int) (thaw func()) {
 }
 
 // pid is the process of a server; 0 if it does not run.
-func (s *street) pid(server string, node int) int {
+func (s *serverGroup) pid(server string, node int) int {
 	status, err := s.run("status")
 	if err != nil {
 		return 0

@@ -19,7 +19,7 @@ type trace struct {
 	nonce      mayfly.Nonce
 }
 
-// traces are rows that are looked at again and again. A write by what somebody had
+// traces are rows that are looked at again and again. A write by what a node had
 // read before another wrote would repeat a generation with another nonce, or bring
 // one back (I10).
 type traces struct {
@@ -32,7 +32,7 @@ type traces struct {
 // trace looks at the stories of an absence that a node may be at.
 func (c *change) trace(x *absence) *traces {
 	var ids []mayfly.ID
-	for _, n := range c.book.all() {
+	for _, n := range c.record.all() {
 		if x.held[n.id.Shard()] && n.deadline.After(x.at.Add(-10*time.Second)) && n.deadline.Before(time.Now()) {
 			ids = append(ids, n.id)
 		}
@@ -67,7 +67,7 @@ func (t *traces) judge(item mayfly.Item) {
 	t.seen[item.ID] = now
 }
 
-// undone are those of the rows that nobody has written since.
+// undone returns those of the rows that no node has written since.
 func (t *traces) undone(before map[mayfly.ID]trace) (ids []mayfly.ID) {
 	for id, was := range before {
 		if now, found := t.seen[id]; !found || now == was {

@@ -21,15 +21,15 @@ import (
 
 const issuer = "mayfly"
 
-// person is somebody who talks to one node.
+// person is a user who talks to one node.
 type person struct {
 	*client.Client
 	name string
 	at   string // the node's URL
 }
 
-// token is an access token of somebody; their name is the scope if it is not user.
-func (w *town) token(name string, scope account.Scope) string {
+// token returns an access token of a user; the name is the scope if it is not user.
+func (w *testCluster) token(name string, scope account.Scope) string {
 	w.Helper()
 	token, err := w.key.Mint(account.Grant{
 		Issuer: issuer, Audience: issuer, User: mayfly.HomeUserOf(issuer, name), Subject: name,
@@ -41,14 +41,14 @@ func (w *town) token(name string, scope account.Scope) string {
 	return string(token)
 }
 
-// person is a user of a node's public door: every call is tried once, so that
+// person returns a user of a node's public listener: every call is tried once, so that
 // each answer is seen.
-func (w *town) person(p *process, name string) *person {
+func (w *testCluster) person(p *process, name string) *person {
 	w.Helper()
 	return w.personAt(p.api, name, account.User)
 }
 
-func (w *town) personAt(url, name string, scope account.Scope) *person {
+func (w *testCluster) personAt(url, name string, scope account.Scope) *person {
 	w.Helper()
 	c, err := client.New(url, client.Options{Token: w.token(name, scope), HTTP: w.http, Retries: -1})
 	if err != nil {
@@ -80,21 +80,21 @@ func picture(seed string) []byte {
 }
 
 // publish publishes one story at one node, once more with the same key as long as
-// the outcome is not known, and writes it into the book.
-func (w *town) publish(p *person, key, audience, lifetime string) wire.Story {
+// the outcome is not known, and adds it to the record.
+func (w *testCluster) publish(p *person, key, audience, lifetime string) wire.Story {
 	w.Helper()
 	var story wire.Story
 	eventually(w, 20*time.Second, "a story is published", func() bool {
 		s, err := p.Publish(context.Background(), publication(key, audience, lifetime))
 		if err != nil {
-			w.book.failedTry(err)
+			w.record.failedTry(err)
 			w.Logf("publish: %v", err)
 			return false
 		}
 		story = s
 		return true
 	})
-	w.book.born(story, p.name)
+	w.record.born(story, p.name)
 	return story
 }
 
