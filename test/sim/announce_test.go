@@ -34,11 +34,11 @@ func TestReminderIsDurableBeforeABirthWithoutItsEventIsAcknowledged(t *testing.T
 		t.Fatal(err)
 	}
 	w := p.wishes()[0]
-	published, err := p.book.publish(t.Context(), p.house.intake, w, p.at())
+	published, err := p.record.publish(t.Context(), p.engine.intake, w, p.at())
 	if err != nil || !published.Remind {
 		t.Fatalf("published %+v, %v; want it acknowledged with a reminder", published, err)
 	}
-	inv, err := takeInventory(t.Context(), p.house.raw, p.book, p.at())
+	inv, err := takeInventory(t.Context(), p.engine.raw, p.record, p.at())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestReminderIsDurableBeforeABirthWithoutItsEventIsAcknowledged(t *testing.T
 	if len(inv.reminders) != 1 || inv.reminders[0].ID != published.Item.ID || inv.reminders[0].Step != remind.Announce {
 		t.Fatalf("reminders %+v, want one to announce %s", inv.reminders, published.Item.ID)
 	}
-	if err := p.house.close(); err != nil {
+	if err := p.engine.close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,15 +59,15 @@ func TestBirthWithNeitherEventNorReminderIsNotAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := p.wishes()[0]
-	if published, err := p.book.publish(t.Context(), p.house.intake, w, p.at()); !errors.Is(err, mayfly.Unavailable) {
+	if published, err := p.record.publish(t.Context(), p.engine.intake, w, p.at()); !errors.Is(err, mayfly.Unavailable) {
 		t.Fatalf("published %+v, %v; want Unavailable", published, err)
 	}
 	// The row is there all the same, and a retry acknowledges it with its event.
-	again, err := p.book.publish(t.Context(), p.house.intake, w, p.at()+1_000)
+	again, err := p.record.publish(t.Context(), p.engine.intake, w, p.at()+1_000)
 	if err != nil || !again.Again {
 		t.Fatalf("the retry: %+v, %v", again, err)
 	}
-	found, inv, err := inspect(t.Context(), p.house, p.book, p.at(), false)
+	found, inv, err := inspect(t.Context(), p.engine, p.record, p.at(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestBirthWithNeitherEventNorReminderIsNotAcknowledged(t *testing.T) {
 	if len(inv.rows) != 1 || len(inv.events) != 1 {
 		t.Errorf("%d rows and %d events, want one of each", len(inv.rows), len(inv.events))
 	}
-	if err := p.house.close(); err != nil {
+	if err := p.engine.close(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// audit holds a house against its book. settled says that every walk has passed
+// audit compares an engine with its record. settled says that every walk has passed
 // all deadlines before now for good.
 type audit struct {
 	*tally
-	book    *book
+	record  *record
 	inv     *inventory
 	now     mayfly.Instant
 	settled bool
 }
 
-// inspect audits the house at now.
-func inspect(ctx context.Context, h *house, b *book, now mayfly.Instant, settled bool) (*tally, *inventory, error) {
+// inspect audits the engine at now.
+func inspect(ctx context.Context, h *engine, b *record, now mayfly.Instant, settled bool) (*tally, *inventory, error) {
 	inv, err := takeInventory(ctx, h.raw, b, now)
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &audit{tally: newTally(), book: b, inv: inv, now: now, settled: settled}
+	a := &audit{tally: newTally(), record: b, inv: inv, now: now, settled: settled}
 	a.rows()
 	a.acknowledged()
-	a.told()
+	a.announced()
 	a.media()
 	return a.tally, inv, a.served(ctx, h)
 }
@@ -42,17 +42,17 @@ func (a *audit) rows() {
 	for id, item := range a.inv.rows {
 		a.checked++
 		body, ok := a.inv.bodies[id]
-		w, known := a.book.ofText(body.Text)
+		w, known := a.record.ofText(body.Text)
 		if !ok && item.State == mayfly.Deleted {
 			continue
 		}
 		if !known {
-			a.add(ORPHAN, "%s: a row that nobody wished for: %.60q", id, body.Text)
+			a.add(ORPHAN, "%s: a row that no wish asked for: %.60q", id, body.Text)
 			continue
 		}
 		granting[w.number] = append(granting[w.number], id)
-		if !slices.Contains(a.book.tries[w.number], id.Birth()) {
-			a.add(ORPHAN, "%s: born at %s, when nobody tried", id, id.Birth())
+		if !slices.Contains(a.record.tries[w.number], id.Birth()) {
+			a.add(ORPHAN, "%s: born at %s, when no try was made", id, id.Birth())
 		}
 		if end := deadlineOf(w, id); item.Cause == mayfly.ByExpiry && (w.lifetime == 0 || item.Changed < end) {
 			a.add(EARLY, "%s: expired at %s, before its deadline %s", id, item.Changed, end)
@@ -72,7 +72,7 @@ func (a *audit) rows() {
 		a.payload(w, item)
 	}
 	for n, ids := range granting {
-		if w := a.book.wishes[n]; w.key != "" && len(ids) > 1 || len(ids) > len(a.book.tries[n]) {
+		if w := a.record.wishes[n]; w.key != "" && len(ids) > 1 || len(ids) > len(a.record.tries[n]) {
 			a.add(DOUBLE, "wish %d with key %q was granted %d times: %v", n, w.key, len(ids), ids)
 		}
 	}
@@ -103,7 +103,7 @@ func (a *audit) acknowledged() {
 	for _, e := range a.inv.events {
 		events[e.Key()] = true
 	}
-	for _, k := range a.book.acks {
+	for _, k := range a.record.acks {
 		switch {
 		case k.row != nil:
 			if k.row.Generation > rows[k.row.ID].Generation {
@@ -114,7 +114,7 @@ func (a *audit) acknowledged() {
 				a.add(LOST, "%s: the event %s was acknowledged and is gone", k.event.ID, k.event.Type())
 			}
 		default:
-			a.born(a.book.wishes[k.wish], k.id, events)
+			a.born(a.record.wishes[k.wish], k.id, events)
 		}
 	}
 	for id, was := range rows {
@@ -165,8 +165,8 @@ func (a *audit) reminded(id mayfly.ID, step remind.Step) bool {
 	return slices.ContainsFunc(a.inv.reminders, func(r remind.Reminder) bool { return r.ID == id && r.Step == step })
 }
 
-// told holds the events against the rows.
-func (a *audit) told() {
+// announced compares the events with the rows.
+func (a *audit) announced() {
 	same := map[mayfly.EventKey]mayfly.Event{}
 	ends := map[mayfly.ID]mayfly.Generation{}
 	for _, e := range a.inv.events {
@@ -188,7 +188,7 @@ func (a *audit) told() {
 		}
 		ends[e.ID] = e.Generation
 		if e.At < e.ID.Birth()+mayfly.Instant(e.ID.Lifetime().Duration().Milliseconds()) {
-			a.add(EARLY, "%s: told to have expired at %s", e.ID, e.At)
+			a.add(EARLY, "%s: its event says that it expired at %s", e.ID, e.At)
 		}
 	}
 }
@@ -197,8 +197,8 @@ func (a *audit) told() {
 // upload time could never find them.
 func (a *audit) media() {
 	known := map[mayfly.BlobKey]bool{}
-	for upload, n := range a.book.uploads {
-		for m := range a.book.wishes[n].media {
+	for upload, n := range a.record.uploads {
+		for m := range a.record.wishes[n].media {
 			known[mayfly.UploadKey(upload, m)] = true
 		}
 	}
@@ -210,9 +210,9 @@ func (a *audit) media() {
 }
 
 // served asks the gate for every row, for the author and for a stranger.
-func (a *audit) served(ctx context.Context, h *house) error {
+func (a *audit) served(ctx context.Context, h *engine) error {
 	for id := range a.inv.rows {
-		w, known := a.book.ofText(a.inv.bodies[id].Text)
+		w, known := a.record.ofText(a.inv.bodies[id].Text)
 		if !known {
 			continue
 		}

@@ -25,15 +25,15 @@ func TestCityLivesThroughEverythingAtOnceWithSevenZeros(t *testing.T) {
 		}
 		c.calm(t)
 		total.merge(c.found, where)
-		for deed, count := range c.done {
-			done[deed] += count
+		for step, count := range c.done {
+			done[step] += count
 		}
-		acks, rows = acks+len(c.book.acks), rows+c.found.checked
-		if err := c.house.close(); err != nil {
+		acks, rows = acks+len(c.record.acks), rows+c.found.checked
+		if err := c.engine.close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	storetest.Proof(t, "simulation", "deeds", fmt.Sprint(done))
+	storetest.Proof(t, "simulation", "steps", fmt.Sprint(done))
 	storetest.Proof(t, "simulation", "acknowledgements", acks)
 	storetest.Proof(t, "simulation", "rows audited", rows)
 	total.zero(t, "simulation")
@@ -50,17 +50,17 @@ func (c *city) calm(t *testing.T) {
 	if _, err := c.landing.LandAll(t.Context(), c.rng); err != nil {
 		t.Fatal(err)
 	}
-	c.house.set = c.book.witnessed(c.house.raw)
-	c.house.plan.holder = "calm"
-	if err := c.house.gate.Close(); err != nil {
+	c.engine.set = c.record.witnessed(c.engine.raw)
+	c.engine.plan.holder = "calm"
+	if err := c.engine.gate.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.house.furnish(t.Context(), c.clock.Read().Steady); err != nil {
+	if err := c.engine.assemble(t.Context(), c.clock.Read().Steady); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range []time.Duration{80 * time.Second, settle, 2 * settle} {
 		c.Advance(d)
-		if err := c.house.pass(t.Context(), c.clock.Read().Steady); err != nil {
+		if err := c.engine.pass(t.Context(), c.clock.Read().Steady); err != nil {
 			t.Fatal(err)
 		}
 	}

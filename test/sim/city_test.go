@@ -26,7 +26,7 @@ type city struct {
 	disk    *vfs.MemFS
 	landing *storetest.Landing
 	rivals  []*walk.Walker
-	houses  int
+	engines int
 	done    map[string]int
 	found   *tally
 }
@@ -36,38 +36,38 @@ const cityShards = 4
 func newCity(t *testing.T, n uint64) *city {
 	t.Helper()
 	c := &city{Manual: clock.NewManual(genesis), disk: vfs.NewCrashableMem(), done: map[string]int{}, found: newTally()}
-	c.scenario = newScenario(nil, newBook(), seeded(n), genesis)
-	c.book.shards = cityShards
+	c.scenario = newScenario(nil, newRecord(), seeded(n), genesis)
+	c.record.shards = cityShards
 	if err := c.build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// build starts a process on the disk: house, rival walkers, clock.
+// build starts a process on the disk: engine, rival walkers, clock.
 func (c *city) build(ctx context.Context) error {
-	c.houses++
+	c.engines++
 	wrap := func(set store.Set) store.Set {
 		set, c.landing = storetest.Prefix(set, storetest.Seeded(c.rng.Uint64(), 40))
-		return c.book.witnessed(set)
+		return c.record.witnessed(set)
 	}
 	p := plan{
 		fs: c.disk, random: fewShards{randomBits(c.rng.Uint64()), cityShards}, shards: cityShards, wrap: wrap,
-		holder:  fmt.Sprintf("house %d", c.houses),
+		holder:  fmt.Sprintf("engine %d", c.engines),
 		mayMint: func() error { return c.clock.Read().Err },
 		now:     func() mayfly.Instant { return c.clock.Read().Now },
 	}
 	err := errors.New("not tried")
 	for tries := 0; err != nil && tries < 5; tries++ { // the start may meet a fault too
 		c.clock = clock.New(c.Source(), clock.Options{}, clock.Mark{})
-		if c.house, err = openHouse(ctx, p, c.clock.Read().Steady); err != nil {
+		if c.engine, err = openEngine(ctx, p, c.clock.Read().Steady); err != nil {
 			continue
 		}
 		if err = c.startClock(ctx); err == nil {
-			c.rivals, err = newWalkers(ctx, c.house.set, fmt.Sprintf("rival %d", c.houses), cityShards, c.clock.Read().Steady)
+			c.rivals, err = newWalkers(ctx, c.engine.set, fmt.Sprintf("rival %d", c.engines), cityShards, c.clock.Read().Steady)
 		}
 		if err != nil {
-			err = errors.Join(err, c.house.close())
+			err = errors.Join(err, c.engine.close())
 		}
 	}
 	return err
@@ -75,7 +75,7 @@ func (c *city) build(ctx context.Context) error {
 
 // startClock goes on from the mark that the last process left.
 func (c *city) startClock(ctx context.Context) error {
-	mark, err := clock.Load(ctx, c.house.raw.Rows, "city")
+	mark, err := clock.Load(ctx, c.engine.raw.Rows, "city")
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (c *city) saveMark(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	return clock.Save(ctx, c.house.raw.Rows, "city", mark)
+	return clock.Save(ctx, c.engine.raw.Rows, "city", mark)
 }
 
 // tick does one thing at random.
@@ -97,24 +97,24 @@ func (c *city) tick(ctx context.Context) error {
 		return err
 	}
 	c.now.Store(int64(c.clock.Read().Steady))
-	deed := c.deed()
-	c.done[deed]++
-	switch deed {
+	step := c.choose()
+	c.done[step]++
+	switch step {
 	case "birth":
 		c.bear(ctx, c.newWish())
 	case "burst":
 		c.burst(ctx, c.judge)
 	case "retry":
-		c.bear(ctx, c.book.wishes[c.rng.IntN(len(c.book.wishes))])
+		c.bear(ctx, c.record.wishes[c.rng.IntN(len(c.record.wishes))])
 	case "pass":
-		c.walk(ctx, c.house.walkers)
+		c.walk(ctx, c.engine.walkers)
 	case "rival's pass":
 		c.walk(ctx, c.rivals)
 	case "late landing":
 		_, err := c.landing.Land(ctx, c.rng)
 		return err
-	case "cut", "mend":
-		c.house.signals.setCut(deed == "cut")
+	case "cut", "reconnect":
+		c.engine.signals.setCut(step == "cut")
 	case "clock step":
 		c.Step(time.Duration(c.rng.IntN(21)-10) * time.Minute)
 	case "confirmation":
@@ -130,8 +130,8 @@ func (c *city) tick(ctx context.Context) error {
 	return nil
 }
 
-func (c *city) deed() string {
-	deeds := []struct {
+func (c *city) choose() string {
+	steps := []struct {
 		name   string
 		weight int
 	}{
@@ -142,7 +142,7 @@ func (c *city) deed() string {
 		{"rival's pass", 6},
 		{"late landing", 6},
 		{"cut", 1},
-		{"mend", 2},
+		{"reconnect", 2},
 		{"clock step", 2},
 		{"confirmation", 3},
 		{"time", 8},
@@ -150,9 +150,9 @@ func (c *city) deed() string {
 		{"audit", 3},
 	}
 	n := c.rng.IntN(98)
-	for _, d := range deeds {
+	for _, d := range steps {
 		if n -= d.weight; n < 0 {
-			if d.name == "retry" && len(c.book.wishes) == 0 {
+			if d.name == "retry" && len(c.record.wishes) == 0 {
 				return "birth"
 			}
 			return d.name
@@ -163,10 +163,10 @@ func (c *city) deed() string {
 
 // bear tries a wish; one without a key is not tried twice.
 func (c *city) bear(ctx context.Context, w *wish) {
-	if w.key == "" && len(c.book.tries[w.number]) > 0 {
+	if w.key == "" && len(c.record.tries[w.number]) > 0 {
 		return
 	}
-	_, err := c.book.publish(ctx, c.house.intake, w, c.at())
+	_, err := c.record.publish(ctx, c.engine.intake, w, c.at())
 	c.judge(w, err)
 }
 
@@ -174,7 +174,7 @@ func (c *city) judge(w *wish, err error) {
 	switch {
 	case err == nil, errors.Is(err, mayfly.Unavailable):
 	case errors.Is(err, mayfly.Gone) && c.goneWrongly(w) == nil:
-	case errors.Is(err, mayfly.Conflict) && c.at() >= c.book.tries[w.number][0].Add(24*time.Hour):
+	case errors.Is(err, mayfly.Conflict) && c.at() >= c.record.tries[w.number][0].Add(24*time.Hour):
 	default:
 		c.found.add(DOUBLE, "wish %d: %v", w.number, err)
 	}
@@ -193,7 +193,7 @@ func (c *city) walk(ctx context.Context, walkers []*walk.Walker) {
 func (c *city) losePower(ctx context.Context) error {
 	share := storetest.Shares()[c.rng.IntN(len(storetest.Shares()))]
 	clone := c.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: share, RNG: c.rng})
-	if err := c.house.close(); err != nil {
+	if err := c.engine.close(); err != nil {
 		return err
 	}
 	c.disk = clone
@@ -204,10 +204,10 @@ func (c *city) losePower(ctx context.Context) error {
 }
 
 func (c *city) audit(ctx context.Context, settled bool) error {
-	found, _, err := inspect(ctx, c.house, c.book, c.clock.Read().Now, settled)
+	found, _, err := inspect(ctx, c.engine, c.record, c.clock.Read().Now, settled)
 	if err != nil {
 		return err
 	}
-	c.found.merge(found, fmt.Sprintf("house %d", c.houses))
+	c.found.merge(found, fmt.Sprintf("engine %d", c.engines))
 	return nil
 }

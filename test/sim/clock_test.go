@@ -15,8 +15,9 @@ const (
 	month = 30 * day
 )
 
-// town is a machine with a story that lives for a day and one that has expired.
-func town(t *testing.T, do func(m *machine, daily, gone mayfly.ID)) {
+// withStories runs a test on a machine with a story that lives for a day and one that
+// has expired.
+func withStories(t *testing.T, do func(m *machine, daily, gone mayfly.ID)) {
 	t.Helper()
 	onMachine(t, func(m *machine) {
 		daily, gone := m.mustPublish(day, "daily"), m.mustPublish(5*time.Second, "gone")
@@ -31,7 +32,7 @@ func town(t *testing.T, do func(m *machine, daily, gone mayfly.ID)) {
 }
 
 func TestUnconfirmedStepForwardHidesAndEndsNothingAndComesBack(t *testing.T) {
-	town(t, func(m *machine, daily, _ mayfly.ID) {
+	withStories(t, func(m *machine, daily, _ mayfly.ID) {
 		short := m.mustPublish(30*time.Second, "short")
 		m.Step(month)
 		m.wantGone(daily)
@@ -61,7 +62,7 @@ func TestConfirmedStepForwardExpiresForGood(t *testing.T) {
 		"after a reminder": func(m *machine) { m.live(time.Minute); m.node.Clock().Confirm() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			town(t, func(m *machine, daily, _ mayfly.ID) {
+			withStories(t, func(m *machine, daily, _ mayfly.ID) {
 				m.Step(2 * day) // long enough; walking a month of minutes adds nothing
 				m.wantRefusedBirth()
 				m.wantRow(daily, mayfly.Active, 0)
@@ -83,7 +84,7 @@ func TestMonthThatIsConfirmedIsWalkedThrough(t *testing.T) {
 	if testing.Short() {
 		t.Skip("walks 43,200 minutes in 16 shards")
 	}
-	town(t, func(m *machine, daily, _ mayfly.ID) {
+	withStories(t, func(m *machine, daily, _ mayfly.ID) {
 		m.Step(month)
 		m.live(time.Second)
 		m.node.Clock().Confirm()
@@ -99,7 +100,7 @@ func TestMonthThatIsConfirmedIsWalkedThrough(t *testing.T) {
 }
 
 func TestStepBackBringsNothingBack(t *testing.T) {
-	town(t, func(m *machine, daily, gone mayfly.ID) {
+	withStories(t, func(m *machine, daily, gone mayfly.ID) {
 		m.Step(-2 * day)
 		m.wantGone(gone)
 		m.wantServed(daily)
@@ -115,7 +116,7 @@ func TestStepBackBringsNothingBack(t *testing.T) {
 }
 
 func TestStartOnTheSameBootChecksTheGapAgainstBootTime(t *testing.T) {
-	town(t, func(m *machine, daily, gone mayfly.ID) {
+	withStories(t, func(m *machine, daily, gone mayfly.ID) {
 		m.stop()
 		m.Advance(time.Hour)
 		m.Step(month)
@@ -148,7 +149,7 @@ func TestStartOnTheSameBootChecksTheGapAgainstBootTime(t *testing.T) {
 }
 
 func TestSuspensionIsTimeThatHasPassed(t *testing.T) {
-	town(t, func(m *machine, daily, _ mayfly.ID) {
+	withStories(t, func(m *machine, daily, _ mayfly.ID) {
 		m.Advance(36 * time.Hour) // nothing runs meanwhile
 		m.wantGone(daily)
 		m.live(20 * time.Second)
@@ -158,7 +159,7 @@ func TestSuspensionIsTimeThatHasPassed(t *testing.T) {
 }
 
 func TestRebootWithinAMonthIsAnOrdinaryOutage(t *testing.T) {
-	town(t, func(m *machine, daily, _ mayfly.ID) {
+	withStories(t, func(m *machine, daily, _ mayfly.ID) {
 		m.stop()
 		m.Reboot(2 * day)
 		m.start()
@@ -170,7 +171,7 @@ func TestRebootWithinAMonthIsAnOrdinaryOutage(t *testing.T) {
 }
 
 func TestRebootAfterMoreThanAMonthIsInDoubt(t *testing.T) {
-	town(t, func(m *machine, daily, _ mayfly.ID) {
+	withStories(t, func(m *machine, daily, _ mayfly.ID) {
 		m.stop()
 		m.Reboot(month + time.Hour)
 		m.start()
@@ -186,7 +187,7 @@ func TestRebootAfterMoreThanAMonthIsInDoubt(t *testing.T) {
 }
 
 func TestRebootIntoThePastBringsNothingBack(t *testing.T) {
-	town(t, func(m *machine, daily, gone mayfly.ID) {
+	withStories(t, func(m *machine, daily, gone mayfly.ID) {
 		m.stop()
 		m.Reboot(time.Minute)
 		m.Step(-2 * day)
@@ -210,7 +211,7 @@ func TestBirthThatAClockStepOvertakesIsNotAcknowledged(t *testing.T) {
 		"in doubt":         func(m *machine) { m.Step(2 * time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			town(t, func(m *machine, _, _ mayfly.ID) {
+			withStories(t, func(m *machine, _, _ mayfly.ID) {
 				m.birth = func() {
 					overtake(m)
 					m.live(2 * time.Second) // the walks go by
@@ -224,7 +225,7 @@ func TestBirthThatAClockStepOvertakesIsNotAcknowledged(t *testing.T) {
 }
 
 func TestSlowBirthDoesNotSlipBehindTheSweep(t *testing.T) {
-	town(t, func(m *machine, _, _ mayfly.ID) {
+	withStories(t, func(m *machine, _, _ mayfly.ID) {
 		var slow mayfly.ID
 		m.birth = func() { m.live(6 * time.Second) } // the cursors go by its deadline meanwhile
 		_, err := m.publish(2*time.Second, "slow")

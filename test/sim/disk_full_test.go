@@ -13,7 +13,7 @@ import (
 )
 
 func TestNoSpaceForAMediumRefusesItAndNothingElse(t *testing.T) {
-	n, b := seed(t), newBook()
+	n, b := seed(t), newRecord()
 	sab := &saboteur{ruin: ruin{match: func(kind, p string) bool { return kind == "write" && matches("hot/files/*/*", p) }, err: syscall.ENOSPC}}
 	h := mustOpen(t, plan{fs: errorfs.Wrap(vfs.NewMem(), sab), random: randomBits(n), wrap: b.witnessed}, genesis)
 	s := newScenario(h, b, seeded(n), genesis)
@@ -45,12 +45,12 @@ func TestNoSpaceForAMediumRefusesItAndNothingElse(t *testing.T) {
 }
 
 func TestNoSpaceForTablesIsWaitedOut(t *testing.T) {
-	n, b := seed(t), newBook()
+	n, b := seed(t), newRecord()
 	sab := &saboteur{ruin: ruin{match: func(_, p string) bool { return strings.HasSuffix(p, ".sst") }, err: syscall.ENOSPC}}
 	h := mustOpen(t, plan{fs: errorfs.Wrap(vfs.NewMem(), sab), random: randomBits(n), wrap: b.witnessed}, genesis)
 	s := newScenario(h, b, seeded(n), genesis)
 	sab.arm(1)
-	t.Cleanup(func() { sab.arm(0) }) // before the house is closed
+	t.Cleanup(func() { sab.arm(0) }) // before the engine is closed
 	for more := 4; more > 0; {       // until a flush has failed, and a little longer
 		if sab.done() {
 			more--
@@ -73,7 +73,7 @@ func TestNoSpaceForTablesIsWaitedOut(t *testing.T) {
 func TestReadOnlyDiskIsRefusedAtTheStartWithAHint(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	sab := &saboteur{ruin: ruin{match: func(kind, _ string) bool { return kind != "" }, err: syscall.EROFS}}
-	h, err := openHouse(t.Context(), plan{fs: errorfs.Wrap(disk, sab)}, genesis)
+	h, err := openEngine(t.Context(), plan{fs: errorfs.Wrap(disk, sab)}, genesis)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestReadOnlyDiskIsRefusedAtTheStartWithAHint(t *testing.T) {
 		t.Fatal(err)
 	}
 	sab.arm(1)
-	_, err = openHouse(t.Context(), plan{fs: errorfs.Wrap(disk, sab)}, genesis)
+	_, err = openEngine(t.Context(), plan{fs: errorfs.Wrap(disk, sab)}, genesis)
 	var e *mayfly.Error
 	if !errors.Is(err, mayfly.Unavailable) || !errors.As(err, &e) || e.Hint == "" {
 		t.Fatalf("a read-only disk answers %v, want Unavailable with a hint", err)

@@ -99,13 +99,13 @@ func (e *vfsError) Error() string { return fmt.Sprintf("%s %s: %v", e.op, e.path
 func (e *vfsError) Unwrap() error { return e.err }
 
 // befall breaks the disk at the k-th operation that matches, lives on for a
-// while, and recovers from what the disk is left with. The broken house is not
+// while, and recovers from what the disk is left with. The broken engine is not
 // closed: its process has ended.
 func (r ruin) befall(t *testing.T, n uint64, k int) (*tally, error) {
 	t.Helper()
-	b, disk := newBook(), vfs.NewCrashableMem()
+	b, disk := newRecord(), vfs.NewCrashableMem()
 	sab := &saboteur{ruin: r}
-	h, err := openHouse(t.Context(), plan{fs: errorfs.Wrap(disk, sab), random: randomBits(n), wrap: b.witnessed}, genesis)
+	h, err := openEngine(t.Context(), plan{fs: errorfs.Wrap(disk, sab), random: randomBits(n), wrap: b.witnessed}, genesis)
 	if err != nil {
 		return nil, err
 	}
@@ -144,26 +144,26 @@ func (r ruin) befall(t *testing.T, n uint64, k int) (*tally, error) {
 	return found, nil
 }
 
-// silent wants a house with a blown fuse to acknowledge nothing, quickly.
+// silent wants an engine with a blown fuse to acknowledge nothing, quickly.
 func silent(ctx context.Context, s *scenario) error {
-	why := s.house.raw.Fuse.Err()
+	why := s.engine.raw.Fuse.Err()
 	var e *mayfly.Error
 	if why == nil || !errors.Is(why, mayfly.Unavailable) || !errors.As(why, &e) || e.Hint == "" {
 		return fmt.Errorf("the fuse says %v, want Unavailable with a hint", why)
 	}
-	page := s.book.page()
+	page := s.record.page()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for range 5 {
-		if _, err := s.book.publish(ctx, s.house.intake, s.newWish(), s.at()); err == nil {
+		if _, err := s.record.publish(ctx, s.engine.intake, s.newWish(), s.at()); err == nil {
 			return errors.New("a birth was acknowledged after the fuse had blown")
 		}
-		if err := s.house.pass(ctx, s.at()); err == nil {
+		if err := s.engine.pass(ctx, s.at()); err == nil {
 			return errors.New("a pass went well after the fuse had blown")
 		}
 	}
-	if s.book.page() != page {
-		return fmt.Errorf("%d acknowledgements after the fuse had blown", s.book.page()-page)
+	if s.record.page() != page {
+		return fmt.Errorf("%d acknowledgements after the fuse had blown", s.record.page()-page)
 	}
 	return ctx.Err()
 }

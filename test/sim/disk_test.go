@@ -26,7 +26,7 @@ func (c cramped) GetDiskUsage(string) (vfs.DiskUsage, error) {
 
 func TestDiskAtItsFloorRefusesBirthsAndLetsEverythingElseGoOn(t *testing.T) {
 	const floor = 1 << 20
-	n, b := seed(t), newBook()
+	n, b := seed(t), newRecord()
 	free := &atomic.Uint64{}
 	free.Store(10 * floor)
 	h := mustOpen(t, plan{fs: cramped{vfs.NewMem(), free}, random: randomBits(n), floor: floor, wrap: b.witnessed}, genesis)
@@ -81,7 +81,7 @@ func TestDiskAtItsFloorRefusesBirthsAndLetsEverythingElseGoOn(t *testing.T) {
 	after.zero(t, "disk at its floor")
 }
 
-// ruin breaks the disk under a house in one way, and tells what must hold: from
+// ruin breaks the disk under an engine in one way, and says what must hold: from
 // then on nothing is acknowledged, and after a restart nothing that was is lost.
 type ruin struct {
 	name  string

@@ -26,15 +26,15 @@ import (
 // genesis is when every simulation begins: not at the beginning of a minute.
 const genesis mayfly.Instant = 1_800_000_017_345
 
-// settle is how far the watermarks of a house trail: the default of the walks.
+// settle is how far the watermarks of an engine trail: the default of the walks.
 const settle = 15 * time.Second
 
-// plan says how a house is built.
+// plan says how an engine is built.
 type plan struct {
 	fs        vfs.FS
 	random    io.Reader
 	floor     int64
-	holder    string                    // of the leases; "house" if empty
+	holder    string                    // of the leases; "engine" if empty
 	shards    int                       // that are walked; all if 0
 	relations gate.Relations            // may be nil
 	cacheRows int                       // of the gate
@@ -43,8 +43,8 @@ type plan struct {
 	wrap      func(store.Set) store.Set // what stands between the engine and the store; may be nil
 }
 
-// house is the whole engine on one disk.
-type house struct {
+// engine is the whole engine on one disk.
+type engine struct {
 	plan    plan
 	db      *pebblestore.Store
 	hot     *diskstore.Store
@@ -79,15 +79,15 @@ func openTier(fs vfs.FS, dir string, fuse *store.Fuse, floor int64) (*diskstore.
 	})
 }
 
-// openHouse builds a house at now.
-func openHouse(ctx context.Context, p plan, now mayfly.Instant) (_ *house, err error) {
+// openEngine builds an engine at now.
+func openEngine(ctx context.Context, p plan, now mayfly.Instant) (_ *engine, err error) {
 	if p.holder == "" {
-		p.holder = "house"
+		p.holder = "engine"
 	}
 	if p.shards == 0 {
 		p.shards = mayfly.Shards
 	}
-	h := &house{plan: p, signals: newSignals()}
+	h := &engine{plan: p, signals: newSignals()}
 	if h.db, h.hot, h.raw, err = openSet(p.fs, p.floor); err != nil {
 		return nil, err
 	}
@@ -96,13 +96,13 @@ func openHouse(ctx context.Context, p plan, now mayfly.Instant) (_ *house, err e
 	if p.wrap != nil {
 		h.set = p.wrap(h.raw)
 	}
-	if err = h.furnish(ctx, now); err != nil {
+	if err = h.assemble(ctx, now); err != nil {
 		return nil, errors.Join(err, h.close())
 	}
 	return h, nil
 }
 
-func (h *house) furnish(ctx context.Context, now mayfly.Instant) (err error) {
+func (h *engine) assemble(ctx context.Context, now mayfly.Instant) (err error) {
 	if h.intake, err = intake.New(h.set, intake.Options{Random: h.plan.random, MayMint: h.plan.mayMint, Now: h.plan.now}); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func newWalkers(ctx context.Context, set store.Set, holder string, shards int, n
 }
 
 // pass lets every walker walk up to now.
-func (h *house) pass(ctx context.Context, now mayfly.Instant) error {
+func (h *engine) pass(ctx context.Context, now mayfly.Instant) error {
 	return passAll(ctx, h.walkers, now)
 }
 
@@ -153,8 +153,8 @@ func passAll(ctx context.Context, walkers []*walk.Walker, now mayfly.Instant) er
 	return errors.Join(errs...)
 }
 
-// close closes the house as a process that ends in good order does.
-func (h *house) close() error {
+// close closes the engine as a process that ends in good order does.
+func (h *engine) close() error {
 	var errs []error
 	if h.gate != nil {
 		errs = append(errs, h.gate.Close())
@@ -162,10 +162,10 @@ func (h *house) close() error {
 	return errors.Join(append(errs, h.hot.Close(), h.db.Close())...)
 }
 
-// mustOpen builds a house that ends with the test.
-func mustOpen(t testing.TB, p plan, now mayfly.Instant) *house {
+// mustOpen builds an engine that ends with the test.
+func mustOpen(t testing.TB, p plan, now mayfly.Instant) *engine {
 	t.Helper()
-	h, err := openHouse(t.Context(), p, now)
+	h, err := openEngine(t.Context(), p, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,14 +113,14 @@ func (v *village) settle(t *testing.T, n int) {
 			}
 			birth = r.deadline - life
 		}
-		if i%10 != 0 { // the others are nobody's
+		if i%10 != 0 { // the others have no owner
 			r.owner = v.cast.owners[v.rng.IntN(len(v.cast.owners))]
 		}
 		lifetime, err := lifetimeOf(life)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := v.house.intake.Publish(t.Context(), intake.Draft{
+		p, err := v.engine.intake.Publish(t.Context(), intake.Draft{
 			Owner: r.owner, Product: mayfly.Story, Fate: mayfly.Archive + mayfly.Fate(v.rng.IntN(2)),
 			Audience: r.audience, Lifetime: lifetime, Text: r.text,
 		}, mayfly.Instant(birth))
@@ -160,7 +160,7 @@ func (v *village) restore(t *testing.T, r *resident) {
 	}
 	var b store.Batch
 	b.Put(store.Restored, store.RestoredKey(r.id), []byte{1}, 0)
-	if err := v.house.raw.Writer.Commit(t.Context(), &b); err != nil {
+	if err := v.engine.raw.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
 	back := mayfly.Change{To: mayfly.Active, Cause: mayfly.BySupport, At: mayfly.Instant(r.deadline), ServesUntil: mayfly.Instant(until)}
@@ -172,7 +172,7 @@ func (v *village) restore(t *testing.T, r *resident) {
 
 // change makes one change of the item's row and tells the caches.
 func (v *village) change(t *testing.T, r *resident, c mayfly.Change, topic store.Topic) bool {
-	found, err := v.house.raw.Ledger.Get(t.Context(), r.id)
+	found, err := v.engine.raw.Ledger.Get(t.Context(), r.id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,12 +184,12 @@ func (v *village) change(t *testing.T, r *resident, c mayfly.Change, topic store
 	if c.Hold != mayfly.KeepHold {
 		c.To = item.State
 	}
-	out, err := v.house.raw.Ledger.Transition(t.Context(), []mayfly.Change{c})
+	out, err := v.engine.raw.Ledger.Transition(t.Context(), []mayfly.Change{c})
 	if err != nil || out[0].Result != store.Applied {
 		t.Fatalf("%s: %v, %v", r.id, out, err)
 	}
 	for _, topic := range []store.Topic{store.RowChanged, topic} {
-		if err := v.house.signals.Publish(t.Context(), store.Signal{Topic: topic, ID: r.id}); err != nil {
+		if err := v.engine.signals.Publish(t.Context(), store.Signal{Topic: topic, ID: r.id}); err != nil {
 			t.Fatal(err)
 		}
 	}

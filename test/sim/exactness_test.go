@@ -29,7 +29,7 @@ const (
 	leaseComes = "lease comes and goes"
 )
 
-func TestEveryoneIsServedToTheMillisecondAndNobodyAfterIt(t *testing.T) {
+func TestEveryViewerIsServedToTheMillisecondAndNoneAfterIt(t *testing.T) {
 	items := 60
 	if long() {
 		items = 1000
@@ -77,7 +77,7 @@ type visit struct {
 // can be walked through all of them, whatever their lifetimes.
 type village struct {
 	*tally
-	house    *house
+	engine   *engine
 	rng      *rand.Rand
 	sweeping string
 	caching  string
@@ -97,9 +97,9 @@ func newVillage(t *testing.T, rng *rand.Rand, sweeping, caching string) *village
 	if caching == cacheOff {
 		p.cacheRows = -1
 	}
-	v.house = mustOpen(t, p, genesis)
+	v.engine = mustOpen(t, p, genesis)
 	if caching == leaseLost {
-		v.house.signals.setCut(true)
+		v.engine.signals.setCut(true)
 	}
 	return v
 }
@@ -116,7 +116,7 @@ func (v *village) live(t *testing.T) {
 	for _, visit := range visits {
 		v.sweepAt(t, visit.at)
 		if v.caching == leaseComes && v.rng.IntN(4) == 0 {
-			v.house.signals.setCut(v.rng.IntN(2) == 0)
+			v.engine.signals.setCut(v.rng.IntN(2) == 0)
 		}
 		if v.rng.IntN(20) == 0 {
 			v.turnHold(t, v.items[v.rng.IntN(len(v.items))], visit.at)
@@ -157,7 +157,7 @@ func (v *village) sweepAt(t *testing.T, now int64) {
 	if now-v.swept < 500 && v.rng.IntN(4) != 0 {
 		return
 	}
-	if err := v.house.pass(t.Context(), mayfly.Instant(now)); err != nil {
+	if err := v.engine.pass(t.Context(), mayfly.Instant(now)); err != nil {
 		t.Fatal(err)
 	}
 	v.swept = max(v.swept, now)
@@ -166,7 +166,7 @@ func (v *village) sweepAt(t *testing.T, now int64) {
 // look compares what the gate says with what plain arithmetic says.
 func (v *village) look(t *testing.T, r *resident, who guest, now int64) {
 	v.reads++
-	found, err := v.house.raw.Ledger.Get(t.Context(), r.id)
+	found, err := v.engine.raw.Ledger.Get(t.Context(), r.id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func (v *village) look(t *testing.T, r *resident, who guest, now int64) {
 		v.add(EARLY, "%s: purged before its end", r.id)
 	}
 	want := expected(r, who, deleted, now)
-	opened, err := v.house.gate.Open(t.Context(), r.id, who.viewer, mayfly.Instant(now))
+	opened, err := v.engine.gate.Open(t.Context(), r.id, who.viewer, mayfly.Instant(now))
 	got := outcome(opened, err)
 	where := fmt.Sprintf("%s for %s, audience %s, held %t, at deadline %+d ms, at serves_until %+d ms: %s, want %s (%v)",
 		r.id, who.name, r.audience, r.held, now-r.deadline, now-r.servesUntil, got, want, err)
@@ -202,12 +202,12 @@ func (v *village) look(t *testing.T, r *resident, who guest, now int64) {
 	}
 }
 
-// sameAsAbsence asks for an id that never was, of the same times: whoever is
+// sameAsAbsence asks for an id that never was, of the same times: a viewer who is
 // refused gets the same error value.
 func (v *village) sameAsAbsence(t *testing.T, r *resident, who guest, now int64, refused error) {
 	never := r.id
 	never[10] ^= byte(1 + v.rng.IntN(255)) // random bits: neither its times nor its trace
-	_, absent := v.house.gate.Open(t.Context(), never, who.viewer, mayfly.Instant(now))
+	_, absent := v.engine.gate.Open(t.Context(), never, who.viewer, mayfly.Instant(now))
 	if absent != refused || absent.Error() != refused.Error() {
 		v.add(LEAK, "%s refused %s: %#v, and an id that never was: %#v", who.name, r.id, refused, absent)
 	}

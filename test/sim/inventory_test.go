@@ -14,7 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// inventory is everything that a house holds, read through the contracts.
+// inventory is everything that an engine holds, read through the contracts.
 type inventory struct {
 	now       mayfly.Instant
 	rows      map[mayfly.ID]mayfly.Item
@@ -35,14 +35,14 @@ func lifetimeOf(ms int64) (mayfly.Lifetime, error) {
 	return mayfly.LifetimeOf(time.Duration(ms) * time.Millisecond)
 }
 
-// takeInventory reads all that the book's wishes can have led to.
-func takeInventory(ctx context.Context, set store.Set, b *book, now mayfly.Instant) (*inventory, error) {
+// takeInventory reads all that the wishes of the record can have led to.
+func takeInventory(ctx context.Context, set store.Set, b *record, now mayfly.Instant) (*inventory, error) {
 	inv := &inventory{
 		now:  now,
 		rows: map[mayfly.ID]mayfly.Item{}, bodies: map[mayfly.ID]mayfly.Body{}, owned: map[store.Key]bool{},
 		uploads: map[mayfly.ID]mayfly.ID{}, claims: map[store.Key][]byte{}, blobs: map[mayfly.BlobKey][32]byte{},
 	}
-	for _, read := range []func(context.Context, store.Set, *book) error{
+	for _, read := range []func(context.Context, store.Set, *record) error{
 		inv.readRows, inv.readTables, inv.readReminders, inv.readEvents, inv.readBlobs,
 	} {
 		if err := read(ctx, set, b); err != nil {
@@ -53,7 +53,7 @@ func takeInventory(ctx context.Context, set store.Set, b *book, now mayfly.Insta
 }
 
 // deadlineMinutes are the deadline minutes that the wishes can have.
-func (b *book) deadlineMinutes() map[mayfly.Minute]bool {
+func (b *record) deadlineMinutes() map[mayfly.Minute]bool {
 	minutes := map[mayfly.Minute]bool{}
 	for n, tries := range b.tries {
 		for _, at := range tries {
@@ -63,7 +63,7 @@ func (b *book) deadlineMinutes() map[mayfly.Minute]bool {
 	return minutes
 }
 
-func (inv *inventory) readRows(ctx context.Context, set store.Set, b *book) error {
+func (inv *inventory) readRows(ctx context.Context, set store.Set, b *record) error {
 	deadlines := b.deadlineMinutes()
 	for shard := range mayfly.Shard(b.shards) {
 		items, err := set.Ledger.Eternal(ctx, shard, mayfly.ID{}, 1_000_000)
@@ -91,11 +91,11 @@ func (inv *inventory) readRows(ctx context.Context, set store.Set, b *book) erro
 	return nil
 }
 
-func (inv *inventory) readTables(ctx context.Context, set store.Set, b *book) error {
+func (inv *inventory) readTables(ctx context.Context, set store.Set, b *record) error {
 	all := func(t store.Table, partition string) ([]store.Row, error) {
 		return set.Rows.Range(ctx, t, store.Range{Partition: partition, Limit: 1_000_000})
 	}
-	seen := map[mayfly.UserID]bool{{}: true} // nobody has no tables
+	seen := map[mayfly.UserID]bool{{}: true} // the zero user has no tables
 	for _, w := range b.wishes {
 		if seen[w.owner] {
 			continue
@@ -140,7 +140,7 @@ func (inv *inventory) readTables(ctx context.Context, set store.Set, b *book) er
 
 // readReminders reads all that can have been written until now: each is due a
 // few minutes after that.
-func (inv *inventory) readReminders(ctx context.Context, set store.Set, b *book) error {
+func (inv *inventory) readReminders(ctx context.Context, set store.Set, b *record) error {
 	for minute := genesis.Minute(); minute <= inv.now.Minute()+3; minute++ {
 		for shard := range mayfly.Shard(b.shards) {
 			found, err := set.Rows.Range(ctx, store.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1_000_000})
@@ -162,7 +162,7 @@ func (inv *inventory) readReminders(ctx context.Context, set store.Set, b *book)
 	return nil
 }
 
-func (inv *inventory) readEvents(ctx context.Context, set store.Set, _ *book) error {
+func (inv *inventory) readEvents(ctx context.Context, set store.Set, _ *record) error {
 	for _, stream := range []mayfly.Stream{mayfly.Births, mayfly.Ends} {
 		events, err := readStream(ctx, set.Log, stream)
 		if err != nil {
@@ -199,7 +199,7 @@ func readStream(ctx context.Context, log store.Log, stream mayfly.Stream) ([]may
 	}
 }
 
-func (inv *inventory) readBlobs(ctx context.Context, set store.Set, _ *book) error {
+func (inv *inventory) readBlobs(ctx context.Context, set store.Set, _ *record) error {
 	listed, err := set.Hot.List(ctx, "", "", 1_000_000)
 	if err != nil {
 		return err

@@ -134,7 +134,7 @@ func (m *machine) wantServed(id mayfly.ID) {
 	}
 }
 
-// wantGone wants strangers to be told that it is gone, and the author to see it.
+// wantGone wants the answer gone for strangers, and the item for its author.
 func (m *machine) wantGone(id mayfly.ID) {
 	m.t.Helper()
 	if err := m.open(id, mayfly.Viewer{}); !errors.Is(err, mayfly.Gone) {

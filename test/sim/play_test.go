@@ -24,7 +24,7 @@ type play struct {
 
 func newPlay(ctx context.Context, n uint64, plan0 storetest.Plan) (*play, error) {
 	p := &play{tally: newTally(), digests: map[[32]byte]bool{}}
-	b, first := newBook(), 0
+	b, first := newRecord(), 0
 	b.shards = 1
 	wrap := func(set store.Set) store.Set {
 		set, p.landing = storetest.Prefix(set, func(c storetest.Call) storetest.Fault {
@@ -37,7 +37,7 @@ func newPlay(ctx context.Context, n uint64, plan0 storetest.Plan) (*play, error)
 		})
 		return b.witnessed(set)
 	}
-	h, err := openHouse(ctx, plan{fs: vfs.NewMem(), random: fewShards{randomBits(n), 1}, wrap: wrap, shards: 1}, genesis)
+	h, err := openEngine(ctx, plan{fs: vfs.NewMem(), random: fewShards{randomBits(n), 1}, wrap: wrap, shards: 1}, genesis)
 	if err != nil {
 		return nil, err
 	}
@@ -46,14 +46,14 @@ func newPlay(ctx context.Context, n uint64, plan0 storetest.Plan) (*play, error)
 	return p, nil
 }
 
-// wishes are one of each sort: key or none, media or none, both fates, nobody's.
+// wishes are one of each sort: key or none, media or none, both fates, anonymous.
 func (p *play) wishes() []*wish {
 	owner, media := p.owners[0], [][]byte{[]byte("a picture"), []byte("and another")}
 	base := wish{owner: owner, lifetime: 5_000, fate: mayfly.Archive, audience: mayfly.Everyone}
 	with := func(change func(*wish)) *wish {
 		w := base
 		change(&w)
-		return p.book.wishFor(w, 0)
+		return p.record.wishFor(w, 0)
 	}
 	return []*wish{
 		with(func(w *wish) { w.key, w.media = "one", media }),
@@ -92,10 +92,10 @@ func (p *play) run(ctx context.Context, s stop) error {
 
 // try publishes and takes every error that a caller can act on.
 func (p *play) try(ctx context.Context, w *wish) {
-	if _, err := p.book.publish(ctx, p.house.intake, w, p.at()); errors.Is(err, errWrong) {
+	if _, err := p.record.publish(ctx, p.engine.intake, w, p.at()); errors.Is(err, errWrong) {
 		p.tally.add(DOUBLE, "%v", err)
 	} else if err != nil && !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Gone) {
-		p.tally.add(LOST, "wish %d: an error that nobody can act on: %v", w.number, err)
+		p.tally.add(LOST, "wish %d: an error that no caller can act on: %v", w.number, err)
 	} else if errors.Is(err, mayfly.Gone) && p.goneWrongly(w) != nil {
 		p.tally.add(LOST, "%v", p.goneWrongly(w))
 	}
@@ -114,11 +114,11 @@ func (p *play) again(ctx context.Context, wishes []*wish, later time.Duration) e
 
 // restart begins a new process, also where the plan has stopped the old one.
 func (p *play) restart(ctx context.Context) error {
-	p.house.plan.holder += "+"
+	p.engine.plan.holder += "+"
 	err := errors.New("not tried")
 	for tries := 0; err != nil && tries < 3; tries++ {
 		p.landing.Resume()
-		err = errors.Join(p.house.gate.Close(), p.house.furnish(ctx, p.at()))
+		err = errors.Join(p.engine.gate.Close(), p.engine.assemble(ctx, p.at()))
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func (p *play) sweep(ctx context.Context) error {
 	var err error
 	for tries := 0; tries < 4 || err != nil && tries < 9; tries++ {
 		p.advance(8 * time.Second)
-		if err = p.house.pass(ctx, p.at()); err != nil {
+		if err = p.engine.pass(ctx, p.at()); err != nil {
 			p.landing.Resume()
 		}
 	}
@@ -139,7 +139,7 @@ func (p *play) sweep(ctx context.Context) error {
 
 func (p *play) look(ctx context.Context, when string, settled bool) error {
 	p.landing.Resume()
-	found, inv, err := inspect(ctx, p.house, p.book, p.at(), settled)
+	found, inv, err := inspect(ctx, p.engine, p.record, p.at(), settled)
 	if err != nil {
 		return fmt.Errorf("%s: %w", when, err)
 	}

@@ -22,7 +22,7 @@ type crash = storetest.Photo[moment]
 
 // moment is what is known when a crash is taken.
 type moment struct {
-	page  int // of the book: what had been acknowledged
+	page  int // of the record: what had been acknowledged
 	known int // how many wishes there were
 	now   mayfly.Instant
 }
@@ -50,7 +50,7 @@ func TestNothingAcknowledgedIsLostDoubledOrResurrectedByPowerLoss(t *testing.T) 
 }
 
 // recoverAll recovers from every crash, on both cores.
-func recoverAll(t *testing.T, crashes []crash, b *book, n uint64, total *tally, states map[[32]byte]bool) {
+func recoverAll(t *testing.T, crashes []crash, b *record, n uint64, total *tally, states map[[32]byte]bool) {
 	t.Helper()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -79,9 +79,9 @@ func recoverAll(t *testing.T, crashes []crash, b *book, n uint64, total *tally, 
 }
 
 // photograph lives through a scenario and takes crashes of its disk.
-func photograph(t *testing.T, n uint64, steps int) ([]crash, *book) {
+func photograph(t *testing.T, n uint64, steps int) ([]crash, *record) {
 	t.Helper()
-	rng, b := seeded(n), newBook()
+	rng, b := seeded(n), newRecord()
 	b.shards = powerShards
 	cam := &storetest.Camera[moment]{Disk: vfs.NewCrashableMem(), RNG: seeded(n + 1)}
 	h := mustOpen(t, plan{fs: cam.FS(), random: fewShards{randomBits(n), powerShards}, shards: powerShards, wrap: b.witnessed}, genesis)
@@ -101,10 +101,10 @@ func photograph(t *testing.T, n uint64, steps int) ([]crash, *book) {
 }
 
 // recoverFrom opens the disk of a crash, audits it, lives on and audits again.
-func recoverFrom(ctx context.Context, c crash, whole *book, n uint64) (*tally, [32]byte, error) {
+func recoverFrom(ctx context.Context, c crash, whole *record, n uint64) (*tally, [32]byte, error) {
 	b := whole.upTo(c.Known.page)
 	now := c.Known.now.Add(time.Second)
-	h, err := openHouse(ctx, plan{fs: c.FS, random: fewShards{randomBits(n), byte(b.shards)}, shards: b.shards, wrap: b.witnessed, holder: "after"}, now)
+	h, err := openEngine(ctx, plan{fs: c.FS, random: fewShards{randomBits(n), byte(b.shards)}, shards: b.shards, wrap: b.witnessed, holder: "after"}, now)
 	if err != nil {
 		return nil, [32]byte{}, err
 	}

@@ -33,7 +33,7 @@ type stop struct {
 	fault   storetest.Fault
 	lands   landing
 	twice   bool // the call after it fails too
-	patient bool // nobody retries before the sweep
+	patient bool // no retry before the sweep
 }
 
 // plan is the plan that stops a play there.
@@ -95,7 +95,7 @@ func perform(ctx context.Context, n uint64, s stop) (*play, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, errors.Join(p.run(ctx, s), p.house.close())
+	return p, errors.Join(p.run(ctx, s), p.engine.close())
 }
 
 // allStops lists every fault of every call of the play, and when it may land.
@@ -109,7 +109,7 @@ func allStops(t *testing.T, n uint64) (stops []stop) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(p.run(t.Context(), stop{}), p.house.close()); err != nil {
+	if err := errors.Join(p.run(t.Context(), stop{}), p.engine.close()); err != nil {
 		t.Fatal(err)
 	}
 	p.tally.zero(t, "prefix, nothing stopped")

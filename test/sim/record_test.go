@@ -13,7 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 )
 
-// wish is one thing that somebody wants published. What is expected of it is
+// wish is one thing that a user wants published. What is expected of it is
 // computed from these numbers, never by the code under test.
 type wish struct {
 	number   int
@@ -34,9 +34,9 @@ type ack struct {
 	event *mayfly.Event // or: an event was acknowledged to be in the log
 }
 
-// book is the expected state: what was wished, tried and acknowledged. What was
+// record is the expected state: what was wished, tried and acknowledged. What was
 // tried and not acknowledged may have happened or not. Safe for concurrent use.
-type book struct {
+type record struct {
 	shards  int // in which ids may fall
 	mu      sync.Mutex
 	wishes  []*wish
@@ -45,30 +45,30 @@ type book struct {
 	acks    []ack
 }
 
-func newBook() *book {
-	return &book{shards: mayfly.Shards, tries: map[int][]mayfly.Instant{}, uploads: map[mayfly.ID]int{}}
+func newRecord() *record {
+	return &record{shards: mayfly.Shards, tries: map[int][]mayfly.Instant{}, uploads: map[mayfly.ID]int{}}
 }
 
 // page is how much has been acknowledged so far.
-func (b *book) page() int {
+func (b *record) page() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.acks)
 }
 
 // known is how many wishes there are so far.
-func (b *book) known() int {
+func (b *record) known() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.wishes)
 }
 
-// upTo is the book as it was at that page. Tries made since are in it: they
-// might have happened, as far as anybody could tell.
-func (b *book) upTo(page int) *book {
+// upTo returns the record as it was at that page. Tries made since are in it: they
+// might have happened, for all that is known.
+func (b *record) upTo(page int) *record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := newBook()
+	c := newRecord()
 	c.shards = b.shards
 	c.wishes, c.acks = slices.Clone(b.wishes), slices.Clone(b.acks[:page])
 	for n, tries := range b.tries {
@@ -80,14 +80,14 @@ func (b *book) upTo(page int) *book {
 	return c
 }
 
-func (b *book) write(a ack) {
+func (b *record) write(a ack) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.acks = append(b.acks, a)
 }
 
 // granted is the id under which the wish was acknowledged.
-func (b *book) granted(w *wish) (mayfly.ID, bool) {
+func (b *record) granted(w *wish) (mayfly.ID, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, a := range b.acks {
@@ -99,7 +99,7 @@ func (b *book) granted(w *wish) (mayfly.ID, bool) {
 }
 
 // wishFor adds a wish with these traits and gives it its number and text.
-func (b *book) wishFor(w wish, padding int) *wish {
+func (b *record) wishFor(w wish, padding int) *wish {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w.number = len(b.wishes)
@@ -109,7 +109,7 @@ func (b *book) wishFor(w wish, padding int) *wish {
 }
 
 // ofText finds the wish that a row's text names.
-func (b *book) ofText(text string) (*wish, bool) {
+func (b *record) ofText(text string) (*wish, bool) {
 	var n int
 	if _, err := fmt.Sscanf(text, "wish %d", &n); err != nil || n < 0 || n >= len(b.wishes) || b.wishes[n].text != text {
 		return nil, false
@@ -122,7 +122,7 @@ var errWrong = errors.New("an answer that no rule allows")
 
 // publish tries to have the wish granted at now, and writes down what was
 // acknowledged.
-func (b *book) publish(ctx context.Context, in *intake.Intake, w *wish, now mayfly.Instant) (intake.Published, error) {
+func (b *record) publish(ctx context.Context, in *intake.Intake, w *wish, now mayfly.Instant) (intake.Published, error) {
 	lifetime, err := lifetimeOf(w.lifetime)
 	if err != nil {
 		return intake.Published{}, err
@@ -149,7 +149,7 @@ func (b *book) publish(ctx context.Context, in *intake.Intake, w *wish, now mayf
 	return p, nil
 }
 
-func (b *book) upload(ctx context.Context, in *intake.Intake, w *wish, now mayfly.Instant) (*intake.Upload, error) {
+func (b *record) upload(ctx context.Context, in *intake.Intake, w *wish, now mayfly.Instant) (*intake.Upload, error) {
 	u, err := in.Begin(w.owner, now)
 	if err != nil {
 		return nil, err

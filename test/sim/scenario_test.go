@@ -13,18 +13,18 @@ import (
 )
 
 // scenario is a stretch of life: births with and without media and key, retries,
-// passes. It takes all errors that a store may give; the book knows what was
+// passes. It takes all errors that a store may give; the record knows what was
 // acknowledged.
 type scenario struct {
-	house  *house
-	book   *book
+	engine *engine
+	record *record
 	rng    *rand.Rand
 	now    atomic.Int64
 	owners []mayfly.UserID
 }
 
-func newScenario(h *house, b *book, rng *rand.Rand, now mayfly.Instant) *scenario {
-	s := &scenario{house: h, book: b, rng: rng}
+func newScenario(h *engine, b *record, rng *rand.Rand, now mayfly.Instant) *scenario {
+	s := &scenario{engine: h, record: b, rng: rng}
 	s.now.Store(int64(now))
 	for range 3 {
 		s.owners = append(s.owners, randomUser(rng))
@@ -53,7 +53,7 @@ func (s *scenario) newWish() *wish {
 		}
 		w.media = append(w.media, randomBytes(s.rng, size))
 	}
-	return s.book.wishFor(w, 200+s.rng.IntN(1500))
+	return s.record.wishFor(w, 200+s.rng.IntN(1500))
 }
 
 // step does one thing, and lets some time pass.
@@ -63,11 +63,11 @@ func (s *scenario) step(ctx context.Context) error {
 	case n < 1:
 		s.burst(ctx, func(_ *wish, e error) { err = errors.Join(err, e) })
 	case n < 6:
-		_, err = s.book.publish(ctx, s.house.intake, s.newWish(), s.at())
+		_, err = s.record.publish(ctx, s.engine.intake, s.newWish(), s.at())
 	case n < 8:
 		err = s.retry(ctx)
 	default:
-		err = s.house.pass(ctx, s.at())
+		err = s.engine.pass(ctx, s.at())
 	}
 	s.advance(time.Duration(s.rng.IntN(1500)) * time.Millisecond)
 	return err
@@ -75,14 +75,14 @@ func (s *scenario) step(ctx context.Context) error {
 
 // retry tries a wish with a key again.
 func (s *scenario) retry(ctx context.Context) error {
-	if len(s.book.wishes) == 0 {
+	if len(s.record.wishes) == 0 {
 		return nil
 	}
-	w := s.book.wishes[s.rng.IntN(len(s.book.wishes))]
-	if w.key == "" || len(s.book.tries[w.number]) == 0 {
+	w := s.record.wishes[s.rng.IntN(len(s.record.wishes))]
+	if w.key == "" || len(s.record.tries[w.number]) == 0 {
 		return nil
 	}
-	_, err := s.book.publish(ctx, s.house.intake, w, s.at())
+	_, err := s.record.publish(ctx, s.engine.intake, w, s.at())
 	if errors.Is(err, mayfly.Gone) {
 		return s.goneWrongly(w)
 	}
@@ -98,7 +98,7 @@ func (s *scenario) burst(ctx context.Context, judge func(*wish, error)) {
 		w.key = fmt.Sprintf("burst-%d", s.rng.Uint64())
 		for range 2 {
 			wg.Go(func() {
-				_, err := s.book.publish(ctx, s.house.intake, w, s.at())
+				_, err := s.record.publish(ctx, s.engine.intake, w, s.at())
 				mu.Lock()
 				defer mu.Unlock()
 				judge(w, err)
@@ -111,7 +111,7 @@ func (s *scenario) burst(ctx context.Context, judge func(*wish, error)) {
 // goneWrongly says whether a birth that was acknowledged is now said to have
 // been abandoned.
 func (s *scenario) goneWrongly(w *wish) error {
-	if id, ok := s.book.granted(w); ok {
+	if id, ok := s.record.granted(w); ok {
 		return fmt.Errorf("%w: %s was acknowledged and is said to be abandoned", errWrong, id)
 	}
 	return nil
@@ -121,12 +121,12 @@ func (s *scenario) goneWrongly(w *wish) error {
 // acknowledged and some that were. Then it passes until all deadlines of the
 // short lifetimes are behind every watermark.
 func (s *scenario) finish(ctx context.Context, wishes int) error {
-	for _, w := range s.book.wishes[:wishes] {
-		_, granted := s.book.granted(w)
-		if w.key == "" || len(s.book.tries[w.number]) == 0 || granted && s.rng.IntN(3) != 0 {
+	for _, w := range s.record.wishes[:wishes] {
+		_, granted := s.record.granted(w)
+		if w.key == "" || len(s.record.tries[w.number]) == 0 || granted && s.rng.IntN(3) != 0 {
 			continue
 		}
-		if _, err := s.book.publish(ctx, s.house.intake, w, s.at()); errors.Is(err, mayfly.Gone) {
+		if _, err := s.record.publish(ctx, s.engine.intake, w, s.at()); errors.Is(err, mayfly.Gone) {
 			if err := s.goneWrongly(w); err != nil {
 				return err
 			}
@@ -136,10 +136,10 @@ func (s *scenario) finish(ctx context.Context, wishes int) error {
 	}
 	s.advance(61*time.Second + settle)
 	for range 2 {
-		if err := s.house.pass(ctx, s.at()); err != nil {
+		if err := s.engine.pass(ctx, s.at()); err != nil {
 			return err
 		}
 		s.advance(settle + 6*time.Second)
 	}
-	return s.house.pass(ctx, s.at())
+	return s.engine.pass(ctx, s.at())
 }

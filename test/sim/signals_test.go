@@ -24,7 +24,7 @@ type subscription struct {
 
 func newSignals() *signals { return &signals{Signals: memstore.NewSignals()} }
 
-// setCut cuts the wire or mends it; mended it is another epoch.
+// setCut cuts the wire or connects it again, which begins another epoch.
 func (s *signals) setCut(cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

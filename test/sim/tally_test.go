@@ -25,7 +25,7 @@ func words() []string { return []string{LOST, RESURRECTED, EARLY, LATE, LEAK, DO
 type tally struct {
 	count   map[string]int
 	example map[string]string
-	checked int // rows held against the book
+	checked int // rows compared with the record
 }
 
 func newTally() *tally { return &tally{count: map[string]int{}, example: map[string]string{}} }

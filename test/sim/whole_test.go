@@ -116,7 +116,7 @@ func (e *estate) live(d time.Duration) {
 	synctest.Wait()
 }
 
-// act is something that somebody did to an item, with the pages of the diary on
+// act is something that a user did to an item, with the pages of the diary on
 // which it was begun and acknowledged; 0 is not at all.
 type act struct {
 	item         *wholeItem
@@ -256,7 +256,7 @@ func (e *estate) publish(d *diary, rng *rand.Rand) error {
 	item.wish = w
 	d.items = append(d.items, item)
 	item.birth = d.begin(item, "publish")
-	p, err := newBook().publish(e.t.Context(), e.node.Intake(), w, e.now())
+	p, err := newRecord().publish(e.t.Context(), e.node.Intake(), w, e.now())
 	if err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func TestAWholeLifeOutlivesPowerLoss(t *testing.T) {
 	storetest.Proof(t, "whole life, power loss", "defects found by reconcile", found)
 	total.zero(t, "whole life, power loss")
 	if undone == 0 || planted == 0 || found == 0 {
-		t.Errorf("%d items came back with their run, reconcile found %d defects of %d: neither deed may be left out", undone, found, planted)
+		t.Errorf("%d items came back with their run, reconcile found %d defects of %d: neither step may be left out", undone, found, planted)
 	}
 	if points < want/2 || len(states) < points/4 || acks < 40 {
 		t.Errorf("%d points, %d states, %d acknowledgements are too few to prove anything", points, len(states), acks)
@@ -375,7 +375,7 @@ func (e *estate) list(tier store.Blobs) (keys []mayfly.BlobKey) {
 }
 
 // audit holds the store against what is known; over says that every life that
-// nobody holds up has come to its end.
+// is not held up has come to its end.
 func (e *estate) audit(found *tally, d *diary, page int, over bool) {
 	e.t.Helper()
 	named := map[string]map[mayfly.BlobKey]bool{"hot": {}, "cold": {}}
@@ -399,7 +399,7 @@ func (e *estate) audit(found *tally, d *diary, page int, over bool) {
 		e.auditItem(found, item, k, row[0], over)
 		if r := row[0].Item; row[0].Found && (r.State != mayfly.Deleted || r.Held) {
 			for m := range int(r.Media) {
-				for g := mayfly.Born; r.Held && g < r.Generation; g++ { // nobody erases anything of it, not even what a restore has left
+				for g := mayfly.Born; r.Held && g < r.Generation; g++ { // nothing of it is erased, not even what a restore has left
 					named["hot"][r.MediaKey(g, m)], named["cold"][r.MediaKey(g, m)] = true, true
 				}
 				if r.Keys.Hot != 0 {
@@ -449,7 +449,7 @@ func (e *estate) auditItem(found *tally, item *wholeItem, k known, row store.Fou
 	case item.wish.fate == mayfly.Purge:
 		e.wantErased(found, item, row)
 	case gone && !k.maybeDeleted:
-		found.add(LOST, "%s is gone, and nobody deleted it: %+v", item.id, r)
+		found.add(LOST, "%s is gone, and no user deleted it: %+v", item.id, r)
 	case gone:
 		e.wantErased(found, item, row)
 	case r.State != mayfly.Cold:
@@ -480,7 +480,7 @@ func (e *estate) wantBytes(found *tally, item *wholeItem, r mayfly.Item, tombsto
 		found.add(LOST, "the content of %s: %+v", item.id, body[0])
 		return
 	}
-	if tombstone { // held: nobody reads it, and its bytes are kept
+	if tombstone { // held: no viewer reads it, and its bytes are kept
 		r.State = mayfly.Cold
 	}
 	for n, want := range item.wish.media {

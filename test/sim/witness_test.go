@@ -7,9 +7,9 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// witnessed is set with a witness in front of it who writes into the book what
+// witnessed returns set with a witness in front of it that writes into the record what
 // the store has acknowledged to the engine.
-func (b *book) witnessed(set store.Set) store.Set {
+func (b *record) witnessed(set store.Set) store.Set {
 	set.Writer = witnessWriter{set.Writer, b}
 	set.Ledger = witnessLedger{set.Ledger, b}
 	set.Log = witnessLog{set.Log, b}
@@ -18,7 +18,7 @@ func (b *book) witnessed(set store.Set) store.Set {
 
 type witnessWriter struct {
 	store.Writer
-	book *book
+	record *record
 }
 
 func (w witnessWriter) Commit(ctx context.Context, batch *store.Batch) error {
@@ -26,7 +26,7 @@ func (w witnessWriter) Commit(ctx context.Context, batch *store.Batch) error {
 	if err == nil {
 		for _, stage := range batch.Stages() {
 			for _, e := range stage.Events {
-				w.book.write(ack{wish: -1, event: &e})
+				w.record.write(ack{wish: -1, event: &e})
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func (w witnessWriter) Commit(ctx context.Context, batch *store.Batch) error {
 
 type witnessLedger struct {
 	store.Ledger
-	book *book
+	record *record
 }
 
 func (l witnessLedger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
@@ -43,7 +43,7 @@ func (l witnessLedger) Transition(ctx context.Context, changes []mayfly.Change) 
 	if err == nil {
 		for _, o := range outcomes {
 			if o.Result == store.Applied {
-				l.book.write(ack{wish: -1, row: &o.Current})
+				l.record.write(ack{wish: -1, row: &o.Current})
 			}
 		}
 	}
@@ -52,14 +52,14 @@ func (l witnessLedger) Transition(ctx context.Context, changes []mayfly.Change) 
 
 type witnessLog struct {
 	store.Log
-	book *book
+	record *record
 }
 
 func (l witnessLog) Append(ctx context.Context, events ...mayfly.Event) error {
 	err := l.Log.Append(ctx, events...)
 	if err == nil {
 		for _, e := range events {
-			l.book.write(ack{wish: -1, event: &e})
+			l.record.write(ack{wish: -1, event: &e})
 		}
 	}
 	return err

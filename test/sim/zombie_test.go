@@ -125,9 +125,9 @@ func TestZombieThatOutlivesItsLeaseChangesNothing(t *testing.T) {
 // walker takes over and finishes; then the first goes on. where is empty when
 // there is no k-th call.
 func haunt(ctx context.Context, n uint64, k int) (where string, found *tally, err error) {
-	b := newBook()
+	b := newRecord()
 	b.shards = 1
-	h, err := openHouse(ctx, plan{fs: vfs.NewMem(), random: fewShards{randomBits(n), 1}, wrap: b.witnessed, shards: 1}, genesis)
+	h, err := openEngine(ctx, plan{fs: vfs.NewMem(), random: fewShards{randomBits(n), 1}, wrap: b.witnessed, shards: 1}, genesis)
 	if err != nil {
 		return "", nil, err
 	}
