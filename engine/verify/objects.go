@@ -1,0 +1,148 @@
+package verify
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// youngUpload is how old an upload is at least before the collector takes its
+// objects: until then it may still be published.
+const youngUpload = 24 * time.Hour
+
+// objects lists both tiers: every object belongs to a row, and lies where the row
+// says unless a step is under way.
+func (c *check) objects(ctx context.Context) error {
+	if !c.o.Objects {
+		return nil
+	}
+	for _, cold := range []bool{false, true} {
+		tier := c.set.Hot
+		if cold {
+			tier = c.set.Cold
+		}
+		from := mayfly.BlobKey("")
+		for {
+			objects, err := tier.List(ctx, from, "", page)
+			if err != nil {
+				return err
+			}
+			for _, object := range objects {
+				if err := c.object(ctx, object.Key, cold); err != nil {
+					return err
+				}
+			}
+			if len(objects) < page {
+				break
+			}
+			from = objects[len(objects)-1].Key + "\x00"
+		}
+	}
+	return nil
+}
+
+func (c *check) object(ctx context.Context, key mayfly.BlobKey, cold bool) error {
+	c.report.Objects++
+	tier := map[bool]string{false: "hot", true: "cold"}[cold]
+	parts := strings.Split(string(key), "/")
+	if len(parts) != 3 {
+		c.report.Add(Orphan, "%s in %s: not a key of an object", key, tier)
+		return nil
+	}
+	id, err := mayfly.ParseID(parts[1])
+	if err != nil {
+		c.report.Add(Orphan, "%s in %s: not a key of an object", key, tier)
+		return nil
+	}
+	if c.o.Record != nil && id.Birth() < c.o.Record.Since {
+		return nil
+	}
+	item, published, err := c.owner(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case published:
+		owned, err := c.owns(ctx, item, key, cold)
+		if err == nil && !owned {
+			c.find(Orphan, item.ID, "%s in %s is not named by its row, which is %s with %+v", key, tier, item.State, item.Keys)
+		}
+		return err
+	case c.unfinished(id, cold):
+	default:
+		c.report.Add(Orphan, "%s in %s belongs to no row", key, tier)
+	}
+	return nil
+}
+
+// owner returns the item that an id in a key leads to: itself, or the item that an
+// upload was published as.
+func (c *check) owner(ctx context.Context, id mayfly.ID) (mayfly.Item, bool, error) {
+	rows, err := c.set.Ledger.Get(ctx, id)
+	if err != nil || rows[0].Found {
+		return rows0(rows), err == nil, err
+	}
+	upload, err := c.set.Rows.Get(ctx, store.Uploads, store.UploadKey(id))
+	if err != nil || len(upload[0]) != len(id) {
+		return mayfly.Item{}, false, err
+	}
+	rows, err = c.set.Ledger.Get(ctx, mayfly.ID(upload[0]))
+	return rows0(rows), err == nil && rows[0].Found, err
+}
+
+func rows0(rows []store.Found) mayfly.Item {
+	if len(rows) == 0 {
+		return mayfly.Item{}
+	}
+	return rows[0].Item
+}
+
+// owns reports whether a key may lie in a tier: the row names it, or a step of the
+// item is under way that moves or erases objects, or the item is held, which keeps
+// all of them (I21).
+func (c *check) owns(ctx context.Context, item mayfly.Item, key mayfly.BlobKey, cold bool) (bool, error) {
+	settled := item.State == mayfly.Active || item.State == mayfly.Cold
+	if item.State == mayfly.Deleted {
+		body, err := c.set.Ledger.Body(ctx, item.ID)
+		if err != nil {
+			return false, err
+		}
+		settled = !body[0].Found
+	}
+	named := item.Keys.Hot
+	if cold {
+		named = item.Keys.Cold
+	}
+	for n := range 3 * mayfly.MaxMedia { // renditions too
+		if !item.Owns(n) {
+			continue
+		}
+		if settled && !item.Held {
+			if item.State != mayfly.Deleted && named != 0 && item.MediaKey(named, n) == key {
+				return true, nil
+			}
+			continue
+		}
+		for g := mayfly.Born; g <= item.Generation+1; g++ {
+			if item.MediaKey(g, n) == key {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// unfinished reports whether an object may be of an upload that was not published.
+func (c *check) unfinished(upload mayfly.ID, cold bool) bool {
+	r := c.o.Record
+	if r == nil {
+		return !cold && c.o.Now < upload.Birth().Add(youngUpload)
+	}
+	if cold || r.Broken != nil && !r.Broken(upload) || c.report.Unfinished >= r.Unfinished {
+		return false
+	}
+	c.report.Unfinished++
+	return true
+}

@@ -1,0 +1,81 @@
+// Package verify judges whether the store and the answers of a server are right.
+// Its verdict has seven words, one for each thing that must never happen.
+package verify
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Word is one of the seven words of a verdict.
+type Word int
+
+// The seven words.
+const (
+	Lost        Word = iota // acknowledged, and not there any more
+	Resurrected             // ended, and served again
+	Early                   // refused before its deadline to a viewer who may see it
+	Late                    // served at or after its deadline to another user than its author
+	Leak                    // served to a viewer who may not see it
+	Double                  // one birth or one expiry happened twice
+	Orphan                  // stored media that no item owns
+	Words                   // how many there are
+)
+
+func (w Word) String() string {
+	return [Words]string{"LOST", "RESURRECTED", "EARLY", "LATE", "LEAK", "DOUBLE", "ORPHAN"}[w]
+}
+
+// maxFaults is how many faults a tally describes; it counts all of them.
+const maxFaults = 20
+
+// Tally counts faults by word. The zero value is ready. It is safe for
+// concurrent use.
+type Tally struct {
+	mu     sync.Mutex
+	counts [Words]int
+	faults []string
+}
+
+// Add counts one fault and keeps its description.
+func (t *Tally) Add(w Word, format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts[w]++
+	if len(t.faults) < maxFaults {
+		t.faults = append(t.faults, w.String()+": "+fmt.Sprintf(format, args...))
+	}
+}
+
+// Count returns how many faults of a word there are.
+func (t *Tally) Count(w Word) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts[w]
+}
+
+// Clean reports whether there is no fault.
+func (t *Tally) Clean() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts == [Words]int{}
+}
+
+// Faults returns the descriptions of the first faults.
+func (t *Tally) Faults() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.faults
+}
+
+// String returns the seven words with their counts.
+func (t *Tally) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var parts []string
+	for w := range Words {
+		parts = append(parts, fmt.Sprintf("%s %d", w, t.counts[w]))
+	}
+	return strings.Join(parts, "  ")
+}

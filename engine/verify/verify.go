@@ -1,0 +1,303 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Options say what Run looks at.
+type Options struct {
+	Now      mayfly.Instant
+	Late     time.Duration     // how long after it was due a step is LATE; default 2 h
+	Window   time.Duration     // the archive's; default 90 min
+	Bytes    bool              // read and hash every medium; else only its size and stored hash are compared
+	Progress func(minutes int) // is told how many minutes of deadlines are read; may be nil
+
+	Objects bool       // list both tiers and look for objects that no row owns
+	Group   string     // read the whole event log for this group; empty does not
+	Gate    *gate.Gate // ask what a stranger and the author get of every item; may be nil
+	Record  *Record    // what clients were told; may be nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Late == 0 {
+		o.Late = 2 * time.Hour
+	}
+	if o.Window == 0 {
+		o.Window = mayfly.DefaultArchiveAfter
+	}
+	if o.Progress == nil {
+		o.Progress = func(int) {}
+	}
+	return o
+}
+
+// Report is what Run has looked at and found.
+type Report struct {
+	Tally
+	Items, Media, Bytes, Objects, Events int64
+	States                               map[string]int64
+
+	Unanswered int // rows that no client was told of, which the Record allows
+	Unfinished int // objects of uploads that were never published, which the Record allows
+}
+
+// Run verifies a store. It reads while others write: then an item can be seen in
+// the middle of a step, so that a Record is compared only with a store at rest.
+func Run(ctx context.Context, set store.Set, o Options) (*Report, error) {
+	c := &check{set: set, o: o.withDefaults(), report: &Report{States: map[string]int64{}}, told: map[mayfly.ID][]mayfly.Event{}}
+	if o.Record != nil {
+		c.seen = map[mayfly.ID]mayfly.Generation{}
+	}
+	for _, look := range []func(context.Context) error{c.log, c.ledger, c.missing, c.objects} {
+		if err := look(ctx); err != nil {
+			return nil, fmt.Errorf("verify: %w", err)
+		}
+	}
+	return c.report, nil
+}
+
+// check is a verification under way.
+type check struct {
+	set    store.Set
+	o      Options
+	report *Report
+	told   map[mayfly.ID][]mayfly.Event    // by item, each key once
+	seen   map[mayfly.ID]mayfly.Generation // rows that were found; only with a Record
+}
+
+func (c *check) find(w Word, id mayfly.ID, format string, args ...any) {
+	c.report.Add(w, "%s  %s", id, fmt.Sprintf(format, args...))
+}
+
+const page = 500
+
+// ledger reads every row, however far away its deadline is.
+func (c *check) ledger(ctx context.Context) error {
+	minutes, last := 0, mayfly.Minute(0)
+	err := store.EachMinute(ctx, c.set.Ledger, 0, math.MaxUint32, func(minute mayfly.Minute, shard mayfly.Shard) error {
+		if minute != last {
+			minutes, last = minutes+1, minute
+			c.o.Progress(minutes)
+		}
+		return c.minute(ctx, minute, shard)
+	})
+	if err != nil {
+		return err
+	}
+	for shard := range mayfly.Shard(mayfly.Shards) {
+		if err := c.eternal(ctx, shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *check) minute(ctx context.Context, minute mayfly.Minute, shard mayfly.Shard) error {
+	s := store.Stretch{Minute: minute, Shard: shard, To: (minute + 1).Start() - 1}
+	for {
+		items, err := c.set.Ledger.Walk(ctx, s, page)
+		if err != nil {
+			return err
+		}
+		if err := c.items(ctx, items); err != nil || len(items) < page {
+			return err
+		}
+		s.After = store.PositionOf(items[len(items)-1])
+	}
+}
+
+func (c *check) eternal(ctx context.Context, shard mayfly.Shard) error {
+	var after mayfly.ID
+	for {
+		items, err := c.set.Ledger.Eternal(ctx, shard, after, page)
+		if err != nil {
+			return err
+		}
+		if err := c.items(ctx, items); err != nil || len(items) < page {
+			return err
+		}
+		after = items[len(items)-1].ID
+	}
+}
+
+func (c *check) items(ctx context.Context, items []mayfly.Item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	ids := make([]mayfly.ID, len(items))
+	for i, item := range items {
+		ids[i] = item.ID
+	}
+	bodies, err := c.set.Ledger.Body(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	for i, item := range items {
+		if err := c.item(ctx, item, bodies[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *check) item(ctx context.Context, item mayfly.Item, body store.FoundBody) error {
+	c.report.Items++
+	c.report.States[item.Shown(c.o.Now)]++
+	c.onTime(item, body)
+	c.events(item)
+	c.expected(item, body)
+	if err := c.served(ctx, item); err != nil || item.State == mayfly.Deleted && !item.Held {
+		return err
+	}
+	if err := c.owned(ctx, item); err != nil {
+		return err
+	}
+	if !body.Found {
+		c.find(Lost, item.ID, "its content is gone, and it is %s", item.State)
+		return nil
+	}
+	for n, medium := range body.Body.Media {
+		c.report.Media++
+		if err := c.medium(ctx, item, n, medium); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onTime compares the state with the time.
+func (c *check) onTime(item mayfly.Item, body store.FoundBody) {
+	now := c.o.Now
+	late := now.Add(-c.o.Late)
+	moved := item.State == mayfly.ExpiredHot || item.State == mayfly.Archiving || item.State == mayfly.Cold
+	switch {
+	case item.Cause == mayfly.ByExpiry && item.Changed < item.ID.Deadline():
+		c.find(Early, item.ID, "it expired at %s, before its deadline %s", item.Changed, item.ID.Deadline())
+	case item.Held:
+	case moved && !item.EndedAt(now):
+		c.find(Early, item.ID, "it is %s, and serves until %s", item.State, item.End())
+	case item.State == mayfly.Active && item.ID.Expires() && item.EndedAt(late):
+		c.find(Late, item.ID, "its end was at %s, and nothing has ended it", item.End())
+	case (item.State == mayfly.ExpiredHot || item.State == mayfly.Archiving) && item.EndedAt(late.Add(-c.o.Window)) && item.Changed < late:
+		c.find(Late, item.ID, "it is %s since %s", item.State, item.Changed)
+	case item.State == mayfly.Deleted && body.Found && item.Changed < late:
+		c.find(Late, item.ID, "deleted at %s, and its content is still there", item.Changed)
+	}
+}
+
+// owned looks for items of an erased account, and for an upload that is not the
+// item's.
+func (c *check) owned(ctx context.Context, item mayfly.Item) error {
+	if !item.Owner.IsZero() && item.State != mayfly.Deleted {
+		erased, err := c.set.Rows.Get(ctx, store.Erased, store.ErasedKey(item.Owner))
+		if err != nil {
+			return err
+		}
+		if erased[0] != nil && !item.Held && item.ID.Birth() < c.o.Now.Add(-c.o.Late) {
+			c.find(Resurrected, item.ID, "its owner's account is erased, and it is %s", item.State)
+		}
+		indexed, err := c.set.Rows.Get(ctx, store.Owners, store.OwnerKey(item.Owner, item.ID))
+		if err != nil {
+			return err
+		}
+		if indexed[0] == nil {
+			c.find(Orphan, item.ID, "it is not in the index of its owner")
+		}
+	}
+	if item.Media == 0 {
+		return nil
+	}
+	found, err := c.set.Rows.Get(ctx, store.Uploads, store.UploadKey(item.Upload))
+	if err != nil {
+		return err
+	}
+	if string(found[0]) != string(item.ID[:]) {
+		c.find(Double, item.ID, "its upload %s is owned by %x", item.Upload, found[0])
+	}
+	return nil
+}
+
+// medium looks for one whole copy where the row names one (I2).
+func (c *check) medium(ctx context.Context, item mayfly.Item, n int, medium mayfly.Medium) error {
+	type place struct {
+		name  string
+		tier  store.Blobs
+		under mayfly.Generation
+	}
+	var why error
+	for _, p := range []place{{"hot", c.set.Hot, item.Keys.Hot}, {"cold", c.set.Cold, item.Keys.Cold}} {
+		if p.under == 0 {
+			continue
+		}
+		err := c.read(ctx, p.tier, item.MediaKey(p.under, n), medium)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, mayfly.NotFound) && !errors.Is(err, mayfly.Corrupt) {
+			return err
+		}
+		why = fmt.Errorf("%s: %w", p.name, err)
+	}
+	c.find(Lost, item.ID, "medium %d has no whole copy: %v", n, why)
+	return nil
+}
+
+func (c *check) read(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, medium mayfly.Medium) error {
+	if !c.o.Bytes {
+		object, err := tier.Stat(ctx, key)
+		if err == nil && (object.Size != medium.Size || object.SHA256 != medium.SHA256) {
+			err = mayfly.Errorf(mayfly.Corrupt, "%s is not what was uploaded", key)
+		}
+		return err
+	}
+	size, err := store.ReadBack(ctx, tier, key, medium)
+	c.report.Bytes += size
+	return err
+}
+
+// served asks the gate what a stranger and the author get.
+func (c *check) served(ctx context.Context, item mayfly.Item) error {
+	if c.o.Gate == nil {
+		return nil
+	}
+	ended, public := item.EndedAt(c.o.Now), item.Audience == mayfly.Everyone
+	open := func(viewer mayfly.Viewer) (served bool, err error) {
+		_, err = c.o.Gate.Open(ctx, item.ID, viewer, c.o.Now)
+		if errors.Is(err, mayfly.NotFound) || errors.Is(err, mayfly.Gone) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	served, err := open(mayfly.Viewer{})
+	switch whole := item.State != mayfly.Deleted && !item.Held; {
+	case err != nil:
+		return err
+	case served && ended:
+		c.find(Late, item.ID, "a stranger is served at %s, and it ended at %s", c.o.Now, item.End())
+	case served && (!public || !whole):
+		c.find(Leak, item.ID, "a stranger is served what is for %s, held: %t, %s", item.Audience, item.Held, item.State)
+	case !served && !ended && public && whole:
+		c.find(Early, item.ID, "a stranger is refused at %s, before its end %s", c.o.Now, item.End())
+	}
+	if item.Owner.IsZero() {
+		return nil
+	}
+	served, err = open(mayfly.ViewerOf(item.Owner))
+	switch kept := item.State != mayfly.Deleted && !item.Held && !(ended && item.Fate == mayfly.Purge); {
+	case err != nil:
+		return err
+	case served && !kept:
+		c.find(Leak, item.ID, "its author is served, held: %t, %s", item.Held, item.State)
+	case !served && kept:
+		c.find(Lost, item.ID, "its author is refused, and it is %s", item.State)
+	}
+	return nil
+}
