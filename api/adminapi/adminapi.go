@@ -17,7 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
-	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/account"
@@ -32,7 +32,7 @@ type Operator interface {
 	Explain(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, at mayfly.Instant) (wire.Explanation, error)
 	Progress(walk string) []walk.Progress
 	Restore() *restore.Restore
-	Erase() *erase.Erase
+	AccountErase() *accounterase.Eraser
 	Operations() Operations
 }
 

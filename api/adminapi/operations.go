@@ -178,7 +178,7 @@ func (h *handlers) eraseAccount(c *httpapi.Call) error {
 	if err != nil {
 		return err
 	}
-	receipt, err := h.operator.Erase().Account(c.Context(), user, c.Caller.Actor(), reason, now)
+	receipt, err := h.operator.AccountErase().Account(c.Context(), user, c.Caller.Actor(), reason, now)
 	if err != nil {
 		return err
 	}

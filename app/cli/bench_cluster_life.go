@@ -28,7 +28,7 @@ type clusterLife struct {
 
 func (t clusterLife) options(o *node.Options) {
 	o.Intake.Timeout = t.settle * 2 / 3
-	o.Walk.Settle, o.Remind.Settle, o.Erase.Settle = t.settle, t.settle, t.settle+o.Intake.Timeout
+	o.Walk.Settle, o.Remind.Settle, o.Settle = t.settle, t.settle, t.settle+o.Intake.Timeout
 	o.Archive.Window, o.Sweep.Window, o.Reconcile.Window, o.Retire.Window, o.Restore.Window = t.window, t.window, t.window, t.window, t.window
 	o.ArchiveLateness = t.window
 	o.Intake.RemindAfter, o.Walk.RemindAfter, o.Remind.After = t.settle, t.settle, t.settle

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
-	"github.com/mayflyhq/mayfly/engine/erase"
+	scrubber "github.com/mayflyhq/mayfly/engine/scrub"
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
@@ -156,7 +156,7 @@ func (f *folderDesk) scrub(ctx context.Context, mibs int64) (wire.Scrub, error) 
 	}
 	show, end := f.progress("scrub", "minutes of deadlines")
 	defer end()
-	return f.Scrub(ctx, erase.ScrubRun{Rows: erase.Span{From: origin, To: f.began}, Now: f.began, BytesPerSecond: mibs << 20, Progress: show})
+	return f.Scrub(ctx, scrubber.Run{Rows: walk.Span{From: origin, To: f.began}, Now: f.began, BytesPerSecond: mibs << 20, Progress: show})
 }
 
 func (f *folderDesk) records(ctx context.Context) iter.Seq2[wire.AuditRecord, error] {

@@ -43,7 +43,8 @@ func FromConfig(c config.Config) Options {
 		Reconcile: sweep.ReconcileOptions{Soon: e.Reconcile, Late: e.ReconcileLate, Window: e.ArchiveAfter, RemindAfter: c.Births.RemindAfter},
 		Archive:   archive.Options{Window: e.ArchiveAfter, Workers: e.ArchiveWorkers, Verify: verify},
 		Retire:    archive.RetireOptions{After: e.RetireAfter, Window: e.ArchiveAfter, Remind: c.Births.RemindAfter},
-		Erase:     erase.Options{RemindAfter: c.Births.RemindAfter, Settle: c.Walk.Settle + c.Births.Timeout},
+		Erase:     erase.Options{RemindAfter: c.Births.RemindAfter},
+		Settle:    c.Walk.Settle + c.Births.Timeout,
 		Restore: restore.Options{
 			RemindAfter: c.Births.RemindAfter, Window: e.ArchiveAfter, Days: e.RestoreWithin, Retention: e.RetireAfter,
 			Timeout: c.Births.RemindAfter / 2,

@@ -10,8 +10,9 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/adminapi"
 	"github.com/mayflyhq/mayfly/api/wire"
-	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/collect"
 	"github.com/mayflyhq/mayfly/engine/restore"
+	"github.com/mayflyhq/mayfly/engine/scrub"
 )
 
 // Desk is where support and operators work, in the shapes that travel: the admin
@@ -88,7 +89,7 @@ func runText(run mayfly.Run) string { return fmt.Sprintf("%016x", uint64(run)) }
 // Orphans looks for media that no item owns, at so many objects of a tier at most
 // (0: as many as a node does), and tells; with a reason it erases them.
 func (d Desk) Orphans(ctx context.Context, by, reason string, most int, now mayfly.Instant) (wire.Orphans, error) {
-	r, err := d.n.Erase().Orphans(ctx, erase.OrphanRun{
+	r, err := d.n.engine.collect.Orphans(ctx, collect.Run{
 		Now: now, Floor: d.n.o.OrphanAge, Most: most, Erase: reason != "", By: by, Reason: reason,
 	})
 	out := wire.Orphans{Looked: r.Looked, Orphans: r.Orphans, Erased: r.Deleted, Strange: r.Strange, Capped: r.Capped, Whole: r.Whole, Examples: []string{}}
@@ -112,15 +113,15 @@ func (d Desk) Scrubbed() wire.Scrub {
 }
 
 // Scrub reads the cold copies of a span now.
-func (d Desk) Scrub(ctx context.Context, run erase.ScrubRun) (wire.Scrub, error) {
-	r, err := d.n.Erase().Scrub(ctx, run)
+func (d Desk) Scrub(ctx context.Context, run scrub.Run) (wire.Scrub, error) {
+	r, err := d.n.engine.scrub.All(ctx, run)
 	return wire.Scrub{
 		At: &run.Now, Items: int64(r.Items), Objects: int64(r.Objects), Bytes: r.Bytes, Mismatch: int64(r.BadObjects), Again: int64(r.Again),
 		Bad: badCopies(r.Bad),
 	}, err
 }
 
-func badCopies(all []erase.BadCopy) []wire.BadCopy {
+func badCopies(all []scrub.BadCopy) []wire.BadCopy {
 	out := make([]wire.BadCopy, len(all))
 	for i, bad := range all {
 		out[i] = wire.BadCopy{Item: bad.Item, Key: string(bad.Key), Why: bad.Why}

@@ -6,14 +6,17 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/collect"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/restore"
+	"github.com/mayflyhq/mayfly/engine/scrub"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
@@ -28,6 +31,9 @@ type engine struct {
 	archive   *archive.Archive
 	retire    *archive.Retire
 	erase     *erase.Erase
+	accounts  *accounterase.Eraser
+	collect   *collect.Collector
+	scrub     *scrub.Scrubber
 	restore   *restore.Restore
 	audit     *audit.Log
 	budget    *remind.Budget // of retries
@@ -47,7 +53,6 @@ func (n *Node) openEngine(ctx context.Context) (err error) {
 	if e.audit, err = audit.Open(ctx, n.set.Rows, n.o.Name, n.clock.Read().Steady); err != nil {
 		return err
 	}
-	n.o.Erase.Audit, n.o.Erase.Deletions = e.audit, n.set.Deletions
 	t, err := n.o.Tombstones.WithDefaults()
 	if err != nil {
 		return err
@@ -55,6 +60,15 @@ func (n *Node) openEngine(ctx context.Context) (err error) {
 	n.o.Tombstones, n.o.Erase.Tombstone, n.o.Erase.Slack = t, t.Kept, t.Slack
 	n.o.Sweep.Tombstones, n.o.Archive.Tombstones, n.o.Retire.Tombstones, n.o.Restore.Tombstones = t, t, t, t
 	if e.erase, err = erase.New(n.set, n.o.Erase); err != nil {
+		return err
+	}
+	if e.accounts, err = accounterase.New(n.set, e.erase, accounterase.Options{Settle: n.o.Settle, Audit: e.audit, Deletions: n.set.Deletions}); err != nil {
+		return err
+	}
+	if e.collect, err = collect.New(n.set, e.erase, collect.Options{Settle: n.o.Settle, Audit: e.audit}); err != nil {
+		return err
+	}
+	if e.scrub, err = scrub.New(n.set, n.o.Erase.RemindAfter); err != nil {
 		return err
 	}
 	n.o.Sweep.Erase, n.o.Archive.Erase, n.o.Retire.Erase = e.erase.Act, e.erase.Act, e.erase.Act

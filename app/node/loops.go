@@ -77,7 +77,7 @@ func (n *Node) startWork() {
 	}
 	if n.set.Deletions != nil {
 		upkeep("accounts", n.o.AccountsEvery, func(ctx context.Context, now mayfly.Instant) error {
-			_, err := n.engine.erase.Accounts(ctx, now)
+			_, err := n.engine.accounts.RunDue(ctx, now)
 			return err
 		})
 	}

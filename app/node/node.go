@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/clock"
@@ -54,6 +55,7 @@ type Options struct {
 	Archive   archive.Options
 	Retire    archive.RetireOptions
 	Erase     erase.Options
+	Settle    time.Duration // after this time no birth is in flight any more; default 1 min
 	Restore   restore.Options
 	Remind    remind.Options
 	// Tombstones is handed to every part of the engine that deletes items.
@@ -147,7 +149,7 @@ func (n *Node) start(ctx context.Context) error {
 // not come back with an old backup (ST14).
 func (n *Node) prepare(ctx context.Context) error {
 	if n.set.Deletions != nil {
-		if _, err := n.engine.erase.Replay(ctx, n.clock.Read().Steady); err != nil {
+		if _, err := n.engine.accounts.Replay(ctx, n.clock.Read().Steady); err != nil {
 			return err
 		}
 	}
@@ -177,8 +179,11 @@ func (n *Node) Gate() *gate.Gate { return n.engine.gate }
 // Hydrate is where the media of what the gate has opened are read.
 func (n *Node) Hydrate() *hydrate.Hydrate { return n.engine.hydrate }
 
-// Erase is where items and accounts end.
+// Erase deletes items.
 func (n *Node) Erase() *erase.Erase { return n.engine.erase }
+
+// AccountErase erases accounts.
+func (n *Node) AccountErase() *accounterase.Eraser { return n.engine.accounts }
 
 // Restore is where support brings items back, holds and releases them.
 func (n *Node) Restore() *restore.Restore { return n.engine.restore }

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/collect"
+	"github.com/mayflyhq/mayfly/engine/scrub"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store/loop"
 )
@@ -25,7 +26,7 @@ type Upkeep struct {
 // Orphans is what the collector found last, and all that it has erased.
 type Orphans struct {
 	At      mayfly.Instant // of the last look; 0 is none
-	Last    erase.OrphanReport
+	Last    collect.Report
 	Over    bool   // it found more that items had than one run may erase, and waits for somebody to look (L14)
 	Deleted uint64 // since the process started
 }
@@ -37,7 +38,7 @@ type Scrubbed struct {
 	Bytes          uint64
 	BadObjects     uint64
 	Again          uint64 // items that are copied again from hot
-	Bad            []erase.BadCopy
+	Bad            []scrub.BadCopy
 }
 
 // upkeep is what both loops remember.
@@ -59,7 +60,7 @@ func (n *Node) Scrubbed() Scrubbed {
 	n.engine.upkeep.mu.Lock()
 	defer n.engine.upkeep.mu.Unlock()
 	s := n.engine.upkeep.scrubbed
-	s.Bad = append([]erase.BadCopy(nil), s.Bad...)
+	s.Bad = append([]scrub.BadCopy(nil), s.Bad...)
 	return s
 }
 
@@ -88,10 +89,10 @@ func (n *Node) startUpkeep() {
 // an item had only if this look and the one before found no more of that than one
 // run may erase: else it is somebody's to look at (L14).
 func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
-	run := erase.OrphanRun{Now: now, Floor: n.o.OrphanAge}
+	run := collect.Run{Now: now, Floor: n.o.OrphanAge}
 	look := run
-	look.Rows = erase.Span{From: now.Add(-n.o.OrphansEvery), To: now} // still hot; of what is cold the scrub tells
-	found, err := n.engine.erase.Orphans(ctx, look)
+	look.Rows = walk.Span{From: now.Add(-n.o.OrphansEvery), To: now} // still hot; of what is cold the scrub tells
+	found, err := n.engine.collect.Orphans(ctx, look)
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 		return nil
 	}
 	run.Erase, run.By, run.Reason = true, n.o.Name, fmt.Sprintf("every %s", n.o.OrphansEvery)
-	done, err := n.engine.erase.Orphans(ctx, run)
+	done, err := n.engine.collect.Orphans(ctx, run)
 	n.collected(done)
 	if errors.Is(err, mayfly.Conflict) {
 		return nil // another node collects: it has moved the watermark
@@ -130,7 +131,7 @@ func (n *Node) lostHint() string {
 }
 
 // looked remembers a look and answers what was known before it.
-func (n *Node) looked(found erase.OrphanReport, now mayfly.Instant) (before Orphans) {
+func (n *Node) looked(found collect.Report, now mayfly.Instant) (before Orphans) {
 	u := n.engine.upkeep
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -139,7 +140,7 @@ func (n *Node) looked(found erase.OrphanReport, now mayfly.Instant) (before Orph
 	return before
 }
 
-func (n *Node) collected(done erase.OrphanReport) {
+func (n *Node) collected(done collect.Report) {
 	u := n.engine.upkeep
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -153,8 +154,8 @@ func (n *Node) scrub(ctx context.Context, now mayfly.Instant) error {
 	if err != nil {
 		return err
 	}
-	run := erase.ScrubRun{Rows: erase.Span{From: origin, To: now.Add(-n.o.Archive.Window)}, Now: now, BytesPerSecond: n.o.ScrubBytes}
-	found, err := n.engine.erase.ScrubOn(ctx, run, n.o.ScrubEvery)
+	run := scrub.Run{Rows: walk.Span{From: origin, To: now.Add(-n.o.Archive.Window)}, Now: now, BytesPerSecond: n.o.ScrubBytes}
+	found, err := n.engine.scrub.Next(ctx, run, n.o.ScrubEvery)
 	n.scrubbed(found, now)
 	for _, bad := range found.Bad {
 		n.o.Problem("scrub", mayfly.Errorf(mayfly.Corrupt, "%s of %s is not what was uploaded: %s", bad.Key, bad.Item, bad.Why).
@@ -169,7 +170,7 @@ func (n *Node) scrub(ctx context.Context, now mayfly.Instant) error {
 // maxBad is how many bad copies are remembered; what is over them is counted.
 const maxBad = 100
 
-func (n *Node) scrubbed(r erase.ScrubReport, now mayfly.Instant) {
+func (n *Node) scrubbed(r scrub.Report, now mayfly.Instant) {
 	u := n.engine.upkeep
 	u.mu.Lock()
 	defer u.mu.Unlock()

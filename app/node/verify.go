@@ -48,7 +48,7 @@ func (v *Verified) find(count *int64, word string, id mayfly.ID, format string, 
 
 // Verify reads the whole ledger and holds every row against its content and its
 // media in both tiers. It changes nothing. The other way round, from objects to
-// rows, is erase.Orphans as a dry run.
+// rows, is collect.Orphans as a dry run.
 func Verify(ctx context.Context, set store.Set, o Verification) (*Verified, error) {
 	if o.Ahead == 0 {
 		o.Ahead = 48 * time.Hour

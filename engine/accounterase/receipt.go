@@ -1,4 +1,4 @@
-package erase
+package accounterase
 
 import (
 	"context"
@@ -12,19 +12,19 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Receipt says what was erased of a user, and where (ST14). It is kept in the
-// row of the account's tombstone, and grows with every pass.
+// Receipt says what was erased of a user, and where (ST14). It is stored in the
+// row of the account's tombstone and grows with every pass.
 type Receipt struct {
 	Format   int            `json:"format"`
 	User     mayfly.UserID  `json:"user"`
-	At       mayfly.Instant `json:"at"`       // when it was asked for
-	Passes   int            `json:"passes"`   // how often everything was looked for
-	Again    mayfly.Instant `json:"again"`    // when the next pass is due; not set: there is none
-	Finished mayfly.Instant `json:"finished"` // when nothing was left; not set: not yet
+	At       mayfly.Instant `json:"at"`       // when the erasure was requested
+	Passes   int            `json:"passes"`   // how many passes were made
+	Again    mayfly.Instant `json:"again"`    // when the next pass is due; zero: never
+	Finished mayfly.Instant `json:"finished"` // when nothing was left; zero: not yet
 	Items    int            `json:"items"`
 	Objects  int            `json:"objects"` // copies of media that rows named, and media of reserved uploads
 	Rows     map[string]int `json:"rows"`    // by table
-	Held     []mayfly.ID    `json:"held"`    // left, because they are held: the first of them
+	Held     []mayfly.ID    `json:"held"`    // the first of the items that stay because they are held
 	HeldMore int            `json:"held_more,omitempty"`
 }
 
@@ -41,6 +41,23 @@ func (r *Receipt) hold(id mayfly.ID) {
 	}
 }
 
+// erased counts what was erased with an item.
+func (r *Receipt) erased(item mayfly.Item) {
+	r.Items++
+	r.count(store.Owners, 1)
+	if item.Media > 0 {
+		r.count(store.Uploads, 1)
+	}
+	if item.ServesUntil != 0 {
+		r.count(store.Restored, 1)
+	}
+	for _, g := range []mayfly.Generation{item.Keys.Hot, item.Keys.Cold} {
+		if g != 0 {
+			r.Objects += int(item.Media)
+		}
+	}
+}
+
 func (r *Receipt) count(t store.Table, n int) {
 	if n > 0 {
 		r.Rows[t.String()] += n
@@ -50,7 +67,7 @@ func (r *Receipt) count(t store.Table, n int) {
 func (r *Receipt) bytes() []byte {
 	b, err := json.Marshal(r)
 	if err != nil {
-		panic(fmt.Sprintf("erase: a receipt of numbers and ids cannot be written: %v", err))
+		panic(fmt.Sprintf("accounterase: encode a receipt: %v", err)) // numbers and ids can always be encoded
 	}
 	return b
 }
@@ -58,34 +75,32 @@ func (r *Receipt) bytes() []byte {
 func readReceipt(value []byte) (Receipt, error) {
 	var r Receipt
 	if err := json.Unmarshal(value, &r); err != nil || r.Format != receiptFormat {
-		return r, mayfly.Errorf(mayfly.Corrupt, "the row of an erased account cannot be read: %v", err)
+		return r, mayfly.Errorf(mayfly.Corrupt, "the receipt of an erased account cannot be read: %v", err)
 	}
 	return r, nil
 }
 
-func tombstoneKey(user mayfly.UserID) store.Key { return store.Key{Partition: string(user[:])} }
-
-// pendingKey is where an account is listed that has another pass to come. Rows
-// cannot be read over all partitions, and the deletion ledger may be far away.
+// pendingKey is the row that lists an account with another pass to come. Rows
+// cannot be read across partitions, and the deletion ledger may be far away.
 func pendingKey(user mayfly.UserID) store.Key {
 	return store.Key{Partition: pending, Clustering: string(user[:])}
 }
 
 const pending = "pending"
 
-// ReceiptOf is the receipt of a user's erasure: whoever has one is erased, though
-// perhaps not yet whole. Errors: NotFound, Corrupt, Unavailable.
+// ReceiptOf returns the receipt of a user's erasure. A user who has one is erased,
+// though perhaps not yet completely. Errors: NotFound, Corrupt, Unavailable.
 func ReceiptOf(ctx context.Context, rows store.Rows, user mayfly.UserID) (Receipt, error) {
 	r, _, err := receiptOf(ctx, rows, user)
 	return r, err
 }
 
-// Tombstones says which of the users are erased: nothing of theirs is born,
-// archived or restored any more. One answer per user, in order.
+// Tombstones reports which of the users are erased, in order: nothing of theirs is
+// born, archived or restored any more.
 func Tombstones(ctx context.Context, rows store.Rows, users ...mayfly.UserID) ([]bool, error) {
 	keys := make([]store.Key, len(users))
 	for i, user := range users {
-		keys[i] = tombstoneKey(user)
+		keys[i] = store.ErasedKey(user)
 	}
 	found, err := rows.Get(ctx, store.Erased, keys...)
 	if err != nil {
@@ -99,7 +114,7 @@ func Tombstones(ctx context.Context, rows store.Rows, users ...mayfly.UserID) ([
 }
 
 func receiptOf(ctx context.Context, rows store.Rows, user mayfly.UserID) (Receipt, []byte, error) {
-	found, err := rows.Get(ctx, store.Erased, tombstoneKey(user))
+	found, err := rows.Get(ctx, store.Erased, store.ErasedKey(user))
 	if err != nil {
 		return Receipt{}, nil, fmt.Errorf("read the tombstone of %s: %w", user, err)
 	}
@@ -110,24 +125,23 @@ func receiptOf(ctx context.Context, rows store.Rows, user mayfly.UserID) (Receip
 	return r, found[0], err
 }
 
-// deletionPrefix begins the keys of the deletion ledger; keys are made of
-// letters, digits, dashes and slashes in every tier.
+// Keys of the deletion ledger are made of letters, digits, dashes and slashes.
 const (
 	deletionPrefix = "erased/"
-	deletionEnd    = "erased0" // behind all of them
+	deletionEnd    = "erased0" // after all of them
 )
 
 func deletionKey(user mayfly.UserID) mayfly.BlobKey {
 	return mayfly.BlobKey(deletionPrefix + user.String())
 }
 
-// deletion is one line of the deletion ledger: whom, and when it was asked for.
+// deletion is one entry of the deletion ledger.
 type deletion struct {
 	user mayfly.UserID
-	at   mayfly.Instant
+	at   mayfly.Instant // when the erasure was requested
 }
 
-func (e *Erase) writeDeletion(ctx context.Context, d deletion) error {
+func (e *Eraser) writeDeletion(ctx context.Context, d deletion) error {
 	text, err := d.at.MarshalText()
 	if err != nil {
 		return err
@@ -138,7 +152,7 @@ func (e *Erase) writeDeletion(ctx context.Context, d deletion) error {
 	return nil
 }
 
-func (e *Erase) readDeletion(ctx context.Context, key mayfly.BlobKey) (deletion, error) {
+func (e *Eraser) readDeletion(ctx context.Context, key mayfly.BlobKey) (deletion, error) {
 	var d deletion
 	user, err := mayfly.ParseUserID(strings.TrimPrefix(string(key), deletionPrefix))
 	if err != nil {

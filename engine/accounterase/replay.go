@@ -1,4 +1,4 @@
-package erase
+package accounterase
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Accounts does every pass that is due: second ones, those that a crash cut
-// short, and those for what was held. It answers how many it did.
-func (e *Erase) Accounts(ctx context.Context, now mayfly.Instant) (done int, err error) {
+// RunDue makes every pass that is due: second passes, those that a crash
+// interrupted, and those for held items. It returns how many it made.
+func (e *Eraser) RunDue(ctx context.Context, now mayfly.Instant) (done int, err error) {
 	var failed error
 	err = e.partition(ctx, store.Erased, pending, func(page []store.Row) error {
 		for _, row := range page {
 			if len(row.Clustering) != len(mayfly.UserID{}) {
-				return mayfly.Errorf(mayfly.Corrupt, "a key of %d bytes", len(row.Clustering))
+				return mayfly.Errorf(mayfly.Corrupt, "a clustering key of %d bytes", len(row.Clustering))
 			}
 			did, err := e.due(ctx, mayfly.UserID([]byte(row.Clustering)), now)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err != nil { // one account that fails does not hold up the others
+			if err != nil { // the other accounts go on
 				failed = err
 			}
 			if did {
@@ -35,17 +35,17 @@ func (e *Erase) Accounts(ctx context.Context, now mayfly.Instant) (done int, err
 		return nil
 	})
 	if err = errors.Join(err, failed); err != nil {
-		return done, fmt.Errorf("accounts: %w", err)
+		return done, fmt.Errorf("erase accounts: %w", err)
 	}
 	return done, nil
 }
 
-// due does the pass of one account if it is due.
-func (e *Erase) due(ctx context.Context, user mayfly.UserID, now mayfly.Instant) (bool, error) {
+// due makes the pass of one account if it is due.
+func (e *Eraser) due(ctx context.Context, user mayfly.UserID, now mayfly.Instant) (bool, error) {
 	r, old, err := receiptOf(ctx, e.set.Rows, user)
 	switch {
 	case errors.Is(err, mayfly.NotFound):
-		return false, nil // listed, and no tombstone yet: whoever asked for it was told that it failed, or asks now
+		return false, nil // listed, and no tombstone yet: the call failed, or is under way
 	case err != nil:
 		return false, err
 	case r.Finished != 0:
@@ -63,10 +63,10 @@ func (e *Erase) due(ctx context.Context, user mayfly.UserID, now mayfly.Instant)
 	return true, nil
 }
 
-// Replay erases again every account of the deletion ledger that the store does
-// not know to be erased, or erased since: a backup was put back (ST14). A node
-// calls it before its first read. It answers how many it erased.
-func (e *Erase) Replay(ctx context.Context, now mayfly.Instant) (again int, err error) {
+// Replay erases again every account of the deletion ledger whose erasure the store
+// does not know, because a backup was restored (ST14). A node calls it before its
+// first read. It returns how many accounts it erased.
+func (e *Eraser) Replay(ctx context.Context, now mayfly.Instant) (again int, err error) {
 	if e.o.Deletions == nil {
 		return 0, mayfly.Errorf(mayfly.Invalid, "replay: there is no deletion ledger")
 	}
@@ -96,12 +96,16 @@ func (e *Erase) Replay(ctx context.Context, now mayfly.Instant) (again int, err 
 	}
 }
 
-// compareAtOnce is how many lines of the deletion ledger are read at once. A node
-// reads all of them before it serves, and nearly all need nothing.
+// listPage is how many entries of the deletion ledger are listed at once.
+const listPage = 1_000
+
+// compareAtOnce is how many entries of the deletion ledger are read concurrently.
+// A node reads all of them before it serves, and nearly all need nothing.
 const compareAtOnce = 16
 
-// unknown are the deletions of a page that the store does not know to be finished.
-func (e *Erase) unknown(ctx context.Context, page []store.Listed) ([]deletion, error) {
+// unknown returns the deletions of a page that the store does not know to be
+// finished.
+func (e *Eraser) unknown(ctx context.Context, page []store.Listed) ([]deletion, error) {
 	all, finished := make([]deletion, len(page)), make([]bool, len(page))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(compareAtOnce)
@@ -130,7 +134,7 @@ func (e *Erase) unknown(ctx context.Context, page []store.Listed) ([]deletion, e
 	return left, nil
 }
 
-func (e *Erase) replay(ctx context.Context, d deletion, now mayfly.Instant) (bool, error) {
+func (e *Eraser) replay(ctx context.Context, d deletion, now mayfly.Instant) (bool, error) {
 	r, old, err := receiptOf(ctx, e.set.Rows, d.user)
 	switch known := err == nil && r.At >= d.at; {
 	case err != nil && !errors.Is(err, mayfly.NotFound):
@@ -146,7 +150,7 @@ func (e *Erase) replay(ctx context.Context, d deletion, now mayfly.Instant) (boo
 		_, err = e.Account(ctx, d.user, "mayfly", "the deletion ledger names the account", now)
 	}
 	if errors.Is(err, mayfly.Conflict) || walk.IsAway(err) {
-		return false, nil // another node is at it, or only the log is left to tell; the account is on the list
+		return false, nil // another node does it, or only the log is missing; the account is on the list
 	}
 	return err == nil, err
 }

@@ -1,20 +1,25 @@
-package erase
+package accounterase
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// References is what is still there of a user.
+// References is what is left of a user.
 type References struct {
 	Count    int
 	Examples []string
-	Held     int // items, left because they are held: not counted
-	Unowned  int // objects under the user's trace that no row explains: an upload that was never published, of this user or of another of the same ten bits; not counted, the collector's
+	Held     int // items that stay because they are held; not in Count
+	Unowned  int // objects under the user's trace that no row names: unpublished uploads of any user with the same trace; not in Count, the collector erases them
 }
+
+// maxExamples is how many examples References has.
+const maxExamples = 20
 
 func (r *References) add(format string, args ...any) {
 	r.Count++
@@ -23,29 +28,29 @@ func (r *References) add(format string, args ...any) {
 	}
 }
 
-// Scan counts what is still there of a user: rows under the user's name in every
-// declared table, what all items and their owners say of the user, rows of the
-// ledger whose body is there, and objects of such rows in both tiers. Tombstones,
-// the audit log and the log of events keep the user's number for their time.
-func (e *Erase) Scan(ctx context.Context, user mayfly.UserID) (References, error) {
+// Scan counts what is left of a user: rows under the user's id in every declared
+// table, rows of others that name the user, items whose body exists,
+// and objects of such items in both tiers. Tombstones, the audit log and the event
+// log keep the user's id for their time.
+func (e *Eraser) Scan(ctx context.Context, user mayfly.UserID) (References, error) {
 	var r References
 	for _, t := range store.Tables() {
 		if err := e.scanTable(ctx, &r, t, user); err != nil {
 			return r, fmt.Errorf("scan: table %s: %w", t, err)
 		}
 	}
-	if err := e.each(ctx, everything(), func(page []mayfly.Item) error { return e.scanRows(ctx, &r, page, user) }); err != nil {
+	if err := walk.Everything().Each(ctx, e.set.Ledger, func(page []mayfly.Item) error { return e.scanRows(ctx, &r, page, user) }); err != nil {
 		return r, fmt.Errorf("scan: ledger: %w", err)
 	}
-	for _, t := range []tier{hot, cold} {
-		if err := e.scanTier(ctx, &r, t, user); err != nil {
-			return r, fmt.Errorf("scan: %s: %w", t, err)
+	for name, tier := range map[string]store.Blobs{"hot": e.set.Hot, "cold": e.set.Cold} {
+		if err := e.scanTier(ctx, &r, name, tier, user); err != nil {
+			return r, fmt.Errorf("scan: %s: %w", name, err)
 		}
 	}
 	return r, nil
 }
 
-func (e *Erase) scanTable(ctx context.Context, r *References, t store.Table, user mayfly.UserID) error {
+func (e *Eraser) scanTable(ctx context.Context, r *References, t store.Table, user mayfly.UserID) error {
 	if err := covered(t, t.Declared()); err != nil {
 		return err
 	}
@@ -68,16 +73,16 @@ func (e *Erase) scanTable(ctx context.Context, r *References, t store.Table, use
 	})
 }
 
-func (e *Erase) isHeld(ctx context.Context, id mayfly.ID) (bool, error) {
+func (e *Eraser) isHeld(ctx context.Context, id mayfly.ID) (bool, error) {
 	found, err := e.set.Ledger.Get(ctx, id)
 	return err == nil && found[0].Found && found[0].Item.Held, err
 }
 
-func (e *Erase) scanRows(ctx context.Context, r *References, page []mayfly.Item, user mayfly.UserID) error {
+func (e *Eraser) scanRows(ctx context.Context, r *References, page []mayfly.Item, user mayfly.UserID) error {
 	if len(page) == 0 {
 		return nil
 	}
-	bodies, err := e.set.Ledger.Body(ctx, ids(page)...)
+	bodies, err := e.set.Ledger.Body(ctx, store.IDs(page)...)
 	if err != nil {
 		return err
 	}
@@ -96,34 +101,87 @@ func (e *Erase) scanRows(ctx context.Context, r *References, page []mayfly.Item,
 }
 
 // scanTier looks at every object under the user's prefix whose id has the user's
-// trace: an object's key says no more of its owner than that.
-func (e *Erase) scanTier(ctx context.Context, r *References, t tier, user mayfly.UserID) error {
-	c := collector{Erase: e}
+// trace: an object's key says no more about its owner.
+func (e *Eraser) scanTier(ctx context.Context, r *References, name string, tier store.Blobs, user mayfly.UserID) error {
 	prefix := mayfly.BlobKey(fmt.Sprintf("%02d", user.Trace()%mayfly.Prefixes))
 	from := prefix + "/"
 	for {
-		page, err := c.tier(t).List(ctx, from, prefix+"0", listPage)
+		page, err := tier.List(ctx, from, prefix+"0", listPage)
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		var objects []object
+		var objects []erase.Object
 		for _, listed := range page {
-			if o, ours := readKey(listed.Key); ours && o.id.Trace() == user.Trace() {
+			if o, ours := erase.ReadKey(listed.Key); ours && o.ID.Trace() == user.Trace() {
 				objects = append(objects, o)
 			}
 		}
-		owners, err := e.owners(ctx, objects)
+		owners, err := e.items.Owners(ctx, objects)
 		if err != nil {
 			return err
 		}
 		for i, o := range objects {
 			switch by := owners[i]; {
-			case !by.found:
+			case !by.Found:
 				r.Unowned++
-			case by.item.Owner == user && !by.item.Held:
-				r.add("%s: %s", t, o.key)
+			case by.Item.Owner == user && !by.Item.Held:
+				r.add("%s: %s", name, o.Key)
 			}
 		}
 		from = page[len(page)-1].Key + "\x00"
 	}
+}
+
+// scanItem looks for rows of the tables whose rows go with their item.
+func (e *Eraser) scanItem(ctx context.Context, r *References, id mayfly.ID) error {
+	look := func(t store.Table, partition string) error {
+		left, err := e.set.Rows.Range(ctx, t, store.Range{Partition: partition, Limit: 1})
+		if err == nil && len(left) > 0 {
+			r.add("%s: a row of %s", t, id)
+		}
+		return err
+	}
+	for n := range store.ViewSlices {
+		if err := look(store.Views, store.ViewPartition(id, n)); err != nil {
+			return err
+		}
+	}
+	return look(store.Renditions, string(id[:]))
+}
+
+// scanOthers looks for rows of other users that name the user: views of their
+// items, and their relations, also where the user's own mirror row is gone.
+func (e *Eraser) scanOthers(ctx context.Context, r *References, page []mayfly.Item, user mayfly.UserID) error {
+	named := func(t store.Table, keys []store.Key) error {
+		if len(keys) == 0 {
+			return nil
+		}
+		found, err := e.set.Rows.Get(ctx, t, keys...)
+		if err != nil {
+			return err
+		}
+		for i, value := range found {
+			if value != nil {
+				r.add("%s: a row of %x names the user", t, keys[i].Partition)
+			}
+		}
+		return nil
+	}
+	var views, relations, related []store.Key
+	asked := map[mayfly.UserID]bool{user: true}
+	for _, item := range page {
+		views = append(views, store.ViewKey(item.ID, user))
+		if !asked[item.Owner] {
+			asked[item.Owner] = true
+			relations = append(relations, store.RelationKey(item.Owner, user))
+			related = append(related, store.RelatedKey(item.Owner, user))
+		}
+	}
+	if err := named(store.Views, views); err != nil {
+		return err
+	}
+	if err := named(store.Relations, relations); err != nil {
+		return err
+	}
+	return named(store.Related, related)
 }

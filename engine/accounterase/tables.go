@@ -1,17 +1,17 @@
-package erase
+package accounterase
 
 import (
 	"context"
-	"errors"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
 
 // eraseTable erases the user's rows of a table by its rule. A table without a
-// rule, or whose rows nobody here erases, is an error: whoever declares it says
-// how its rows go.
-func (e *Erase) eraseTable(ctx context.Context, r *Receipt, t store.Table) error {
+// rule is an error: its declaration says how its rows are erased.
+func (e *Eraser) eraseTable(ctx context.Context, r *Receipt, t store.Table) error {
 	if err := covered(t, t.Declared()); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (e *Erase) eraseTable(ctx context.Context, r *Receipt, t store.Table) error
 			key := store.Key{Partition: string(r.User[:]), Clustering: row.Clustering}
 			if t.Declared().Mode == store.Plain {
 				b.Delete(t, key)
-			} else if err := e.wipe(ctx, t, key, row.Value); err != nil {
+			} else if err := store.RemoveRow(ctx, e.set.Rows, t, key, row.Value); err != nil {
 				return err
 			}
 		}
@@ -44,39 +44,133 @@ func (e *Erase) eraseTable(ctx context.Context, r *Receipt, t store.Table) error
 	})
 }
 
-// wipe removes a row of a swapped table, whatever it has become meanwhile.
-func (e *Erase) wipe(ctx context.Context, t store.Table, key store.Key, old []byte) error {
-	for range rounds {
-		swapped, current, err := e.set.Rows.Swap(ctx, t, key, old, nil, 0)
-		if errors.Is(err, mayfly.Unknown) {
-			var found [][]byte
-			if found, err = e.set.Rows.Get(ctx, t, key); err == nil {
-				current = found[0]
-			}
-		}
-		if err != nil || swapped || current == nil {
-			return err
-		}
-		old = current
-	}
-	return mayfly.Errorf(mayfly.Unavailable, "%s: the row keeps changing", t)
-}
-
-// covered says whether account erasure reaches everything that a table may say
+// covered reports whether account erasure reaches everything that a table may say
 // about a user.
 func covered(t store.Table, d store.Declaration) error {
 	switch d.Erasure {
 	case store.PartitionIsUser, store.NoUser, store.Kept:
 		return nil
-	case store.PartitionIsItem: // goes with its item, in erase
+	case store.PartitionIsItem: // erased with the item, in package erase
 		if t == store.Uploads || t == store.Views || t == store.Renditions {
 			return nil
 		}
-	case store.NamesItems: // goes with its item, or passes by itself
+	case store.NamesItems: // erased with the item, or removed by a walk
 		if t == store.Restored || t == store.Reminders || t == store.DeadLetters {
 			return nil
 		}
 	}
-	return mayfly.Errorf(mayfly.Invalid, "nobody erases what table %s says about a user", d.Name).
+	return mayfly.Errorf(mayfly.Invalid, "table %s has no erasure rule that is followed", d.Name).
 		WithHint("give it an erasure rule, and erase its rows with the item in package erase")
+}
+
+// mirror returns the table that holds the same relation from the other side.
+func mirror(t store.Table) store.Table {
+	if t == store.Relations {
+		return store.Related
+	}
+	return store.Relations
+}
+
+// wipes is how many relations of a page are removed concurrently.
+const wipes = 16
+
+// eraseRelations removes the user's rows of one direction and the mirror row of
+// each: the mirror first, because after a crash the row here is what finds it.
+func (e *Eraser) eraseRelations(ctx context.Context, r *Receipt, t store.Table) error {
+	return e.partition(ctx, t, string(r.User[:]), func(page []store.Row) error {
+		keys, changed := make([]store.Key, len(page)), make([]store.Signal, len(page))
+		for i, row := range page {
+			if len(row.Clustering) != len(r.User) {
+				return mayfly.Errorf(mayfly.Corrupt, "a clustering key of %d bytes", len(row.Clustering))
+			}
+			keys[i] = store.Key{Partition: row.Clustering, Clustering: string(r.User[:])}
+			changed[i] = store.Signal{Topic: store.RelationsChanged, Owner: mayfly.UserID([]byte(row.Clustering))}
+		}
+		mirrored, err := e.set.Rows.Get(ctx, mirror(t), keys...)
+		if err != nil {
+			return err
+		}
+		g, together := errgroup.WithContext(ctx)
+		g.SetLimit(wipes)
+		for i, row := range page {
+			g.Go(func() error {
+				if mirrored[i] != nil {
+					if err := store.RemoveRow(together, e.set.Rows, mirror(t), keys[i], mirrored[i]); err != nil {
+						return err
+					}
+				}
+				return store.RemoveRow(together, e.set.Rows, t, store.Key{Partition: string(r.User[:]), Clustering: row.Clustering}, row.Value)
+			})
+		}
+		err = g.Wait()
+		// Caches about the erased user grant nothing: no token of the user is valid any more.
+		if t == store.Related {
+			_ = store.PublishAll(ctx, e.set.Signals, changed...)
+		}
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			r.count(t, 1)
+			if mirrored[i] != nil {
+				r.count(mirror(t), 1)
+			}
+		}
+		return nil
+	})
+}
+
+// eraseSeen removes what the user has seen and the views of it, which lie with
+// the stories: those first, because the row here is what finds them.
+func (e *Eraser) eraseSeen(ctx context.Context, r *Receipt) error {
+	return e.partition(ctx, store.Seen, string(r.User[:]), func(page []store.Row) error {
+		var b store.Batch
+		for _, row := range page {
+			if len(row.Clustering) != len(mayfly.ID{}) {
+				return mayfly.Errorf(mayfly.Corrupt, "a clustering key of %d bytes", len(row.Clustering))
+			}
+			b.Delete(store.Views, store.ViewKey(mayfly.ID([]byte(row.Clustering)), r.User))
+		}
+		b.Then()
+		for _, row := range page {
+			b.Delete(store.Seen, store.Key{Partition: string(r.User[:]), Clustering: row.Clustering})
+		}
+		r.count(store.Seen, len(page))
+		r.count(store.Views, len(page))
+		return e.set.Writer.Commit(ctx, &b)
+	})
+}
+
+// eraseReservations removes the user's reserved uploads with the media that have
+// arrived (ST14).
+func (e *Eraser) eraseReservations(ctx context.Context, r *Receipt) error {
+	return e.partition(ctx, store.Reservations, string(r.User[:]), func(page []store.Row) error {
+		for _, row := range page {
+			if err := e.eraseReservation(ctx, r, row); err != nil {
+				return err
+			}
+		}
+		r.count(store.Reservations, len(page))
+		return nil
+	})
+}
+
+// eraseReservation removes one reservation: its objects first, because the row is
+// what finds them, and again whenever the row has changed, because a medium has
+// arrived. A medium that arrives after the row is gone is erased by the request
+// that stored it, which calls erase.Abandon.
+func (e *Eraser) eraseReservation(ctx context.Context, r *Receipt, row store.Row) error {
+	if len(row.Clustering) != len(mayfly.ID{}) {
+		return mayfly.Errorf(mayfly.Corrupt, "a clustering key of %d bytes", len(row.Clustering))
+	}
+	key := store.Key{Partition: string(r.User[:]), Clustering: row.Clustering}
+	_, err := store.UpdateFrom(ctx, e.set.Rows, store.Reservations, key, row.Value, 0, func(old []byte) ([]byte, error) {
+		if old == nil {
+			return nil, nil
+		}
+		erased, err := e.items.Abandon(ctx, mayfly.ID([]byte(row.Clustering)))
+		r.Objects += erased
+		return nil, err
+	})
+	return err
 }

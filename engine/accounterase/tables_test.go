@@ -1,4 +1,4 @@
-package erase
+package accounterase
 
 import (
 	"errors"

@@ -5,44 +5,47 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Act erases what is left of deleted items in both tiers and in every table, and
-// tells caches and log of their deletion once more (I7, I13): whoever deleted may
-// never have come to it. It is what a reminder does, and whoever has just deleted. Rows that are not deleted are left alone; of one
-// that is held nothing goes (I21). An item whose body is gone is finished.
+// Act erases what is left of deleted items in both tiers and in every table. It
+// also notifies caches and appends to the log once more, because a process that
+// deleted an item may have stopped before it did (I7, I13). Reminders call it, and
+// callers that have just deleted. Rows that are not deleted are left alone, and of
+// a held item nothing is erased (I21). An item without a body is finished.
 func (e *Erase) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
-	rows, pictures, err := e.unfinished(ctx, b.Items)
+	rows, may, err := e.unfinished(ctx, b.Items)
 	if err != nil {
 		return nil, fmt.Errorf("erase: %w", err)
 	}
-	_ = store.PublishAll(ctx, e.set.Signals, signals(rows...)...) // before the bodies go: what has none is not looked at again
-	if err := e.tellLog(ctx, rows...); err != nil {
-		// The bytes do not wait for the log (L8, ST5). The bodies stay: they say that it was not told.
-		return nil, fmt.Errorf("erase: %w", errors.Join(err, e.eraseObjects(ctx, erasable(rows), pictures)))
+	_ = store.PublishAll(ctx, e.set.Signals, signals(rows...)...) // before the bodies go: an item without one is not looked at again
+	if err := e.appendEvents(ctx, rows...); err != nil {
+		// The bytes do not wait for the log (L8, ST5). The bodies stay: they show that the event is missing.
+		return nil, fmt.Errorf("erase: %w", errors.Join(err, e.eraseObjects(ctx, erasable(rows), may)))
 	}
-	if err := e.erase(ctx, erasable(rows), pictures); err != nil {
+	if err := e.erase(ctx, erasable(rows), may); err != nil {
 		return nil, fmt.Errorf("erase: %w", err)
 	}
 	return nil, nil
 }
 
-// unfinished reads the rows of items again (I12) and answers those that are
-// deleted and still have a body, with the renditions that there may be.
-func (e *Erase) unfinished(ctx context.Context, items []mayfly.Item) ([]mayfly.Item, pictures, error) {
+// unfinished reads the rows of items again (I12) and returns those that are
+// deleted and still have a body, with the renditions they may have.
+func (e *Erase) unfinished(ctx context.Context, items []mayfly.Item) ([]mayfly.Item, renditions, error) {
 	deleted, err := e.deleted(ctx, items)
 	if err != nil || len(deleted) == 0 {
 		return nil, nil, err
 	}
-	bodies, err := e.set.Ledger.Body(ctx, ids(deleted)...)
+	bodies, err := e.set.Ledger.Body(ctx, store.IDs(deleted)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %d bodies: %w", len(deleted), err)
 	}
 	var rows []mayfly.Item
-	may := pictures{}
+	may := renditions{}
 	for i, row := range deleted {
 		if bodies[i].Found {
 			rows = append(rows, row)
@@ -52,12 +55,12 @@ func (e *Erase) unfinished(ctx context.Context, items []mayfly.Item) ([]mayfly.I
 	return rows, may, nil
 }
 
-// deleted reads the rows of items again and answers those that are deleted.
+// deleted reads the rows of items again and returns those that are deleted.
 func (e *Erase) deleted(ctx context.Context, items []mayfly.Item) ([]mayfly.Item, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	found, err := e.set.Ledger.Get(ctx, ids(items)...)
+	found, err := e.set.Ledger.Get(ctx, store.IDs(items)...)
 	if err != nil {
 		return nil, fmt.Errorf("read %d rows: %w", len(items), err)
 	}
@@ -70,7 +73,7 @@ func (e *Erase) deleted(ctx context.Context, items []mayfly.Item) ([]mayfly.Item
 	return rows, nil
 }
 
-// erasable are the rows whose bytes may go.
+// erasable returns the rows whose bytes may be erased.
 func erasable(rows []mayfly.Item) []mayfly.Item {
 	var free []mayfly.Item
 	for _, row := range rows {
@@ -81,9 +84,9 @@ func erasable(rows []mayfly.Item) []mayfly.Item {
 	return free
 }
 
-// erase erases everything of rows but the tombstones, the bodies last: a body
-// that is there says that a crash may have left something.
-func (e *Erase) erase(ctx context.Context, rows []mayfly.Item, may pictures) error {
+// erase erases everything of rows but the tombstones, the bodies last: as long as
+// a body exists, a crash may have left something to erase.
+func (e *Erase) erase(ctx context.Context, rows []mayfly.Item, may renditions) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -103,31 +106,31 @@ func (e *Erase) erase(ctx context.Context, rows []mayfly.Item, may pictures) err
 	if err := e.eraseViews(ctx, rows); err != nil {
 		return err
 	}
-	if err := e.set.Ledger.EraseBody(ctx, ids(rows)...); err != nil {
+	if err := e.set.Ledger.EraseBody(ctx, store.IDs(rows)...); err != nil {
 		return fmt.Errorf("bodies: %w", err)
 	}
 	return nil
 }
 
 // eraseObjects erases the media of rows in both tiers.
-func (e *Erase) eraseObjects(ctx context.Context, rows []mayfly.Item, may pictures) error {
+func (e *Erase) eraseObjects(ctx context.Context, rows []mayfly.Item, may renditions) error {
 	keys, err := keysOf(rows, may)
 	if err != nil || len(keys) == 0 {
 		return err
 	}
-	if err := deleteAll(ctx, e.set.Hot, append(keys[:len(keys):len(keys)], rawKeys(rows)...)); err != nil {
+	if err := DeleteObjects(ctx, e.set.Hot, append(keys[:len(keys):len(keys)], rawKeys(rows)...)); err != nil {
 		return fmt.Errorf("hot: %w", err)
 	}
-	if err := deleteAll(ctx, e.set.Cold, keys); err != nil {
+	if err := DeleteObjects(ctx, e.set.Cold, keys); err != nil {
 		return fmt.Errorf("cold: %w", err)
 	}
 	return nil
 }
 
-// keysOf are the keys under which an object of rows can be, in either tier: of
-// every generation, named or not, and of the next one, which a restore may have
-// been writing when the deletion came first.
-func keysOf(rows []mayfly.Item, may pictures) ([]mayfly.BlobKey, error) {
+// keysOf returns every key under which an object of rows can be stored, in either
+// tier: of every generation, named by the row or not, and of the next one, which a
+// restore may have been writing when the item was deleted.
+func keysOf(rows []mayfly.Item, may renditions) ([]mayfly.BlobKey, error) {
 	var keys []mayfly.BlobKey
 	for _, row := range rows {
 		if err := row.Erasable(); err != nil {
@@ -145,8 +148,8 @@ func keysOf(rows []mayfly.Item, may pictures) ([]mayfly.BlobKey, error) {
 	return keys, nil
 }
 
-// rawKeys are where media of rows may have been put by a presigned URL, before
-// they were published or since (L11).
+// rawKeys returns the keys that presigned URLs of rows may have been used to
+// write, before the item was published or after (L11).
 func rawKeys(rows []mayfly.Item) (keys []mayfly.BlobKey) {
 	for _, row := range rows {
 		for n := range int(row.Media) {
@@ -156,10 +159,11 @@ func rawKeys(rows []mayfly.Item) (keys []mayfly.BlobKey) {
 	return keys
 }
 
-// bulk is how many keys a tier is asked to delete at once.
+// bulk is how many keys are deleted by one call.
 const bulk = 1_000
 
-func deleteAll(ctx context.Context, tier store.Blobs, keys []mayfly.BlobKey) error {
+// DeleteObjects deletes objects of a tier, in bulk.
+func DeleteObjects(ctx context.Context, tier store.Blobs, keys []mayfly.BlobKey) error {
 	for len(keys) > 0 {
 		n := min(bulk, len(keys))
 		if err := tier.Delete(ctx, keys[:n]...); err != nil {
@@ -170,8 +174,8 @@ func deleteAll(ctx context.Context, tier store.Blobs, keys []mayfly.BlobKey) err
 	return nil
 }
 
-// forget removes the rows of plain tables that name the item. Its reminders and
-// dead letters name it too, and pass by themselves.
+// forget removes the rows of plain tables that name the item. Reminders and dead
+// letters name it too; the reminder walk removes those.
 func forget(b *store.Batch, row mayfly.Item) {
 	if !row.Owner.IsZero() {
 		b.Delete(store.Owners, store.OwnerKey(row.Owner, row.ID))
@@ -181,5 +185,83 @@ func forget(b *store.Batch, row mayfly.Item) {
 	}
 	if row.ServesUntil != 0 {
 		b.Delete(store.Restored, store.RestoredKey(row.ID))
+	}
+}
+
+// renditions holds the numbers of the objects that renditions of items may be,
+// made or not. An item without images has none, and no tier is asked for them.
+type renditions map[mayfly.ID][]int
+
+func (r renditions) add(id mayfly.ID, body mayfly.Body) {
+	if numbers := body.Renditions(); len(numbers) > 0 {
+		r[id] = numbers
+	}
+}
+
+// forget removes the rows that describe the item's renditions.
+func (r renditions) forget(b *store.Batch, id mayfly.ID) {
+	if len(r[id]) > 0 {
+		b.DeletePartition(store.Renditions, string(id[:]))
+	}
+}
+
+// viewsPage is how many views of a slice are read at once.
+const viewsPage = 500
+
+// viewsOver is how long after its end an item has no views left: many times what
+// views are kept for.
+const viewsOver = 30 * day
+
+// mayHaveViews reports whether the item can have views. Only stories have any, and
+// an item that was deleted long after its end has none left.
+func mayHaveViews(item mayfly.Item) bool {
+	return item.Product == mayfly.Story && (!item.ID.Expires() || item.Changed <= item.End().Add(viewsOver))
+}
+
+// together bounds the concurrent calls of one step. One after the other, the
+// slices of a batch would take a minute in a cluster.
+const together = 32
+
+// eraseViews removes the views of items and the viewers' own rows that mirror
+// them. A view that is written meanwhile is removed by its time to live.
+func (e *Erase) eraseViews(ctx context.Context, items []mayfly.Item) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(together)
+	for _, item := range items {
+		if !mayHaveViews(item) {
+			continue
+		}
+		for n := range store.ViewSlices {
+			g.Go(func() error {
+				if err := e.eraseSlice(ctx, item.ID, store.ViewPartition(item.ID, n)); err != nil {
+					return fmt.Errorf("views of %s: %w", item.ID, err)
+				}
+				return nil
+			})
+		}
+	}
+	return g.Wait()
+}
+
+func (e *Erase) eraseSlice(ctx context.Context, id mayfly.ID, partition string) error {
+	for {
+		page, err := e.set.Rows.Range(ctx, store.Views, store.Range{Partition: partition, Limit: viewsPage})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		var b store.Batch
+		for _, row := range page {
+			if len(row.Clustering) != len(mayfly.UserID{}) {
+				return mayfly.Errorf(mayfly.Corrupt, "a clustering key of %d bytes", len(row.Clustering))
+			}
+			b.Delete(store.Seen, store.SeenKey(mayfly.UserID([]byte(row.Clustering)), id))
+		}
+		b.Then()
+		for _, row := range page {
+			b.Delete(store.Views, store.Key{Partition: partition, Clustering: row.Clustering})
+		}
+		if err := e.set.Writer.Commit(ctx, &b); err != nil || len(page) < viewsPage {
+			return err
+		}
 	}
 }

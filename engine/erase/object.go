@@ -1,111 +1,159 @@
 package erase
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 )
 
-// object is what the key of an object says about it (L11).
-type object struct {
-	key        mayfly.BlobKey
-	id         mayfly.ID // of the upload, or of the item
-	uploaded   bool      // id is an upload's: a born object, or a raw one
-	generation mayfly.Generation
-	n          int       // -1: raw, which no row names
-	abandoned  bool      // of an upload that was never published, which is known when it was judged
-	stray      mayfly.ID // its item, if that has no row; the same
+// Object is what the key of an object says about it (L11).
+type Object struct {
+	Key        mayfly.BlobKey
+	ID         mayfly.ID // of the upload, or of the item
+	Uploaded   bool      // ID names an upload: the object was stored before the item was published
+	Generation mayfly.Generation
+	Number     int // of the medium or rendition; -1: raw, put by a presigned URL and named by no row
 }
 
-// readKey reads a key. What is not made by L11 is nobody's to judge.
-func readKey(key mayfly.BlobKey) (object, bool) {
+// ReadKey parses the key of an object; false if no key function makes such a key.
+func ReadKey(key mayfly.BlobKey) (Object, bool) {
 	parts := strings.Split(string(key), "/")
 	if len(parts) != 3 {
-		return object{}, false
+		return Object{}, false
 	}
 	id, err := mayfly.ParseID(parts[1])
 	generation, number, cut := strings.Cut(parts[2], "-")
 	n, bad := strconv.Atoi(number)
 	if err != nil || !cut || bad != nil || n < 0 || n > 255 {
-		return object{}, false
+		return Object{}, false
 	}
-	o := object{key: key, id: id, n: n}
+	o := Object{Key: key, ID: id, Number: n}
 	switch g, err := strconv.ParseUint(generation, 10, 32); {
 	case generation == "raw":
-		o.uploaded, o.n = true, -1
+		o.Uploaded, o.Number = true, -1
 		return o, strings.HasPrefix(string(mayfly.UploadKey(id, 0)), parts[0]+"/"+parts[1]+"/")
 	case err != nil:
-		return object{}, false
+		return Object{}, false
 	case g == 0:
-		o.uploaded, o.generation = true, mayfly.Born
+		o.Uploaded, o.Generation = true, mayfly.Born
 		return o, mayfly.UploadKey(id, n) == key
 	default:
-		o.generation = mayfly.Generation(g)
-		return o, o.generation > mayfly.Born && mayfly.Item{ID: id}.MediaKey(o.generation, n) == key
+		o.Generation = mayfly.Generation(g)
+		return o, o.Generation > mayfly.Born && mayfly.Item{ID: id}.MediaKey(o.Generation, n) == key
 	}
 }
 
-// raw says whether it was put by a presigned URL, and is nobody's.
-func (o object) raw() bool { return o.n < 0 }
+// Raw reports whether the object was put by a presigned URL; no row names it.
+func (o Object) Raw() bool { return o.Number < 0 }
 
-// old says whether the object may be judged at all: its upload is past the floor
-// (I15), and can no longer be published by a birth that is in flight.
-func (o object) old(now mayfly.Instant, floor, settle time.Duration) bool {
-	if o.id.Birth().Add(floor) > now {
-		return false
-	}
-	return !o.uploaded || o.id.Expires() && o.id.Deadline().Add(settle) <= now
+// Owner is what the ledger knows of the item that an object belongs to.
+type Owner struct {
+	Item  mayfly.Item
+	Found bool
+	Body  bool
+	Stray mayfly.ID // the item, if it has no row
+	// Unpublished reports that nothing names the upload: past its deadline it was
+	// abandoned.
+	Unpublished bool
 }
 
-// owner is what the ledger knows of the item that an object belongs to.
-type owner struct {
-	item  mayfly.Item
-	found bool
-	body  bool
-	stray mayfly.ID // the item, if there is no row of it
-	// unpublished says that nothing names the upload. Judged past its deadline, it
-	// was abandoned: its end was due, as that of an item is.
-	unpublished bool
+// Owners reads what the ledger knows of the items that objects belong to, in the
+// order of objects.
+func (e *Erase) Owners(ctx context.Context, objects []Object) ([]Owner, error) {
+	items, err := e.itemsOf(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	owners := make([]Owner, len(objects))
+	var at []int
+	var named []mayfly.ID
+	for i, id := range items {
+		if id.IsZero() {
+			owners[i].Unpublished = true
+			continue
+		}
+		at, named = append(at, i), append(named, id)
+	}
+	if len(named) == 0 {
+		return owners, nil
+	}
+	bodies, err := e.set.Ledger.Body(ctx, named...)
+	if err != nil {
+		return nil, fmt.Errorf("read %d bodies: %w", len(named), err)
+	}
+	rows, err := e.set.Ledger.Get(ctx, named...) // last, so that it is the newest
+	if err != nil {
+		return nil, fmt.Errorf("read %d rows: %w", len(named), err)
+	}
+	for n, i := range at {
+		owners[i] = Owner{Item: rows[n].Item, Found: rows[n].Found, Body: bodies[n].Found}
+		if !rows[n].Found {
+			owners[i].Stray = named[n]
+		}
+	}
+	return owners, nil
 }
 
-// tier is one of the two.
-type tier uint8
-
-const (
-	hot tier = iota
-	cold
-)
-
-func (t tier) String() string { return [2]string{"hot", "cold"}[t] }
-
-// dead says whether no row names the object, and none ever will. A generation
-// that the row has not passed is never dead while the row lives: a claim copies
-// under the generation of the row itself and names it later, a restore writes
-// under the next one. A deleted row that has its body is the eraser's, a held one
-// nobody's (I21).
-func (o object) dead(t tier, by owner) bool {
-	switch item := by.item; {
-	case !by.found:
-		return true
-	case item.Held:
-		return false
-	case item.State == mayfly.Deleted:
-		return !by.body
-	case !o.uploaded && o.generation >= item.Generation:
-		return false
-	default:
-		return !o.named(t, item)
+// itemsOf returns the items that objects belong to: by the key, or by what their
+// upload was published as; zero if that is nothing.
+func (e *Erase) itemsOf(ctx context.Context, objects []Object) ([]mayfly.ID, error) {
+	items := make([]mayfly.ID, len(objects))
+	var at []int
+	var keys []store.Key
+	for i, o := range objects {
+		if items[i] = o.ID; o.Uploaded {
+			at, keys = append(at, i), append(keys, store.UploadKey(o.ID))
+		}
 	}
+	if len(keys) == 0 {
+		return items, nil
+	}
+	values, err := e.set.Rows.Get(ctx, store.Uploads, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("read %d uploads: %w", len(keys), err)
+	}
+	for n, i := range at {
+		items[i] = mayfly.ID{}
+		if len(values[n]) == len(mayfly.ID{}) {
+			items[i] = mayfly.ID(values[n])
+		}
+	}
+	return items, nil
 }
 
-// named says whether the row names the object as a copy in the tier. A rendition
-// stands beside the copy that the row names, and goes with it.
-func (o object) named(t tier, item mayfly.Item) bool {
-	g := item.Keys.Hot
-	if t == cold {
-		g = item.Keys.Cold
+// Abandon erases the media of an upload that will not be published, because its
+// reservation is gone, and returns how many there were. It computes the keys
+// (L11), since a medium may still be arriving. The media of a published upload
+// are left alone.
+func (e *Erase) Abandon(ctx context.Context, upload mayfly.ID) (int, error) {
+	named, err := e.set.Rows.Get(ctx, store.Uploads, store.UploadKey(upload))
+	if err != nil {
+		return 0, fmt.Errorf("abandon upload %s: %w", upload, err)
 	}
-	return g != 0 && item.Owns(o.n) && item.MediaKey(g, o.n) == o.key
+	if named[0] != nil {
+		return 0, nil
+	}
+	var keys []mayfly.BlobKey
+	for n := range mayfly.MaxMedia {
+		keys = append(keys, mayfly.UploadKey(upload, n), mayfly.RawKey(upload, n))
+	}
+	found := 0
+	for _, key := range keys {
+		switch _, err := e.set.Hot.Stat(ctx, key); {
+		case errors.Is(err, mayfly.NotFound):
+		case err != nil:
+			return 0, fmt.Errorf("abandon upload %s: look for %s: %w", upload, key, err)
+		default:
+			found++
+		}
+	}
+	if err := DeleteObjects(ctx, e.set.Hot, keys); err != nil {
+		return 0, fmt.Errorf("abandon upload %s: %w", upload, err)
+	}
+	return found, nil
 }

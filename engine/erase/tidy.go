@@ -11,20 +11,20 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// The tidy walks' names among the walks.
+// The names of the tidy walks.
 const (
 	TidyName      = "tidy"
 	TidyAfterName = "tidy-after-retire"
 )
 
-// Tidy is the walk that removes the tombstones of what was deleted up to a day
-// (Slack) after its deadline (L13).
+// Tidy returns the walk that removes the tombstones of items that were deleted up
+// to a day (Slack) after their deadline (L13).
 func (e *Erase) Tidy() walk.Walk {
 	return walk.Walk{Name: TidyName, Offset: e.o.Tombstone + e.o.Slack, Act: e.TidyAct, Park: parkTidy}
 }
 
-// TidyAfter is Tidy once more, behind the walk that retires items so long after
-// their deadline.
+// TidyAfter returns the same walk for items that are retired so long after their
+// deadline.
 func (e *Erase) TidyAfter(retire time.Duration) walk.Walk {
 	return walk.Walk{Name: TidyAfterName, Offset: retire + e.o.Tombstone + e.o.Slack, Act: e.TidyAct, Park: parkTidy}
 }
@@ -33,10 +33,10 @@ func parkTidy(b *store.Batch, f walk.Failure, due mayfly.Instant) {
 	remind.Write(b, remind.Reminder{Due: due, ID: f.Item.ID, Step: remind.Tidy, Tries: 1, Reason: fmt.Sprint(f.Err)})
 }
 
-// TidyAct removes the tombstones whose time is over. It is the walks' act and
-// what a reminder does. One whose time is not over gets the reminder that its
-// deletion wrote, the same row: a release, or a walk that came late, has moved
-// its time. What is held waits for its release.
+// TidyAct removes tombstones that are old enough. The walks and the reminders call
+// it. For one that is not old enough, because it was released or a walk came late,
+// it writes the reminder that its deletion wrote, which is the same row. A held
+// item waits for its release.
 func (e *Erase) TidyAct(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	deleted, err := e.deleted(ctx, b.Items)
 	if err != nil {
@@ -66,8 +66,8 @@ func (e *Erase) TidyAct(ctx context.Context, b walk.Batch) ([]walk.Failure, erro
 	return nil, nil
 }
 
-// over says whether the tombstone has been there for its time: past the deadline
-// and past the deletion (L13).
+// over reports whether the tombstone is old enough, counted from the deadline and
+// from the deletion (L13).
 func (e *Erase) over(row mayfly.Item, now mayfly.Instant) bool {
 	return max(row.Changed, row.ID.Deadline()).Add(e.o.Tombstone) <= now
 }

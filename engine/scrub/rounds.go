@@ -1,4 +1,4 @@
-package erase
+package scrub
 
 import (
 	"context"
@@ -12,33 +12,34 @@ import (
 )
 
 const (
-	scrubPage  = 500   // rows looked at in one go
-	scrubHoles = 2_000 // pigeonholes, if they are empty
-	// scrubAhead is for how long it reads before its position is durable.
-	scrubAhead = 10 // seconds
+	pageSize = 500   // rows looked at in one go
+	maxEmpty = 2_000 // parts of the ledger (minute and shard) looked at in one call while they are empty
+	// readAhead is how much is read before the position is stored, in seconds of
+	// the run's rate.
+	readAhead = 10
 )
 
-// ScrubOn reads the next cold copies behind a durable position, in the order of
-// deadlines, and moves it. At the end of the span it begins anew, every at the
-// earliest after it began before: in rounds, every copy is read again and again
-// (L9). Whole says that there is nothing to read for now. Errors: Invalid,
+// Next reads the next cold copies from a durable position on, in the order of
+// deadlines, and moves the position. At the end of the span it starts over, no
+// sooner than every after the last start: every copy is read again and again (L9).
+// Report.Whole means that there is nothing to read for now. Errors: Invalid,
 // Conflict (another scrub runs), Unavailable.
-func (e *Erase) ScrubOn(ctx context.Context, run ScrubRun, every time.Duration) (ScrubReport, error) {
+func (s *Scrubber) Next(ctx context.Context, run Run, every time.Duration) (Report, error) {
 	run, err := run.withDefaults()
 	if err != nil {
-		return ScrubReport{}, err
+		return Report{}, err
 	}
-	s := &scrub{Erase: e, run: run}
-	if err := s.on(ctx, every); err != nil {
-		return s.report, fmt.Errorf("scrub: %w", err)
+	p := &pass{Scrubber: s, run: run}
+	if err := p.next(ctx, every); err != nil {
+		return p.report, fmt.Errorf("scrub: %w", err)
 	}
-	return s.report, nil
+	return p.report, nil
 }
 
 func scrubMark() store.Key { return store.Key{Partition: "scrub"} }
 
-func (s *scrub) on(ctx context.Context, every time.Duration) error {
-	found, err := s.set.Rows.Get(ctx, store.Watermarks, scrubMark())
+func (p *pass) next(ctx context.Context, every time.Duration) error {
+	found, err := p.set.Rows.Get(ctx, store.Watermarks, scrubMark())
 	if err != nil {
 		return fmt.Errorf("load the position: %w", err)
 	}
@@ -47,50 +48,50 @@ func (s *scrub) on(ctx context.Context, every time.Duration) error {
 	if err != nil {
 		return err
 	}
-	first := place{began: s.run.Now, minute: (s.run.Rows.From + 1).Minute()}
-	switch last := s.run.Rows.To.Minute(); {
+	first := place{began: p.run.Now, minute: (p.run.Rows.From + 1).Minute()}
+	switch last := p.run.Rows.To.Minute(); {
 	case at.minute < first.minute:
 		at = first
-	case at.minute > last && s.run.Now.Sub(at.began) < every:
-		s.report.Whole = true
+	case at.minute > last && p.run.Now.Sub(at.began) < every:
+		p.report.Whole = true
 		return nil
 	case at.minute > last:
 		at = first
 	}
-	next, failed := s.readOn(ctx, at)
+	next, failed := p.readOn(ctx, at)
 	if next == at && old != nil {
 		return failed
 	}
-	// What was read is behind the position, also when something failed then.
-	if err := s.swap(ctx, store.Watermarks, scrubMark(), old, next.bytes()); err != nil {
+	// The position moves over what was read, also when something failed after it.
+	if err := store.Replace(ctx, p.set.Rows, store.Watermarks, scrubMark(), old, next.bytes(), 0); err != nil {
 		return errors.Join(failed, fmt.Errorf("move the position: %w", err))
 	}
 	return failed
 }
 
-// readOn reads from a place on, and answers where it came to.
-func (s *scrub) readOn(ctx context.Context, at place) (place, error) {
-	last := s.run.Rows.To.Minute()
-	for range scrubHoles {
+// readOn reads from a place on and returns how far it came.
+func (p *pass) readOn(ctx context.Context, at place) (place, error) {
+	last := p.run.Rows.To.Minute()
+	for range maxEmpty {
 		if at.minute > last {
-			s.report.Whole = true
+			p.report.Whole = true
 			return at, nil
 		}
-		page, err := s.set.Ledger.Walk(ctx, store.Stretch{Minute: at.minute, Shard: at.shard, After: at.after, To: s.run.Rows.To}, scrubPage)
+		page, err := p.set.Ledger.Walk(ctx, store.Stretch{Minute: at.minute, Shard: at.shard, After: at.after, To: p.run.Rows.To}, pageSize)
 		if err != nil {
 			return at, fmt.Errorf("minute %d, shard %d: %w", at.minute, at.shard, err)
 		}
-		done, err := s.page(ctx, page, s.run.BytesPerSecond*scrubAhead)
+		done, err := p.page(ctx, page, p.run.BytesPerSecond*readAhead)
 		if done > 0 {
 			at.after = store.PositionOf(page[done-1])
 		}
 		if err != nil {
 			return at, err
 		}
-		if done == len(page) && len(page) < scrubPage {
+		if done == len(page) && len(page) < pageSize {
 			at = at.next()
 		}
-		if s.report.Objects > 0 {
+		if p.report.Objects > 0 {
 			return at, nil
 		}
 	}
@@ -105,7 +106,7 @@ type place struct {
 	after  store.Position
 }
 
-// next is the pigeonhole behind this one.
+// next returns the start of the next minute and shard.
 func (p place) next() place {
 	p.after = store.Position{}
 	if p.shard++; int(p.shard) == mayfly.Shards {
@@ -127,13 +128,13 @@ func (p place) bytes() []byte {
 	return append(b, p.after.ID[:]...)
 }
 
-// readPlace reads a place; of nothing it is before every beginning.
+// readPlace decodes a place; nil is a place before every start.
 func readPlace(b []byte) (place, error) {
 	if b == nil {
 		return place{}, nil
 	}
 	if len(b) != placeSize || b[0] != placeFormat {
-		return place{}, mayfly.Errorf(mayfly.Corrupt, "the position of the scrub is not readable: %x", b)
+		return place{}, mayfly.Errorf(mayfly.Corrupt, "the stored position of the scrub cannot be read: %x", b)
 	}
 	u := binary.BigEndian.Uint64
 	return place{

@@ -1,51 +1,117 @@
-package erase_test
+package scrub_test
 
 import (
-	"bytes"
-	"errors"
-	"io"
+	"context"
+	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/archive"
-	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/scrub"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
+	"github.com/mayflyhq/mayfly/test/erasure"
 )
 
-func (h *house) scrub(rate int64) erase.ScrubReport {
-	h.Helper()
-	r, err := h.eraser().Scrub(h.Context(), erase.ScrubRun{Rows: erase.Span{From: born, To: born.Add(2 * time.Hour)}, Now: h.now, BytesPerSecond: rate})
-	h.must(err)
-	return r
+// L9: a scrub erases nothing, wherever it stops; a row that it has moved has its
+// reminder, and the archive copies again from hot.
+func TestPowerLossWhileScrubbingLosesNoCopyAndNoReminder(t *testing.T) {
+	var good, bad, stuck, held mayfly.Item
+	var hot, cold []mayfly.BlobKey
+	rows := func(fx *erasure.Fixture) []mayfly.Item { return fx.Rows([]mayfly.Item{good, bad, held}) }
+	var before []mayfly.Item
+	var was mayfly.Item
+	round := func(fx *erasure.Fixture) (found scrub.Report) {
+		for range 50 {
+			r, err := fx.Scrubber().Next(context.Background(), scrub.Run{
+				Rows: walk.Span{From: erasure.Born, To: erasure.Born.Add(4 * time.Hour)}, Now: fx.Now, BytesPerSecond: erasure.Fast,
+			}, erasure.Day)
+			fx.Must(err)
+			found.BadObjects, found.Again = found.BadObjects+r.BadObjects, found.Again+r.Again
+			if r.Whole {
+				return found
+			}
+		}
+		fx.Fatalf("the scrub comes to no end")
+		return found
+	}
+	erasure.PowerLoss(t, "power loss, scrub", erasure.Seeded(t), erasure.Operation{
+		Prepare: func(fx *erasure.Fixture) {
+			good, bad = fx.Story(2), fx.Publish(intake.Draft{Owner: erasure.Ben(), Fate: mayfly.Archive}, 2)
+			fx.Archive(good, bad)
+			fx.Now = fx.Now.Add(10 * time.Minute)
+			stuck, held = fx.Story(1), fx.Story(1)
+			fx.Now = fx.Now.Add(2 * time.Hour)
+			fx.Sweep(stuck, held)
+			for _, item := range []mayfly.Item{stuck, held} { // as a worker leaves them that stopped before it erased hot
+				row := fx.Change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
+				fx.Put(fx.Real.Cold, row.MediaKey(row.Generation, 0))
+				fx.Change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive, Keys: &mayfly.Keys{Hot: 1, Cold: row.Generation}})
+			}
+			fx.Hold(held.ID)
+			row := fx.Row(bad.ID)
+			fx.Spoil(fx.Real.Cold, row.MediaKey(row.Keys.Cold, 0), func(b []byte) []byte { return b[1:] })
+			fx.Now = fx.Now.Add(10 * time.Minute)
+			hot, cold, before, was = fx.Keys(fx.Real.Hot), fx.Keys(fx.Real.Cold), rows(fx), fx.Row(stuck.ID)
+		},
+		Do: func(fx *erasure.Fixture, ack func()) {
+			if r := round(fx); r.BadObjects != 3 || r.Again != 1 {
+				fx.Fatalf("%+v", r)
+			}
+			ack()
+		},
+		After: func(fx *erasure.Fixture, acked int) string {
+			same := func() {
+				if !slices.Equal(fx.Keys(fx.Real.Hot), hot) || !slices.Equal(fx.Keys(fx.Real.Cold), cold) || !slices.Equal(rows(fx), before) {
+					fx.Fatalf("LOST: a scrub changed something:\n%v\n%v\n%+v", fx.Keys(fx.Real.Hot), fx.Keys(fx.Real.Cold), rows(fx))
+				}
+			}
+			same()
+			row := fx.Row(stuck.ID)
+			if moved := row != was; moved && (row.Keys != mayfly.Keys{Hot: 1} || !fx.Reminded(row.ID)) {
+				fx.Fatalf("LOST: it was moved, and nobody comes back to it: %+v", row)
+			} else if acked > 0 && !moved {
+				fx.Fatalf("what was answered is not there: %+v", row)
+			}
+			state := fmt.Sprint(row.Generation, fx.Reminded(row.ID), acked)
+			round(fx) // goes on with the round that stopped
+			fx.Now = fx.Now.Add(erasure.Day)
+			if r := round(fx); r.BadObjects != 2 {
+				fx.Fatalf("the next round finds %+v", r)
+			}
+			same()
+			a, err := archive.New(fx.Real, archive.Options{})
+			fx.Must(err)
+			fx.Acted(a.Act(context.Background(), walk.Batch{Items: fx.Rows([]mayfly.Item{stuck}), Now: fx.Now, Repeat: true}))
+			if fx.Row(stuck.ID).State != mayfly.Cold {
+				fx.Fatalf("%+v", fx.Row(stuck.ID))
+			}
+			fx.WantIntact(stuck)
+			fx.WantIntact(good)
+			return state
+		},
+	})
 }
-
-// spoil replaces an object by other bytes.
-func (h *house) spoil(tier store.Blobs, key mayfly.BlobKey, how func([]byte) []byte) {
-	h.Helper()
-	_, err := tier.Put(h.Context(), key, bytes.NewReader(how(bytes.Clone(content(1)))))
-	h.must(err)
-}
-
-const fast = 1 << 40
 
 func TestAScrubFindsEveryColdCopyThatIsNotWhatWasUploaded(t *testing.T) {
-	h := open(t)
-	items := []mayfly.Item{h.story(3), h.story(3), h.story(3), h.story(0)}
-	h.archive(items...)
-	if r := h.scrub(fast); r.Items != 3 || r.Objects != 9 || r.BadObjects != 0 || r.Bytes != 9*int64(len(content(0))) {
+	fx := erasure.Open(t)
+	items := []mayfly.Item{fx.Story(3), fx.Story(3), fx.Story(3), fx.Story(0)}
+	fx.Archive(items...)
+	if r := fx.Scrub(erasure.Fast); r.Items != 3 || r.Objects != 9 || r.BadObjects != 0 || r.Bytes != 9*int64(len(erasure.Content(0))) {
 		t.Fatalf("of a healthy tier: %+v", r)
 	}
-	key := func(i, n int) mayfly.BlobKey { row := h.row(items[i].ID); return row.MediaKey(row.Keys.Cold, n) }
-	h.spoil(h.real.Cold, key(0, 1), func(b []byte) []byte { b[17] ^= 1; return b })
-	h.spoil(h.real.Cold, key(1, 1), func(b []byte) []byte { return b[:len(b)-1] })
-	h.must(h.real.Cold.Delete(t.Context(), key(2, 0)))
-	before, held := h.rows(items), h.contents(h.real.Cold)
-	r := h.scrub(fast)
+	key := func(i, n int) mayfly.BlobKey { row := fx.Row(items[i].ID); return row.MediaKey(row.Keys.Cold, n) }
+	fx.Spoil(fx.Real.Cold, key(0, 1), func(b []byte) []byte { b[17] ^= 1; return b })
+	fx.Spoil(fx.Real.Cold, key(1, 1), func(b []byte) []byte { return b[:len(b)-1] })
+	fx.Must(fx.Real.Cold.Delete(t.Context(), key(2, 0)))
+	before, held := fx.Rows(items), fx.Contents(fx.Real.Cold)
+	r := fx.Scrub(erasure.Fast)
 	bad := map[mayfly.BlobKey]bool{}
 	for _, b := range r.Bad {
 		bad[b.Key] = true
@@ -53,72 +119,58 @@ func TestAScrubFindsEveryColdCopyThatIsNotWhatWasUploaded(t *testing.T) {
 	if r.BadObjects != 3 || len(bad) != 3 || !bad[key(0, 1)] || !bad[key(1, 1)] || !bad[key(2, 0)] || r.Again != 0 {
 		t.Fatalf("%+v", r)
 	}
-	for i, row := range h.rows(items) {
+	for i, row := range fx.Rows(items) {
 		if row != before[i] {
 			t.Fatal("a row was moved")
 		}
 	}
-	if !maps.Equal(h.contents(h.real.Cold), held) {
+	if !maps.Equal(fx.Contents(fx.Real.Cold), held) {
 		t.Fatal("a scrub wrote to what is cold")
 	}
 }
 
-// contents is what a tier holds, byte for byte.
-func (h *house) contents(tier store.Blobs) map[mayfly.BlobKey]string {
-	h.Helper()
-	all := map[mayfly.BlobKey]string{}
-	for _, key := range h.keys(tier) {
-		r, _, err := tier.Open(h.Context(), key, store.Span{})
-		h.must(err)
-		b, err := io.ReadAll(r)
-		h.must(errors.Join(err, r.Close()))
-		all[key] = string(b)
-	}
-	return all
-}
-
 func TestAScrubLetsTheArchiveCopyAgainWhereHotIsWhole(t *testing.T) {
-	h := open(t)
-	whole, gone := h.story(1), h.story(1)
-	h.sweep(whole, gone)
-	h.now = born.Add(150 * time.Minute)
+	fx := erasure.Open(t)
+	whole, gone := fx.Story(1), fx.Story(1)
+	fx.Sweep(whole, gone)
+	fx.Now = erasure.Born.Add(150 * time.Minute)
 	for _, item := range []mayfly.Item{whole, gone} { // as a worker leaves them that stopped before it erased hot
-		row := h.change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
-		h.put(h.real.Cold, row.MediaKey(row.Generation, 0))
-		h.change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive, Keys: &mayfly.Keys{Hot: 1, Cold: row.Generation}})
+		row := fx.Change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
+		fx.Put(fx.Real.Cold, row.MediaKey(row.Generation, 0))
+		fx.Change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive, Keys: &mayfly.Keys{Hot: 1, Cold: row.Generation}})
 	}
-	h.must(h.real.Hot.Delete(t.Context(), gone.MediaKey(1, 0)))
-	before := h.row(gone.ID)
-	h.now = h.now.Add(10*time.Minute - 1)
-	if r := h.scrub(fast); r.BadObjects != 2 || r.Again != 0 {
+	fx.Must(fx.Real.Hot.Delete(t.Context(), gone.MediaKey(1, 0)))
+	before := fx.Row(gone.ID)
+	fx.Now = fx.Now.Add(10*time.Minute - 1)
+	if r := fx.Scrub(erasure.Fast); r.BadObjects != 2 || r.Again != 0 {
 		t.Fatalf("while the worker may be about to erase hot: %+v", r)
 	}
-	h.now++
-	if r := h.scrub(fast); r.BadObjects != 2 || r.Again != 1 {
+	fx.Now++
+	if r := fx.Scrub(erasure.Fast); r.BadObjects != 2 || r.Again != 1 {
 		t.Fatalf("%+v", r)
 	}
-	if h.row(gone.ID) != before {
+	if fx.Row(gone.ID) != before {
 		t.Fatal("the row of one whose hot copy is gone was moved")
 	}
-	due := h.now.Add(2 * time.Minute)
-	notes, err := h.real.Rows.Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(due.Minute(), whole.ID.Shard()), Limit: 9})
-	h.must(err)
+	due := fx.Now.Add(2 * time.Minute)
+	notes, err := fx.Real.Rows.Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(due.Minute(), whole.ID.Shard()), Limit: 9})
+	fx.Must(err)
 	if note, err := remind.Read(notes[0]); err != nil || len(notes) != 1 || note.ID != whole.ID || note.Step != remind.Archive {
 		t.Fatalf("%+v, %v", note, err)
 	}
-	a, err := archive.New(h.real, archive.Options{})
-	h.must(err)
-	h.acted(a.Act(t.Context(), walk.Batch{Items: h.rows([]mayfly.Item{whole}), Now: h.now, Repeat: true}))
-	if r := h.scrub(fast); r.BadObjects != 1 || h.row(whole.ID).State != mayfly.Cold {
-		t.Fatalf("after the archive: %+v, %+v", r, h.row(whole.ID))
+	a, err := archive.New(fx.Real, archive.Options{})
+	fx.Must(err)
+	fx.Acted(a.Act(t.Context(), walk.Batch{Items: fx.Rows([]mayfly.Item{whole}), Now: fx.Now, Repeat: true}))
+	if r := fx.Scrub(erasure.Fast); r.BadObjects != 1 || fx.Row(whole.ID).State != mayfly.Cold {
+		t.Fatalf("after the archive: %+v, %+v", r, fx.Row(whole.ID))
 	}
 }
 
 func TestAScrubReadsNoFasterThanItMay(t *testing.T) {
-	h := open(t)
-	h.archive(h.story(2))
-	size := int64(2 * len(content(0)))
-	took := loop.Measure(func() { h.scrub(size * 20) }) // 50 ms
+	fx := erasure.Open(t)
+	fx.Archive(fx.Story(2))
+	size := int64(2 * len(erasure.Content(0)))
+	took := loop.Measure(func() { fx.Scrub(size * 20) }) // 50 ms
 	if took < 50*time.Millisecond {
 		t.Fatalf("it took %s", took)
 	}
@@ -126,19 +178,19 @@ func TestAScrubReadsNoFasterThanItMay(t *testing.T) {
 
 // L9: in rounds behind a durable position, which another process goes on from.
 func TestAScrubGoesOnWhereItStoppedAndBeginsAnewAfterItsTime(t *testing.T) {
-	h := open(t)
+	fx := erasure.Open(t)
 	var items []mayfly.Item
 	for range 6 {
-		items = append(items, h.story(2))
-		h.now = h.now.Add(7 * time.Minute)
+		items = append(items, fx.Story(2))
+		fx.Now = fx.Now.Add(7 * time.Minute)
 	}
-	h.archive(items...)
-	size := int64(len(content(0)))
-	on := func() erase.ScrubReport { // by an eraser that remembers nothing
-		r, err := h.eraser().ScrubOn(t.Context(), erase.ScrubRun{
-			Rows: erase.Span{From: born, To: born.Add(2 * time.Hour)}, Now: h.now, BytesPerSecond: fast,
-		}, day)
-		h.must(err)
+	fx.Archive(items...)
+	size := int64(len(erasure.Content(0)))
+	on := func() scrub.Report { // by an eraser that remembers nothing
+		r, err := fx.Scrubber().Next(t.Context(), scrub.Run{
+			Rows: walk.Span{From: erasure.Born, To: erasure.Born.Add(2 * time.Hour)}, Now: fx.Now, BytesPerSecond: erasure.Fast,
+		}, erasure.Day)
+		fx.Must(err)
 		return r
 	}
 	round := func() (objects, calls int) {
@@ -158,18 +210,18 @@ func TestAScrubGoesOnWhereItStoppedAndBeginsAnewAfterItsTime(t *testing.T) {
 	if objects, calls := round(); objects != 12 || calls < 6 {
 		t.Fatalf("%d objects in %d calls", objects, calls)
 	}
-	h.now = h.now.Add(day - time.Millisecond)
+	fx.Now = fx.Now.Add(erasure.Day - time.Millisecond)
 	if objects, _ := round(); objects != 0 {
-		t.Fatalf("%d objects were read again too soon", objects)
+		t.Fatalf("%d objects were read again too erasure.Soon", objects)
 	}
-	h.now++
-	row := h.row(items[3].ID)
-	h.spoil(h.real.Cold, row.MediaKey(row.Keys.Cold, 1), func(b []byte) []byte { return b[1:] })
+	fx.Now++
+	row := fx.Row(items[3].ID)
+	fx.Spoil(fx.Real.Cold, row.MediaKey(row.Keys.Cold, 1), func(b []byte) []byte { return b[1:] })
 	bad := 0
 	for r := on(); !r.Whole; r = on() {
 		bad += r.BadObjects
 	}
-	if bad != 1 || h.row(items[3].ID) != row {
+	if bad != 1 || fx.Row(items[3].ID) != row {
 		t.Fatalf("%d bad objects were found", bad)
 	}
 }

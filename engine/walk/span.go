@@ -1,4 +1,4 @@
-package erase
+package walk
 
 import (
 	"context"
@@ -9,26 +9,26 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Span is a part of the ledger: deadlines after From, up to To, and with Eternal
-// also what never expires.
+// Span is a part of the ledger: items with a deadline after From and up to To,
+// and with Eternal also those that never expire.
 type Span struct {
 	From, To mayfly.Instant
 	Eternal  bool
 }
 
-// everything is the whole ledger, however long the lifetimes in it.
-func everything() Span {
+// Everything returns the span of the whole ledger.
+func Everything() Span {
 	return Span{To: mayfly.Minute(math.MaxUint32).Start(), Eternal: true}
 }
 
 // spanPage is how many rows of a span are read at once.
 const spanPage = 500
 
-// each hands every row of the span to do, in pages.
-func (e *Erase) each(ctx context.Context, s Span, do func([]mayfly.Item) error) error {
-	err := store.EachMinute(ctx, e.set.Ledger, (s.From + 1).Minute(), s.To.Minute(), func(minute mayfly.Minute, shard mayfly.Shard) error {
+// Each calls do with every row of the span, in pages.
+func (s Span) Each(ctx context.Context, ledger store.Ledger, do func([]mayfly.Item) error) error {
+	err := store.EachMinute(ctx, ledger, (s.From + 1).Minute(), s.To.Minute(), func(minute mayfly.Minute, shard mayfly.Shard) error {
 		stretch := store.Stretch{Minute: minute, Shard: shard, To: s.To}
-		err := pages(func() ([]mayfly.Item, error) { return e.set.Ledger.Walk(ctx, stretch, spanPage) }, func(page []mayfly.Item) error {
+		err := pages(func() ([]mayfly.Item, error) { return ledger.Walk(ctx, stretch, spanPage) }, func(page []mayfly.Item) error {
 			stretch.After = store.PositionOf(page[len(page)-1])
 			return do(after(page, s.From))
 		})
@@ -40,17 +40,17 @@ func (e *Erase) each(ctx context.Context, s Span, do func([]mayfly.Item) error) 
 	if err != nil {
 		return err
 	}
+	if !s.Eternal {
+		return nil
+	}
 	for shard := range mayfly.Shards {
 		var last mayfly.ID
-		if !s.Eternal {
-			break
-		}
-		err := pages(func() ([]mayfly.Item, error) { return e.set.Ledger.Eternal(ctx, mayfly.Shard(shard), last, spanPage) }, func(page []mayfly.Item) error {
+		err := pages(func() ([]mayfly.Item, error) { return ledger.Eternal(ctx, mayfly.Shard(shard), last, spanPage) }, func(page []mayfly.Item) error {
 			last = page[len(page)-1].ID
 			return do(page)
 		})
 		if err != nil {
-			return fmt.Errorf("what never expires, shard %d: %w", shard, err)
+			return fmt.Errorf("items that never expire, shard %d: %w", shard, err)
 		}
 	}
 	return nil
@@ -69,7 +69,8 @@ func pages(read func() ([]mayfly.Item, error), do func([]mayfly.Item) error) err
 	}
 }
 
-// after are the items of a page in order of deadline whose deadline is after from.
+// after returns the items of a page, which is ordered by deadline, whose deadline
+// is after from.
 func after(page []mayfly.Item, from mayfly.Instant) []mayfly.Item {
 	for len(page) > 0 && page[0].ID.Deadline() <= from {
 		page = page[1:]

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -106,7 +106,7 @@ func (a *Accounts) Close() {
 
 // refuseErased is an error for who was erased: nobody logs in to what is gone (ST14).
 func (a *Accounts) refuseErased(ctx context.Context, user mayfly.UserID) error {
-	erased, err := erase.Tombstones(ctx, a.o.Rows, user)
+	erased, err := accounterase.Tombstones(ctx, a.o.Rows, user)
 	if err != nil {
 		return err
 	}

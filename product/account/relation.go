@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -66,7 +66,7 @@ func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, 
 		return err
 	}
 	if set != 0 {
-		erased, err := erase.Tombstones(ctx, a.o.Rows, owner, other)
+		erased, err := accounterase.Tombstones(ctx, a.o.Rows, owner, other)
 		if err != nil {
 			return fmt.Errorf("relate two users: %w", err)
 		}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/audit"
-	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -32,7 +32,7 @@ func TestAMediumThatArrivesBehindTheErasureOfItsAccountGoes(t *testing.T) {
 	h := open(t)
 	log, err := audit.Open(t.Context(), h.set.Rows, "erasure", h.clock())
 	h.must(err)
-	e, err := erase.New(h.set, erase.Options{Audit: log, Deletions: h.set.Cold})
+	e, err := accounterase.New(h.set, h.erase, accounterase.Options{Audit: log, Deletions: h.set.Cold})
 	h.must(err)
 	r := h.reserve(2)
 	h.must(h.put(r.Upload, 1, photo(t, 1)))

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/collect"
 	"github.com/mayflyhq/mayfly/product/story"
 )
 
@@ -162,12 +163,16 @@ func TestAnUploadThatWasPutRawIsPublishedOnceAndNeverChanged(t *testing.T) {
 	h.wantMedium(first.Item.ID, 0, photo(t, 1))
 
 	// L12: the collector finds what was put, when the upload is old enough, and nothing else.
+	log, err := audit.Open(t.Context(), h.set.Rows, "collector", h.clock())
+	h.must(err)
+	orphans, err := collect.New(h.set, h.erase, collect.Options{Audit: log})
+	h.must(err)
 	for _, c := range []struct {
 		at   mayfly.Instant
 		left int
 	}{{r.Deadline.Add(-time.Millisecond), 2}, {r.Deadline.Add(time.Hour), 1}} {
 		h.at(c.at)
-		_, err := h.erase.Orphans(t.Context(), erase.OrphanRun{Erase: true, Now: h.clock(), By: "test", Reason: "test"})
+		_, err := orphans.Orphans(t.Context(), collect.Run{Erase: true, Now: h.clock(), By: "test", Reason: "test"})
 		h.must(err)
 		if keys := h.keys(); len(keys) != c.left || keys[0] != mayfly.UploadKey(r.Upload, 0) {
 			t.Errorf("at %s: %v", c.at, keys)

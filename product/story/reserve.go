@@ -82,7 +82,8 @@ func (s *Stories) Put(ctx context.Context, author mayfly.UserID, upload mayfly.I
 	defer cancel()
 	ended := s.endFilling(ctx, author, upload, n, nonce, after, now)
 	if errors.Is(ended, mayfly.NotFound) { // the account was erased meanwhile (ST14)
-		ended = errors.Join(ended, s.o.Erase.Abandon(ctx, upload))
+		_, err := s.o.Erase.Abandon(ctx, upload)
+		ended = errors.Join(ended, err)
 	}
 	if err = errors.Join(err, ended); err != nil {
 		return mayfly.Medium{}, fmt.Errorf("put medium %d of upload %s: %w", n, upload, err)

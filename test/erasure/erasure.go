@@ -1,4 +1,6 @@
-package erase_test
+// Package erasure is the fixture of the tests of erase, accounterase, collect and
+// scrub: the embedded store with stories in every state, and faults around it.
+package erasure
 
 import (
 	"bytes"
@@ -8,60 +10,71 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/collect"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/scrub"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/memstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
+// Times of the fixture.
 const (
-	born mayfly.Instant = 1_800_000_000_000
-	day                 = 24 * time.Hour
-	// soon is when the reminders of a deed are due, and settled.
-	soon = 2*time.Minute + 30*time.Second
+	Born mayfly.Instant = 1_800_000_000_000
+	Day                 = 24 * time.Hour
+	// Soon is when the reminders of an operation are due and settled.
+	Soon = 2*time.Minute + 30*time.Second
 )
 
-func ana() mayfly.UserID { return mayfly.UserOf("test", "ana") }
-func ben() mayfly.UserID { return mayfly.UserOf("test", "ben") }
+// Ana and Ben are users.
+func Ana() mayfly.UserID { return mayfly.UserOf("test", "ana") }
+func Ben() mayfly.UserID { return mayfly.UserOf("test", "ben") }
 
-// house is the embedded store. Whatever stands in set may be wrapped before the
-// eraser is made.
-type house struct {
+// Fixture is the embedded store on a memory file system. A test may wrap what is
+// in Set before it makes an eraser.
+type Fixture struct {
 	testing.TB
-	set       store.Set // with what comes in the way
-	real      store.Set // as it is
-	deletions store.Blobs
-	now       mayfly.Instant
-	origin    mayfly.Instant // before which no reminder is looked for
-	random    *rand.Rand     // of ids; nil: crypto
-	close     func() error
+	Set       store.Set // with the faults of the test
+	Real      store.Set // without them
+	Deletions store.Blobs
+	Now       mayfly.Instant
+	Origin    mayfly.Instant // before which no reminder is looked for
+	Random    *rand.Rand     // of ids; nil: crypto
+	Close     func() error
 }
 
-func open(t testing.TB) *house {
+// Open opens a fixture that is closed with the test.
+func Open(t testing.TB) *Fixture {
 	t.Helper()
-	h := openOn(t, vfs.NewMem())
+	fx := OpenOn(t, vfs.NewMem())
 	t.Cleanup(func() {
-		if err := h.close(); err != nil {
+		if err := fx.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return h
+	return fx
 }
 
-// openOn opens the store on a file system; the caller closes it.
-func openOn(t testing.TB, fs vfs.FS) *house {
+// OpenOn opens the store on a file system; the caller closes it.
+func OpenOn(t testing.TB, fs vfs.FS) *Fixture {
 	t.Helper()
 	fuse := store.NewFuse()
 	db, err := pebblestore.Open(pebblestore.Options{FS: fs, Dir: "db", Fuse: fuse, MemtableBytes: 256 << 10, CacheBytes: 1 << 20})
@@ -79,19 +92,19 @@ func openOn(t testing.TB, fs vfs.FS) *house {
 		return s
 	}
 	set.Hot, set.Cold = tier("hot"), tier("cold")
-	h := &house{TB: t, set: set, real: set, deletions: tier("deletions"), now: born, origin: born.Add(-time.Minute)}
-	h.close = func() error {
+	fx := &Fixture{TB: t, Set: set, Real: set, Deletions: tier("deletions"), Now: Born, Origin: Born.Add(-time.Minute)}
+	fx.Close = func() error {
 		var all error
 		for i := len(closers) - 1; i >= 0; i-- {
 			all = errors.Join(all, closers[i]())
 		}
 		return all
 	}
-	return h
+	return fx
 }
 
-// seeded is a source of randomness whose seed is printed; MAYFLY_SEED takes it back.
-func seeded(t testing.TB) *rand.Rand {
+// Seeded returns a source of randomness and logs its seed; MAYFLY_SEED sets it.
+func Seeded(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
 	if text := os.Getenv("MAYFLY_SEED"); text != "" {
@@ -104,60 +117,65 @@ func seeded(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-func (h *house) must(err error) {
-	h.Helper()
+// Must fails the test on an error.
+func (fx *Fixture) Must(err error) {
+	fx.Helper()
 	if err != nil {
-		h.Fatal(err)
+		fx.Fatal(err)
 	}
 }
 
-func (h *house) eraser() *erase.Erase { return h.eraserWith(erase.Options{}) }
+// Eraser returns an Erase over Set.
+func (fx *Fixture) Eraser() *erase.Erase { return fx.EraserWith(erase.Options{}) }
 
-func (h *house) eraserWith(o erase.Options) *erase.Erase {
-	h.Helper()
-	e, err := erase.New(h.set, o)
-	h.must(err)
+// EraserWith returns an Erase over Set with options.
+func (fx *Fixture) EraserWith(o erase.Options) *erase.Erase {
+	fx.Helper()
+	e, err := erase.New(fx.Set, o)
+	fx.Must(err)
 	return e
 }
 
-func content(n int) []byte { return bytes.Repeat([]byte(fmt.Sprintf("medium %d ", n)), 100) }
+// Content returns the bytes of medium n.
+func Content(n int) []byte { return bytes.Repeat([]byte(fmt.Sprintf("medium %d ", n)), 100) }
 
-// story publishes a story of ana's with so many media, for an hour.
-func (h *house) story(media int) mayfly.Item {
-	return h.publish(intake.Draft{Owner: ana(), Fate: mayfly.Archive}, media)
+// Story publishes a story of Ana with so many media, for an hour.
+func (fx *Fixture) Story(media int) mayfly.Item {
+	return fx.Publish(intake.Draft{Owner: Ana(), Fate: mayfly.Archive}, media)
 }
 
-func (h *house) publish(d intake.Draft, media int) mayfly.Item {
-	h.Helper()
+// Publish publishes a draft with so many media.
+func (fx *Fixture) Publish(d intake.Draft, media int) mayfly.Item {
+	fx.Helper()
 	o := intake.Options{}
-	if h.random != nil {
-		o.Random = bits{h.random}
+	if fx.Random != nil {
+		o.Random = bits{fx.Random}
 	}
-	in, err := intake.New(h.real, o)
-	h.must(err)
+	in, err := intake.New(fx.Real, o)
+	fx.Must(err)
 	d.Product, d.Audience, d.Text = mayfly.Story, mayfly.Everyone, "a story"
 	if d.Lifetime == mayfly.Never {
 		d.Lifetime, err = mayfly.LifetimeOf(time.Hour)
-		h.must(err)
+		fx.Must(err)
 	}
-	if d.Lifetime == eternal {
+	if d.Lifetime == Eternal {
 		d.Lifetime = mayfly.Never
 	}
 	if media > 0 {
-		d.Upload, err = in.Begin(d.Owner, h.now)
-		h.must(err)
+		d.Upload, err = in.Begin(d.Owner, fx.Now)
+		fx.Must(err)
 	}
 	for n := range media {
-		_, err := d.Upload.Add(context.Background(), bytes.NewReader(content(n)))
-		h.must(err)
+		_, err := d.Upload.Add(context.Background(), bytes.NewReader(Content(n)))
+		fx.Must(err)
 	}
-	p, err := in.Publish(context.Background(), d, h.now)
-	h.must(err)
+	p, err := in.Publish(context.Background(), d, fx.Now)
+	fx.Must(err)
 	return p.Item
 }
 
-// eternal stands for Never in a draft, whose zero is an hour here.
-const eternal = mayfly.Lifetime(0xffff)
+// Eternal stands for Never in a draft, whose zero is an hour here.
+const Eternal = mayfly.Lifetime(0xffff)
 
 // bits is a reader of random bits that a seed decides.
 type bits struct{ *rand.Rand }
@@ -169,104 +187,111 @@ func (b bits) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sweep expires items at an hour after their birth, as the sweep does.
-func (h *house) sweep(items ...mayfly.Item) {
-	h.Helper()
+// Sweep expires items at an hour after their birth, as the sweep does.
+func (fx *Fixture) Sweep(items ...mayfly.Item) {
+	fx.Helper()
 	for _, item := range items {
-		h.now = max(h.now, item.ID.Deadline())
+		fx.Now = max(fx.Now, item.ID.Deadline())
 		to := mayfly.ExpiredHot
 		if item.Fate == mayfly.Purge {
 			to = mayfly.Deleted
 		}
-		h.change(item.ID, mayfly.Change{To: to, Cause: mayfly.ByExpiry, Run: 1})
+		fx.Change(item.ID, mayfly.Change{To: to, Cause: mayfly.ByExpiry, Run: 1})
 	}
 }
 
-// archive moves items to cold.
-func (h *house) archive(items ...mayfly.Item) {
-	h.Helper()
-	h.sweep(items...)
-	h.now = max(h.now, born.Add(150*time.Minute))
-	a, err := archive.New(h.real, archive.Options{Window: time.Nanosecond}) // some have ended just now
-	h.must(err)
-	h.acted(a.Act(context.Background(), walk.Batch{Items: h.rows(items), Now: h.now, Run: 2}))
+// Archive moves items to cold.
+func (fx *Fixture) Archive(items ...mayfly.Item) {
+	fx.Helper()
+	fx.Sweep(items...)
+	fx.Now = max(fx.Now, Born.Add(150*time.Minute))
+	a, err := archive.New(fx.Real, archive.Options{Window: time.Nanosecond}) // some have ended just now
+	fx.Must(err)
+	fx.Acted(a.Act(context.Background(), walk.Batch{Items: fx.Rows(items), Now: fx.Now, Run: 2}))
 }
 
-func (h *house) acted(failures []walk.Failure, err error) {
-	h.Helper()
-	h.must(err)
+// Acted fails the test on an error or a failure of an act.
+func (fx *Fixture) Acted(failures []walk.Failure, err error) {
+	fx.Helper()
+	fx.Must(err)
 	if len(failures) > 0 {
-		h.Fatalf("failures: %v", failures)
+		fx.Fatalf("failures: %v", failures)
 	}
 }
 
-// change moves a row by hand, as somebody else would.
-func (h *house) change(id mayfly.ID, c mayfly.Change) mayfly.Item {
-	h.Helper()
-	item := h.row(id)
-	c.ID, c.From, c.Generation, c.Nonce, c.At = id, item.State, item.Generation, 99, h.now
+// Change changes a row as another process would.
+func (fx *Fixture) Change(id mayfly.ID, c mayfly.Change) mayfly.Item {
+	fx.Helper()
+	item := fx.Row(id)
+	c.ID, c.From, c.Generation, c.Nonce, c.At = id, item.State, item.Generation, 99, fx.Now
 	if c.To == 0 {
 		c.To = item.State
 	}
-	outcomes, err := h.real.Ledger.Transition(context.Background(), []mayfly.Change{c})
-	h.must(err)
+	outcomes, err := fx.Real.Ledger.Transition(context.Background(), []mayfly.Change{c})
+	fx.Must(err)
 	if outcomes[0].Result != store.Applied {
-		h.Fatalf("%+v", outcomes[0])
+		fx.Fatalf("%+v", outcomes[0])
 	}
 	return outcomes[0].Current
 }
 
-func (h *house) hold(id mayfly.ID) {
-	h.change(id, mayfly.Change{Hold: mayfly.SetHold, Cause: mayfly.BySupport})
+// Hold holds an item.
+func (fx *Fixture) Hold(id mayfly.ID) {
+	fx.Change(id, mayfly.Change{Hold: mayfly.SetHold, Cause: mayfly.BySupport})
 }
 
-func (h *house) release(id mayfly.ID) {
-	h.change(id, mayfly.Change{Hold: mayfly.ReleaseHold, Cause: mayfly.BySupport})
+// Release releases an item.
+func (fx *Fixture) Release(id mayfly.ID) {
+	fx.Change(id, mayfly.Change{Hold: mayfly.ReleaseHold, Cause: mayfly.BySupport})
 }
 
-func (h *house) found(id mayfly.ID) store.Found {
-	h.Helper()
-	found, err := h.real.Ledger.Get(context.Background(), id)
-	h.must(err)
+// Found reads a row that may not exist.
+func (fx *Fixture) Found(id mayfly.ID) store.Found {
+	fx.Helper()
+	found, err := fx.Real.Ledger.Get(context.Background(), id)
+	fx.Must(err)
 	return found[0]
 }
 
-func (h *house) row(id mayfly.ID) mayfly.Item {
-	h.Helper()
-	f := h.found(id)
+// Row reads a row that must exist.
+func (fx *Fixture) Row(id mayfly.ID) mayfly.Item {
+	fx.Helper()
+	f := fx.Found(id)
 	if !f.Found {
-		h.Fatalf("there is no row of %s", id)
+		fx.Fatalf("there is no row of %s", id)
 	}
 	return f.Item
 }
 
-func (h *house) rows(items []mayfly.Item) []mayfly.Item {
-	h.Helper()
+// Rows reads the rows of items.
+func (fx *Fixture) Rows(items []mayfly.Item) []mayfly.Item {
+	fx.Helper()
 	rows := make([]mayfly.Item, len(items))
 	for i, item := range items {
-		rows[i] = h.row(item.ID)
+		rows[i] = fx.Row(item.ID)
 	}
 	return rows
 }
 
-func (h *house) hasBody(id mayfly.ID) bool {
-	h.Helper()
-	found, err := h.real.Ledger.Body(context.Background(), id)
-	h.must(err)
+// HasBody reports whether the body of an item exists.
+func (fx *Fixture) HasBody(id mayfly.ID) bool {
+	fx.Helper()
+	found, err := fx.Real.Ledger.Body(context.Background(), id)
+	fx.Must(err)
 	return found[0].Found
 }
 
-// act erases items as a reminder would.
-func (h *house) act(items ...mayfly.Item) {
-	h.Helper()
-	h.acted(h.eraser().Act(context.Background(), walk.Batch{Items: items, Now: h.now, Repeat: true}))
+// Act erases items as a reminder would.
+func (fx *Fixture) Act(items ...mayfly.Item) {
+	fx.Helper()
+	fx.Acted(fx.Eraser().Act(context.Background(), walk.Batch{Items: items, Now: fx.Now, Repeat: true}))
 }
 
-// keys are what a tier holds.
-func (h *house) keys(tier store.Blobs) []mayfly.BlobKey {
-	h.Helper()
+// Keys lists the objects of a tier.
+func (fx *Fixture) Keys(tier store.Blobs) []mayfly.BlobKey {
+	fx.Helper()
 	listed, err := tier.List(context.Background(), "", "", 10_000)
-	h.must(err)
+	fx.Must(err)
 	keys := make([]mayfly.BlobKey, len(listed))
 	for i, l := range listed {
 		keys[i] = l.Key
@@ -274,16 +299,16 @@ func (h *house) keys(tier store.Blobs) []mayfly.BlobKey {
 	return keys
 }
 
-// put plants an object.
-func (h *house) put(tier store.Blobs, key mayfly.BlobKey) {
-	h.Helper()
+// Put stores an object that no item names.
+func (fx *Fixture) Put(tier store.Blobs, key mayfly.BlobKey) {
+	fx.Helper()
 	_, err := tier.Put(context.Background(), key, bytes.NewReader([]byte("planted")))
-	h.must(err)
+	fx.Must(err)
 }
 
-// traces are where item is still named or stored, beside its tombstone.
-func (h *house) traces(item mayfly.Item) []string {
-	h.Helper()
+// Traces lists where an item is still named or stored, beside its tombstone.
+func (fx *Fixture) Traces(item mayfly.Item) []string {
+	fx.Helper()
 	ctx, all := context.Background(), []string(nil)
 	note := func(what string, there bool) {
 		if there {
@@ -291,17 +316,17 @@ func (h *house) traces(item mayfly.Item) []string {
 		}
 	}
 	get := func(t store.Table, key store.Key) bool {
-		found, err := h.real.Rows.Get(ctx, t, key)
-		h.must(err)
+		found, err := fx.Real.Rows.Get(ctx, t, key)
+		fx.Must(err)
 		return found[0] != nil
 	}
-	note("body", h.hasBody(item.ID))
+	note("body", fx.HasBody(item.ID))
 	note("owners", get(store.Owners, store.OwnerKey(item.Owner, item.ID)))
 	if item.Media > 0 {
 		note("uploads", get(store.Uploads, store.UploadKey(item.Upload)))
 	}
-	for name, tier := range map[string]store.Blobs{"hot": h.real.Hot, "cold": h.real.Cold} {
-		for _, key := range h.keys(tier) {
+	for name, tier := range map[string]store.Blobs{"hot": fx.Real.Hot, "cold": fx.Real.Cold} {
+		for _, key := range fx.Keys(tier) {
 			note(name+" "+string(key), bytes.Contains([]byte(key), []byte(item.ID.Short())) ||
 				item.Media > 0 && bytes.Contains([]byte(key), []byte(item.Upload.Short())))
 		}
@@ -309,39 +334,39 @@ func (h *house) traces(item mayfly.Item) []string {
 	return all
 }
 
-// deletions told to the log, by item.
-func (h *house) told(verb mayfly.Verb) map[mayfly.ID]int {
-	h.Helper()
+// Appended counts the events with a verb in the log, by item.
+func (fx *Fixture) Appended(verb mayfly.Verb) map[mayfly.ID]int {
+	fx.Helper()
 	ctx := context.Background()
-	r, err := h.real.Log.Reader(ctx, mayfly.Ends, "test")
-	h.must(err)
-	defer func() { h.must(r.Close()) }()
-	told := map[mayfly.ID]int{}
+	r, err := fx.Real.Log.Reader(ctx, mayfly.Ends, "test")
+	fx.Must(err)
+	defer func() { fx.Must(r.Close()) }()
+	counts := map[mayfly.ID]int{}
 	for {
 		lag, err := r.Lag(ctx)
-		h.must(err)
+		fx.Must(err)
 		if lag == 0 {
-			return told
+			return counts
 		}
 		records, err := r.Next(ctx, 100)
-		h.must(err)
+		fx.Must(err)
 		for _, record := range records {
 			if record.Event.Verb == verb {
-				told[record.Event.ID]++
+				counts[record.Event.ID]++
 			}
 		}
 	}
 }
 
-// reminders walks every reminder that is due at now, with the steps of e.
-func (h *house) reminders(e *erase.Erase, now mayfly.Instant) error {
-	h.Helper()
+// Reminders walks every reminder that is due at now, with the steps of e.
+func (fx *Fixture) Reminders(e *erase.Erase, now mayfly.Instant) error {
+	fx.Helper()
 	ctx := context.Background()
 	acts := remind.Acts{remind.Erase: e.Act, remind.Tidy: e.TidyAct, remind.Expire: nothing, remind.Archive: nothing, remind.Announce: nothing}
 	for shard := range mayfly.Shards {
-		s := walk.NewShard(h.set.Rows, mayfly.Shard(shard), fmt.Sprintf("test-%d", rand.Uint64()), time.Millisecond, h.origin)
-		w, err := remind.New(h.set, s, acts, remind.Options{})
-		h.must(err)
+		s := walk.NewShard(fx.Set.Rows, mayfly.Shard(shard), fmt.Sprintf("test-%d", rand.Uint64()), time.Millisecond, fx.Origin)
+		w, err := remind.New(fx.Set, s, acts, remind.Options{})
+		fx.Must(err)
 		for more := true; more; {
 			if more, err = w.Pass(ctx, now); err != nil {
 				return err
@@ -356,4 +381,533 @@ func (h *house) reminders(e *erase.Erase, now mayfly.Instant) error {
 
 func nothing(context.Context, walk.Batch) ([]walk.Failure, error) { return nil, nil }
 
-func reader(b []byte) io.Reader { return bytes.NewReader(b) }
+// Scan counts what is left of a user.
+func (fx *Fixture) Scan(user mayfly.UserID) accounterase.References {
+	fx.Helper()
+	r, err := fx.Accounts().Scan(context.Background(), user)
+	fx.Must(err)
+	return r
+}
+
+// Belongings gives a user something in every state and every table.
+func (fx *Fixture) Belongings(user mayfly.UserID) []mayfly.Item {
+	fx.Helper()
+	draft := intake.Draft{Owner: user, Fate: mayfly.Archive}
+	keyed := draft
+	keyed.Key = "a key of the user's"
+	forever := draft
+	forever.Lifetime = Eternal
+	cold, expired, purged := fx.Publish(draft, 2), fx.Publish(keyed, 1), fx.Publish(intake.Draft{Owner: user, Fate: mayfly.Purge}, 1)
+	fx.Archive(cold)
+	fx.Sweep(expired, purged)
+	deleted, active := fx.Publish(draft, 1), fx.Publish(draft, 3)
+	_, err := fx.Eraser().Delete(context.Background(), deleted.ID, mayfly.ByUser, fx.Now)
+	fx.Must(err)
+	all := []mayfly.Item{cold, expired, purged, deleted, active, fx.Publish(forever, 1)}
+	fx.Acquaint(user, all)
+	return all
+}
+
+// WantAudited wants a valid audit log of so many records.
+func (fx *Fixture) WantAudited(t *testing.T, want int) {
+	t.Helper()
+	report, err := audit.Verify(t.Context(), fx.Real.Rows, func(r audit.Record) error {
+		if r.Entry.Verb != audit.EraseAccount || r.Entry.Subject.User != Ana() {
+			t.Errorf("%+v", r.Entry)
+		}
+		return nil
+	})
+	if err != nil || len(report.Findings) > 0 || report.Records != want {
+		t.Fatalf("%+v, %v", report, err)
+	}
+}
+
+// NewID returns an id of an item of the owner, born now, for a day.
+func (fx *Fixture) NewID(owner mayfly.UserID) mayfly.ID {
+	fx.Helper()
+	lifetime, err := mayfly.LifetimeOf(24 * time.Hour)
+	fx.Must(err)
+	id, err := mayfly.NewID(fx.Now, lifetime, owner.Trace(), uint64(fx.Now))
+	fx.Must(err)
+	return id
+}
+
+// Follower returns a user who follows the given user.
+func Follower(of mayfly.UserID) mayfly.UserID {
+	return mayfly.UserOf("test", "follower of "+of.String())
+}
+
+// SwapIn writes a row of a swapped table that must not exist yet.
+func (fx *Fixture) SwapIn(t store.Table, key store.Key) {
+	fx.Helper()
+	swapped, _, err := fx.Real.Rows.Swap(context.Background(), t, key, nil, []byte{1, byte(mayfly.Follower)}, 0)
+	if fx.Must(err); !swapped {
+		fx.Fatalf("%s: there is a row already", t)
+	}
+}
+
+// Relate makes other a follower of owner, in both directions.
+func (fx *Fixture) Relate(owner, other mayfly.UserID) {
+	fx.Helper()
+	fx.SwapIn(store.Related, store.RelatedKey(other, owner))
+	fx.SwapIn(store.Relations, store.RelationKey(owner, other))
+}
+
+// PutRows writes rows of plain tables.
+func (fx *Fixture) PutRows(rows map[store.Table]store.Key) {
+	fx.Helper()
+	var b store.Batch
+	for t, key := range rows {
+		b.Put(t, key, []byte{1}, 0)
+	}
+	fx.Must(fx.Real.Writer.Commit(context.Background(), &b))
+}
+
+// View records that viewer has seen the item.
+func (fx *Fixture) View(item mayfly.Item, viewer mayfly.UserID) {
+	fx.Helper()
+	fx.PutRows(map[store.Table]store.Key{store.Views: store.ViewKey(item.ID, viewer), store.Seen: store.SeenKey(viewer, item.ID)})
+}
+
+// Acquaint gives a user with items something in every table that others' rows
+// are in too: relations both ways, views both ways, tokens, uploads under way.
+func (fx *Fixture) Acquaint(user mayfly.UserID, items []mayfly.Item) {
+	fx.Helper()
+	other := Follower(user)
+	fx.Relate(user, other)
+	fx.Relate(other, user)
+	fx.SwapIn(store.Families, store.Key{Partition: string(user[:]), Clustering: "a family"})
+	fx.Reserve(user, fx.NewID(user))
+	for _, item := range items {
+		fx.View(item, other)
+	}
+	theirs := fx.Publish(intake.Draft{Owner: other, Fate: mayfly.Archive}, 0)
+	fx.View(theirs, user)
+}
+
+// Count returns the number of rows in a partition.
+func (fx *Fixture) Count(t store.Table, partition string) int {
+	fx.Helper()
+	rows, err := fx.Real.Rows.Range(context.Background(), t, store.Range{Partition: partition, Limit: 10_000})
+	fx.Must(err)
+	return len(rows)
+}
+
+// Reserve writes the row of an upload whose media arrive one by one.
+func (fx *Fixture) Reserve(user mayfly.UserID, upload mayfly.ID) store.Key {
+	fx.Helper()
+	key := store.Key{Partition: string(user[:]), Clustering: string(upload[:])}
+	fx.SwapIn(store.Reservations, key)
+	return key
+}
+
+// Accounts returns an account eraser over Set with an audit log and a deletion
+// ledger.
+func (fx *Fixture) Accounts() *accounterase.Eraser {
+	fx.Helper()
+	return fx.AccountsWith(accounterase.Options{Audit: fx.AuditLog(), Deletions: fx.Deletions})
+}
+
+// AccountsWith returns an account eraser over Set with options.
+func (fx *Fixture) AccountsWith(o accounterase.Options) *accounterase.Eraser {
+	fx.Helper()
+	e, err := accounterase.New(fx.Set, fx.Eraser(), o)
+	fx.Must(err)
+	return e
+}
+
+// AuditLog opens an audit log.
+func (fx *Fixture) AuditLog() *audit.Log {
+	fx.Helper()
+	l, err := audit.Open(context.Background(), fx.Real.Rows, "test", fx.Now)
+	fx.Must(err)
+	return l
+}
+
+// Collector returns a collector over Set with an audit log.
+func (fx *Fixture) Collector() *collect.Collector {
+	fx.Helper()
+	c, err := collect.New(fx.Set, fx.Eraser(), collect.Options{Audit: fx.AuditLog()})
+	fx.Must(err)
+	return c
+}
+
+// Scrubber returns a scrubber over Set.
+func (fx *Fixture) Scrubber() *scrub.Scrubber {
+	fx.Helper()
+	s, err := scrub.New(fx.Set, 0)
+	fx.Must(err)
+	return s
+}
+
+// Upload stores objects that are not published.
+func (fx *Fixture) Upload(media int) *intake.Upload {
+	fx.Helper()
+	in, err := intake.New(fx.Real, intake.Options{})
+	fx.Must(err)
+	u, err := in.Begin(Ana(), fx.Now)
+	fx.Must(err)
+	for n := range media {
+		_, err := u.Add(context.Background(), bytes.NewReader(Content(n)))
+		fx.Must(err)
+	}
+	return u
+}
+
+// Collect makes one run of the collector.
+func (fx *Fixture) Collect(dry bool) collect.Report {
+	fx.Helper()
+	report, err := fx.Collector().Orphans(context.Background(), collect.Run{
+		Erase: !dry, Now: fx.Now, By: "ops", Reason: "test", Rows: walk.Span{From: Born, To: min(fx.Now, Born.Add(4*time.Hour)), Eternal: true},
+	})
+	fx.Must(err)
+	return report
+}
+
+// Long reports whether the long run of the tests was asked for.
+func Long() bool { return os.Getenv("MAYFLY_LONG") != "" }
+
+// Some returns half of the faults, chosen at random; all of them in a long run.
+func Some(faults []storetest.Fault, random *rand.Rand) []storetest.Fault {
+	if Long() {
+		return faults
+	}
+	random.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+	return faults[:(len(faults)+1)/2]
+}
+
+// With opens a fixture for the duration of do.
+func With(t *testing.T, f func(fx *Fixture)) {
+	t.Helper()
+	fx := OpenOn(t, vfs.NewMem())
+	f(fx)
+	fx.Must(fx.Close())
+}
+
+// Stopper stops the process at its n-th erasing call: before it, after it, or
+// with half of a bulk delete done.
+type Stopper struct {
+	mu    sync.Mutex
+	calls int
+
+	At      int // which call
+	How     storetest.BlobFault
+	Stopped bool
+}
+
+func errStopped() error { return mayfly.Errorf(mayfly.Unavailable, "stopped by plan") }
+
+func (s *Stopper) asked() storetest.BlobFault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Stopped {
+		return storetest.Before
+	}
+	s.calls++
+	if s.calls != s.At {
+		return storetest.NoFault
+	}
+	s.Stopped = true
+	return s.How
+}
+
+func (s *Stopper) tier(b store.Blobs) store.Blobs {
+	return storetest.FaultyBlobs(b, func(storetest.BlobCall) storetest.BlobFault { return s.asked() })
+}
+
+type stoppingLedger struct {
+	store.Ledger
+	s *Stopper
+}
+
+func (l stoppingLedger) stop(do func() error) error {
+	fault := l.s.asked()
+	if fault == storetest.Before {
+		return errStopped()
+	}
+	err := do()
+	if fault != storetest.NoFault {
+		return errStopped()
+	}
+	return err
+}
+
+func (l stoppingLedger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
+	return l.stop(func() error { return l.Ledger.EraseBody(ctx, ids...) })
+}
+
+func (l stoppingLedger) Remove(ctx context.Context, ids ...mayfly.ID) error {
+	return l.stop(func() error { return l.Ledger.Remove(ctx, ids...) })
+}
+
+// Wrap returns set with the stopper around its tiers and its ledger.
+func (s *Stopper) Wrap(set store.Set) store.Set {
+	set.Hot, set.Cold, set.Ledger = s.tier(set.Hot), s.tier(set.Cold), stoppingLedger{set.Ledger, s}
+	return set
+}
+
+// Located adds to every failure where the crash was.
+type Located struct {
+	testing.TB
+	Where string
+}
+
+// Fatalf fails the test and says where the crash was.
+func (n Located) Fatalf(format string, args ...any) {
+	n.Helper()
+	n.TB.Fatalf("crash, %s: "+format, append([]any{n.Where}, args...)...)
+}
+
+// Deaf is signals that reach no subscriber.
+type Deaf struct{ store.Signals }
+
+// Publish fails.
+func (Deaf) Publish(context.Context, store.Signal) error {
+	return mayfly.Errorf(mayfly.Unavailable, "no subscriber is reached")
+}
+
+// Mute is a log that cannot be appended to.
+type Mute struct{ store.Log }
+
+// Append fails.
+func (Mute) Append(context.Context, ...mayfly.Event) error {
+	return mayfly.Errorf(mayfly.Unavailable, "the log is away")
+}
+
+// Nudge claims the row for the archive, as a worker that takes over does.
+func (fx *Fixture) Nudge(id mayfly.ID) {
+	row := fx.Row(id)
+	_, err := fx.Real.Ledger.Transition(context.Background(), []mayfly.Change{{
+		ID: id, From: row.State, Generation: row.Generation, To: mayfly.Archiving, Nonce: 7, Cause: mayfly.ByArchive, At: fx.Now,
+	}})
+	if err != nil {
+		fx.Error(err)
+	}
+}
+
+// Signals counts the signals about an item, by topic.
+func (fx *Fixture) Signals(id mayfly.ID) map[store.Topic]int {
+	fx.Helper()
+	topics := map[store.Topic]int{}
+	sub, err := fx.Real.Signals.Subscribe(fx.Context(), func(s store.Signal) {
+		if s.ID == id {
+			topics[s.Topic]++
+		}
+	})
+	fx.Must(err)
+	fx.Cleanup(func() { fx.Must(sub.Close()) })
+	return topics
+}
+
+type described struct{ io.Reader }
+
+func (described) Type() string              { return "image/png" }
+func (described) Dimensions() (w, h uint32) { return 2000, 1000 }
+
+// Picture publishes a story of two images.
+func (fx *Fixture) Picture() mayfly.Item {
+	fx.Helper()
+	in, err := intake.New(fx.Real, intake.Options{})
+	fx.Must(err)
+	lifetime, err := mayfly.LifetimeOf(time.Hour)
+	fx.Must(err)
+	upload, err := in.Begin(Ana(), fx.Now)
+	fx.Must(err)
+	for n := range 2 {
+		_, err = upload.Add(context.Background(), described{bytes.NewReader(Content(n))})
+		fx.Must(err)
+	}
+	p, err := in.Publish(context.Background(), intake.Draft{
+		Owner: Ana(), Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
+	}, fx.Now)
+	fx.Must(err)
+	return p.Item
+}
+
+// Renditions stores every rendition of an item in a tier, with its description.
+func (fx *Fixture) Renditions(item mayfly.Item, tier store.Blobs, g mayfly.Generation) (keys []mayfly.BlobKey) {
+	fx.Helper()
+	var b store.Batch
+	for m := range int(item.Media) {
+		for _, longest := range []int{320, 1080} {
+			n, _ := mayfly.RenditionOf(m, longest)
+			key := item.MediaKey(g, n)
+			fx.Put(tier, key)
+			keys = append(keys, key)
+			b.Put(store.Renditions, store.RenditionKey(item.ID, g, n), store.AppendRendition(nil, mayfly.Medium{Type: "image/jpeg", Size: 7}), 0)
+		}
+	}
+	fx.Must(fx.Real.Writer.Commit(context.Background(), &b))
+	return keys
+}
+
+// Descriptions returns the number of described renditions of an item.
+func (fx *Fixture) Descriptions(item mayfly.Item) int {
+	fx.Helper()
+	rows, err := fx.Real.Rows.Range(context.Background(), store.Renditions, store.Range{Partition: string(item.ID[:]), Limit: 100})
+	fx.Must(err)
+	return len(rows)
+}
+
+// Operation is something long that a power loss interrupts: what exists before it,
+// how it is done, and what must be true on the disk of a crash, at once and after
+// it was done again.
+type Operation struct {
+	Prepare func(fx *Fixture)
+	Do      func(fx *Fixture, ack func()) // ack counts what was acknowledged
+	After   func(fx *Fixture, acked int) (state string)
+}
+
+// PowerLoss does an operation and recovers from a power loss at every write of it.
+// A small operation is done again, with other parts surviving: how many writes it
+// takes depends on how they are grouped.
+func PowerLoss(t *testing.T, name string, rng *rand.Rand, o Operation) {
+	t.Helper()
+	const enough = 20
+	points, states := 0, map[string]bool{}
+	for round := 0; round < 3 && points < enough; round++ {
+		points += powerLossOnce(t, rng, o, states)
+	}
+	storetest.Proof(t, name, "crash points", points)
+	storetest.Proof(t, name, "distinct states", len(states))
+	if points < enough || len(states) < 3 {
+		t.Fatalf("%d crash points and %d states prove little", points, len(states))
+	}
+}
+
+func powerLossOnce(t *testing.T, rng *rand.Rand, o Operation, states map[string]bool) (points int) {
+	t.Helper()
+	cam := &storetest.Camera[int]{Disk: vfs.NewCrashableMem(), RNG: rng, First: rng.IntN(5)}
+	fx := OpenOn(t, cam.FS())
+	o.Prepare(fx)
+	var acked atomic.Int64
+	cam.On(func() int { return int(acked.Load()) })
+	o.Do(fx, func() { acked.Add(1) })
+	photos, _ := cam.Off()
+	fx.Must(fx.Close())
+	for i, p := range photos {
+		again := OpenOn(t, p.FS)
+		again.Now, again.TB = fx.Now, Located{t, fmt.Sprintf("%d of %d, %s", i, len(photos), p)}
+		states[o.After(again, p.Known)] = true
+		again.Must(again.Close())
+	}
+	return len(photos)
+}
+
+// WantIntact wants everything of an item that is not erased, byte for byte.
+func (fx *Fixture) WantIntact(item mayfly.Item) {
+	fx.Helper()
+	row := fx.Row(item.ID)
+	tier, g := fx.Real.Hot, row.Keys.Hot
+	if row.Keys.Cold != 0 {
+		tier, g = fx.Real.Cold, row.Keys.Cold
+	}
+	for n := range int(row.Media) {
+		r, _, err := tier.Open(context.Background(), row.MediaKey(g, n), store.Span{})
+		if err != nil {
+			fx.Fatalf("LOST: medium %d of %+v: %v", n, row, err)
+		}
+		b, err := io.ReadAll(r)
+		if err = errors.Join(err, r.Close()); err != nil || !bytes.Equal(b, Content(n)) {
+			fx.Fatalf("LOST: medium %d of %+v: %d bytes, %v", n, row, len(b), err)
+		}
+	}
+	if !fx.HasBody(item.ID) {
+		fx.Fatalf("LOST: the content of %s", item.ID)
+	}
+}
+
+// Reminded reports whether a reminder of the archive names an item.
+func (fx *Fixture) Reminded(id mayfly.ID) bool {
+	fx.Helper()
+	for due := fx.Now.Minute(); due <= fx.Now.Add(10*time.Minute).Minute(); due++ {
+		rows, err := fx.Real.Rows.Range(context.Background(), store.Reminders, store.Range{Partition: remind.Partition(due, id.Shard()), Limit: 100})
+		fx.Must(err)
+		for _, row := range rows {
+			if r, err := remind.Read(row); err == nil && r.ID == id && r.Step == remind.Archive {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// HalfBirths is a ledger that writes a body before its row, and has bodies without
+// a row, as cassandrastore does.
+type HalfBirths struct {
+	store.Ledger
+	Bodies []mayfly.ID
+	Named  func(mayfly.ID) bool // whether something still names a body
+	Lost   bool                 // a body was erased after what named it
+}
+
+// EraseBody erases bodies.
+func (l *HalfBirths) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
+	for _, id := range ids {
+		l.Lost = l.Lost || !l.Named(id)
+	}
+	l.Bodies = slices.DeleteFunc(l.Bodies, func(id mayfly.ID) bool { return slices.Contains(ids, id) })
+	return l.Ledger.EraseBody(ctx, ids...)
+}
+
+// HalfBorn returns a story with n media whose birth was interrupted before its row
+// was written.
+func (fx *Fixture) HalfBorn(n int) (mayfly.Item, *HalfBirths) {
+	fx.Helper()
+	item := fx.Story(n)
+	fx.Change(item.ID, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
+	fx.Must(fx.Real.Ledger.Remove(context.Background(), item.ID))
+	l := &HalfBirths{Ledger: fx.Set.Ledger, Bodies: []mayfly.ID{item.ID}}
+	fx.Set.Ledger = l
+	return item, l
+}
+
+// Tidy removes the tombstones of items.
+func (fx *Fixture) Tidy(items ...mayfly.Item) {
+	fx.Helper()
+	fx.Acted(fx.Eraser().Tidy().Act(context.Background(), walk.Batch{Items: items, Now: fx.Now, Run: 9}))
+}
+
+// ForgetReminderWalk removes the watermarks of the reminder walk, so that it
+// starts at Origin again.
+func (fx *Fixture) ForgetReminderWalk() {
+	fx.Helper()
+	for shard := range mayfly.Shards {
+		key := store.Key{Partition: remind.Name, Clustering: string([]byte{byte(shard)})}
+		found, err := fx.Real.Rows.Get(context.Background(), store.Watermarks, key)
+		fx.Must(err)
+		_, _, err = fx.Real.Rows.Swap(context.Background(), store.Watermarks, key, found[0], nil, 0)
+		fx.Must(err)
+	}
+}
+
+// Scrub reads the cold copies at so many bytes a second.
+func (fx *Fixture) Scrub(rate int64) scrub.Report {
+	fx.Helper()
+	r, err := fx.Scrubber().All(fx.Context(), scrub.Run{Rows: walk.Span{From: Born, To: Born.Add(2 * time.Hour)}, Now: fx.Now, BytesPerSecond: rate})
+	fx.Must(err)
+	return r
+}
+
+// Spoil replaces an object by other bytes.
+func (fx *Fixture) Spoil(tier store.Blobs, key mayfly.BlobKey, how func([]byte) []byte) {
+	fx.Helper()
+	_, err := tier.Put(fx.Context(), key, bytes.NewReader(how(bytes.Clone(Content(1)))))
+	fx.Must(err)
+}
+
+const Fast = 1 << 40
+
+// Contents returns the objects of a tier with their bytes.
+func (fx *Fixture) Contents(tier store.Blobs) map[mayfly.BlobKey]string {
+	fx.Helper()
+	all := map[mayfly.BlobKey]string{}
+	for _, key := range fx.Keys(tier) {
+		r, _, err := tier.Open(fx.Context(), key, store.Span{})
+		fx.Must(err)
+		b, err := io.ReadAll(r)
+		fx.Must(errors.Join(err, r.Close()))
+		all[key] = string(b)
+	}
+	return all
+}

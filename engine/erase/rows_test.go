@@ -1,0 +1,148 @@
+package erase_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/erasure"
+)
+
+func TestViewsGoWithTheirStoryFromEverySliceAndNoOthers(t *testing.T) {
+	fx := erasure.Open(t)
+	item, other := fx.Story(1), fx.Story(1)
+	random := erasure.Seeded(t)
+	var viewers []mayfly.UserID
+	for n := range 3 * store.ViewSlices { // some in every slice
+		var viewer mayfly.UserID
+		for i := range viewer {
+			viewer[i] = byte(random.Uint32())
+		}
+		viewer[15] = byte(n)
+		viewers = append(viewers, viewer)
+		fx.View(item, viewer)
+		fx.View(other, viewer)
+	}
+	for range 1_100 { // more than a page in one slice
+		var viewer mayfly.UserID
+		for i := range viewer {
+			viewer[i] = byte(random.Uint32())
+		}
+		viewer[15] = 7
+		fx.View(item, viewer)
+	}
+	deleted, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
+	fx.Must(err)
+	fx.Act(deleted)
+	kept := 0
+	for n := range store.ViewSlices {
+		if left := fx.Count(store.Views, store.ViewPartition(item.ID, n)); left > 0 {
+			t.Errorf("slice %d: %d views are left", n, left)
+		}
+		kept += fx.Count(store.Views, store.ViewPartition(other.ID, n))
+	}
+	if kept != len(viewers) {
+		t.Errorf("of another story's %d views %d are left", len(viewers), kept)
+	}
+	for _, viewer := range viewers {
+		if fx.Count(store.Seen, string(viewer[:])) != 1 {
+			t.Fatal("what a viewer has seen is not the other story alone")
+		}
+	}
+}
+
+func TestTheViewsOfWhatIsHeldStay(t *testing.T) {
+	fx := erasure.Open(t)
+	item := fx.Story(0)
+	fx.View(item, erasure.Follower(erasure.Ana()))
+	fx.Hold(item.ID)
+	deleted, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
+	fx.Must(err)
+	fx.Act(deleted)
+	if fx.Count(store.Views, store.ViewKey(item.ID, erasure.Follower(erasure.Ana())).Partition) != 1 {
+		t.Error("the view of a held story is gone (I21)")
+	}
+}
+
+// far is how long a call takes to a store that is a network away.
+const far = 2 * time.Millisecond
+
+type farRows struct {
+	store.Rows
+	calls *atomic.Int64
+}
+
+func (f farRows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.Row, error) {
+	f.calls.Add(1)
+	time.Sleep(far)
+	return f.Rows.Range(ctx, t, r)
+}
+
+// A story has 64 slices of views: one behind the other, a batch of 500 would take
+// a minute, and no walk waits that long.
+func TestTheViewsOfABatchAreLookedForSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fx := erasure.Open(t)
+		var items []mayfly.Item
+		for range 20 {
+			item := fx.Story(0)
+			if _, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now); err != nil {
+				t.Fatal(err)
+			}
+			items = append(items, item)
+		}
+		var calls atomic.Int64
+		fx.Set.Rows = farRows{fx.Real.Rows, &calls}
+		begun := time.Now()
+		if failures, err := fx.Eraser().Act(t.Context(), walk.Batch{Items: items, Now: fx.Now, Repeat: true}); err != nil || len(failures) > 0 {
+			t.Fatal(failures, err)
+		}
+		if took, n := time.Since(begun), calls.Load(); n != 20*64 || took > 50*far {
+			t.Errorf("%d calls took %s", n, took)
+		}
+	})
+}
+
+func TestRenditionsDieWithTheirItemInBothTiers(t *testing.T) {
+	fx := erasure.Open(t)
+	item, other := fx.Picture(), fx.Picture()
+	fx.Renditions(item, fx.Real.Hot, mayfly.Born)
+	fx.Renditions(item, fx.Real.Cold, 2) // of a claim that broke off
+	fx.Renditions(item, fx.Real.Hot, 3)  // of a restore
+	kept := fx.Renditions(other, fx.Real.Hot, mayfly.Born)
+	_, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
+	fx.Must(err)
+	fx.Act(item)
+	if left := fx.Traces(item); len(left) > 0 || fx.Descriptions(item) != 0 {
+		t.Errorf("%v and %d descriptions are left", left, fx.Descriptions(item))
+	}
+	for _, key := range kept {
+		if !slices.Contains(fx.Keys(fx.Real.Hot), key) {
+			t.Errorf("%s of another is gone", key)
+		}
+	}
+	if fx.Descriptions(other) != 4 {
+		t.Error("another's descriptions are gone")
+	}
+}
+
+func TestRenditionsOfWhatIsHeldStay(t *testing.T) {
+	fx := erasure.Open(t)
+	item := fx.Picture()
+	keys := fx.Renditions(item, fx.Real.Hot, mayfly.Born)
+	fx.Hold(item.ID)
+	_, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
+	fx.Must(err)
+	fx.Act(item)
+	for _, key := range keys {
+		if !slices.Contains(fx.Keys(fx.Real.Hot), key) {
+			t.Errorf("%s is gone", key)
+		}
+	}
+}
