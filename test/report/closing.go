@@ -83,11 +83,10 @@ func excused(skip string) bool {
 // printSlowest prints the ten tests of all suites that took longest.
 func printSlowest(out io.Writer, suites []suite) {
 	var all []timing
-	of := map[timing]string{}
 	for _, s := range suites {
-		all = append(all, s.Slowest...)
 		for _, t := range s.Slowest {
-			of[t] = s.Name
+			t.Suite = s.Name
+			all = append(all, t)
 		}
 	}
 	if len(all) == 0 {
@@ -97,7 +96,7 @@ func printSlowest(out io.Writer, suites []suite) {
 	w := table(out)
 	fmt.Fprintln(w, "slowest tests\tseconds\tsuite")
 	for _, t := range slowest(all) {
-		fmt.Fprintf(w, "  %s\t%.1f\t%s\n", shorten(t.Test, 85), t.Seconds, of[t])
+		fmt.Fprintf(w, "  %s\t%.1f\t%s\n", shorten(t.Test, 85), t.Seconds, t.Suite)
 	}
 	w.Flush()
 }

@@ -212,7 +212,7 @@ func TestTheClosingPageIsAtMost120ColumnsWide(t *testing.T) {
 	long := strings.Repeat("many words ", 40)
 	rows := "proof\tname\tfigure\t" + long + "\nproof\tname\tword\t" + strings.Repeat("x", 300) + "\n" +
 		"conformance\tcassandrastore\tledger/" + long + "\tpass\nconformance\tpebblestore\tledger/" + long + "\tpass"
-	slow := []timing{{"store/cassandrastore Test" + strings.Repeat("A", 100), 12}}
+	slow := []timing{{Test: "store/cassandrastore Test" + strings.Repeat("A", 100), Seconds: 12}}
 	ok, page := closed(t, true, rows, suite{Name: "cluster faults", Result: passed, Passed: 1, Slowest: slow}, suite{Name: "race", Result: passed})
 	if !ok {
 		t.Errorf("not ok:\n%s", page)
@@ -239,7 +239,7 @@ func TestTheSlowestTenTestsOfAllSuitesAreListed(t *testing.T) {
 	s.Name = "test"
 	many := suite{Name: "race", Result: passed, Passed: 1}
 	for i := range 12 {
-		many.Slowest = append(many.Slowest, timing{fmt.Sprintf("q Test%02d", i), float64(i)})
+		many.Slowest = append(many.Slowest, timing{Test: fmt.Sprintf("q Test%02d", i), Seconds: float64(i)})
 	}
 	_, page := closed(t, true, "", s, many)
 	if strings.Contains(page, "TestA/x") || strings.Contains(page, "Test03") || !strings.Contains(page, "Test04") {

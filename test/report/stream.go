@@ -149,7 +149,7 @@ func (p *pkg) parents(name string) func(yield func(*test) bool) {
 func (t *tally) addTest(p *pkg, c *test, e event) {
 	c.done = true
 	if !strings.Contains(e.Test, "/") {
-		t.Slowest = slowest(append(t.Slowest, timing{label(e.Package, e.Test), e.Elapsed}))
+		t.Slowest = slowest(append(t.Slowest, timing{Test: label(e.Package, e.Test), Seconds: e.Elapsed}))
 	}
 	switch {
 	case e.Action == "pass" && !c.hasSubtests:

@@ -34,6 +34,7 @@ type suite struct {
 type timing struct {
 	Test    string
 	Seconds float64
+	Suite   string `json:",omitempty"` // set when suites are compared
 }
 
 // slowest returns the ten longest of some timings, the longest first.
