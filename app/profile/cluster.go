@@ -11,6 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/cassandrastore"
+	"github.com/mayflyhq/mayfly/store/conn"
 	"github.com/mayflyhq/mayfly/store/diskfs"
 	"github.com/mayflyhq/mayfly/store/kafkastore"
 	"github.com/mayflyhq/mayfly/store/memstore"
@@ -61,7 +62,7 @@ func (s *Store) connectKafka(ctx context.Context, cfg config.Config, t Time, lat
 	}
 	log, err := kafkastore.Open(ctx, kafkastore.Options{
 		Brokers: k.Brokers, Prefix: k.Prefix, Partitions: k.Partitions, Copies: k.Copies, Keep: cfg.Log.Retention,
-		Credentials: kafkastore.Credentials{User: k.User, Password: password, Mechanism: kafkastore.Mechanism(k.Mechanism)}, TLS: wire,
+		Credentials: conn.Credentials{User: k.User, Password: password}, Mechanism: kafkastore.Mechanism(k.Mechanism), TLS: wire,
 		Late:     late,
 		Patience: max(2*time.Second, cfg.Births.Timeout/2), // a birth still has time to write a reminder instead
 		Now:      t.Now, Logger: slog.Default(),
@@ -95,7 +96,7 @@ func (s *Store) openCassandra(ctx context.Context, cfg config.Config, t Time) er
 	}
 	ledger, err := cassandrastore.Open(ctx, cassandrastore.Options{
 		Hosts: c.Names(), Port: port, Keyspace: c.Keyspace, Copies: c.Copies, DataCentres: centres,
-		Credentials: cassandrastore.Credentials{User: c.User, Password: password}, TLS: wire, Timeout: c.Timeout,
+		Credentials: conn.Credentials{User: c.User, Password: password}, TLS: wire, Timeout: c.Timeout,
 		Log: s.Set.Log, Now: t.Now, Logger: slog.Default(),
 	})
 	if err != nil {
@@ -159,8 +160,8 @@ func connectS3(c config.S3) (*s3store.Server, error) {
 		return nil, err
 	}
 	server, err := s3store.Connect(s3store.Options{
-		Endpoint: c.Endpoint, Public: c.Public, Region: c.Region, Authority: authority,
-		Credentials: s3store.Credentials{Key: key, Secret: word}, NoPresign: !c.Presign, Logger: slog.Default(),
+		Endpoint: c.Endpoint, Public: c.Public, Region: c.Region, CA: authority,
+		Credentials: conn.Credentials{User: key.Reveal(), Password: word}, NoPresign: !c.Presign, Logger: slog.Default(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("s3: %w", err)
@@ -188,12 +189,12 @@ func redisOptions(c config.Redis, t Time) (redisstore.Options, error) {
 	if err != nil {
 		return redisstore.Options{}, err
 	}
-	authority, err := authorityOf("redis", c.Authority)
+	wire, err := wireTLS("redis", c.TLS, c.Authority)
 	if err != nil {
 		return redisstore.Options{}, err
 	}
 	return redisstore.Options{
-		Addresses: c.Addresses, User: c.User, Password: password, TLS: c.TLS, Authority: authority,
+		Addresses: c.Addresses, Credentials: conn.Credentials{User: c.User, Password: password}, TLS: wire,
 		Prefix: c.Prefix, Lease: c.Lease, Elapsed: t.Elapsed, Logger: slog.Default(),
 	}, nil
 }

@@ -1,13 +1,12 @@
 package profile
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 const (
@@ -51,23 +50,18 @@ func readSmall(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// wireTLS is how a connection is encrypted; nil: not at all.
-func wireTLS(section string, encrypted bool, authority string) (*tls.Config, error) {
+// wireTLS reads how a connection is encrypted.
+func wireTLS(section string, encrypted bool, authority string) (conn.TLS, error) {
 	if !encrypted {
-		return nil, nil
+		return conn.TLS{}, nil
 	}
 	pem, err := authorityOf(section, authority)
 	if err != nil {
-		return nil, err
+		return conn.TLS{}, err
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if pem == nil {
-		return c, nil
+	t := conn.TLS{Enabled: true, CA: pem}
+	if _, err := t.Config(); err != nil {
+		return conn.TLS{}, fmt.Errorf("config: %s.authority: %s: %w", section, authority, err)
 	}
-	c.RootCAs = x509.NewCertPool()
-	if !c.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, mayfly.Errorf(mayfly.Invalid, "config: %s.authority: there is no certificate in %s", section, authority).
-			WithHint("it must be in PEM, between BEGIN CERTIFICATE and END CERTIFICATE")
-	}
-	return c, nil
+	return t, nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // agree waits until every node that answers has the same schema, by each one's own
@@ -29,7 +31,7 @@ func (m migrator) agree(ctx context.Context) error {
 		if len(versions) == 1 {
 			return nil
 		}
-		if err := pause(ctx, lookAgain); err != nil {
+		if err := loop.Rest(ctx, lookAgain); err != nil {
 			return fmt.Errorf("%d versions of the schema: %w", len(versions), err)
 		}
 	}

@@ -16,9 +16,11 @@ const (
 	// attempts is how often a batch is composed again before its outcome is given
 	// back as in doubt.
 	attempts = 8
-	// Between these the pauses of reading back are doubled: 1.5 s in all.
-	readBackFirst = 50 * time.Millisecond
-	readBackLast  = 800 * time.Millisecond
+	// readBacks is how often rows are read back; the pauses between the tries are
+	// 1.2 to 2.3 s in all.
+	readBacks     = 5
+	readBackFirst = 75 * time.Millisecond
+	readBackLast  = 1200 * time.Millisecond
 )
 
 // write is what a conditional batch does to one row: it replaces before by after,

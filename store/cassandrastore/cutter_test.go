@@ -15,6 +15,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // cutter stands between the store and the server and loses what it is told to.
@@ -116,7 +117,7 @@ func awaitOpen(t testing.TB, s *Store) {
 		if err == nil {
 			return
 		}
-		if pause(t.Context(), 10*time.Millisecond) != nil {
+		if loop.Rest(t.Context(), 10*time.Millisecond) != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +134,10 @@ func openCut(t testing.TB) (*Store, *cutter) {
 		t.Fatal(err)
 	}
 	o.Hosts, o.Port, o.Connections = []string{"127.0.0.1"}, c.port(), 3
-	config := clusterConfig(o, o.Keyspace)
+	config, err := clusterConfig(o, o.Keyspace)
+	if err != nil {
+		t.Fatal(err)
+	}
 	config.HostFilter = gocql.WhiteListHostFilter(o.Hosts...)
 	config.ReconnectInterval = 100 * time.Millisecond
 	session, err := config.CreateSession()

@@ -22,7 +22,10 @@ func openBy(t *testing.T, policy gocql.HostSelectionPolicy) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := clusterConfig(o, o.Keyspace)
+	config, err := clusterConfig(o, o.Keyspace)
+	if err != nil {
+		t.Fatal(err)
+	}
 	config.PoolConfig.HostSelectionPolicy = policy
 	session, err := config.CreateSession()
 	if err != nil {

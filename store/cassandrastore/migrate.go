@@ -12,6 +12,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // migrator brings the schema of a keyspace up to date. Several nodes may do so at
@@ -63,7 +64,7 @@ func (m migrator) prepare(ctx context.Context) (err error) {
 		if err == nil || !unsettled(err) {
 			return err
 		}
-		if pause(ctx, lookAgain) != nil {
+		if loop.Rest(ctx, lookAgain) != nil {
 			return err
 		}
 	}
@@ -155,7 +156,7 @@ func (m migrator) climb(ctx context.Context) error {
 			}
 			return errors.Join(err, m.release(ctx))
 		}
-		if err := pause(ctx, lookAgain); err != nil {
+		if err := loop.Rest(ctx, lookAgain); err != nil {
 			return err
 		}
 	}
@@ -200,15 +201,4 @@ func (m migrator) done(ctx context.Context) (map[int]string, error) {
 		done[number] = name
 	}
 	return done, iter.Close()
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -8,6 +8,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // Store is a connection to the cluster: a Writer, a Ledger and Rows. Safe for
@@ -51,7 +52,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 func newStore(o Options, session *gocql.Session) *Store {
-	o.Credentials = Credentials{} // the session has them
+	o.Credentials = conn.Credentials{} // the session has them
 	s := &Store{
 		opts: o, session: session, forms: newForms(), tables: map[store.Table]*tableText{},
 		stamps: &stamps{now: o.Now}, lanes: newLanes(), swaps: map[store.Table]*lanes{}, second: secondAsking(),
@@ -71,9 +72,13 @@ func connect(ctx context.Context, o Options, keyspace string) (*gocql.Session, e
 		session *gocql.Session
 		err     error
 	}
+	config, err := clusterConfig(o, keyspace)
+	if err != nil {
+		return nil, err
+	}
 	came := make(chan answer, 1)
 	go func() {
-		session, err := clusterConfig(o, keyspace).CreateSession()
+		session, err := config.CreateSession()
 		came <- answer{session, err}
 	}()
 	select {
@@ -102,7 +107,7 @@ const (
 	mostNodes = 100
 )
 
-func clusterConfig(o Options, keyspace string) *gocql.ClusterConfig {
+func clusterConfig(o Options, keyspace string) (*gocql.ClusterConfig, error) {
 	c := gocql.NewCluster(o.Hosts...)
 	c.Port = o.Port
 	c.Keyspace = keyspace
@@ -128,10 +133,14 @@ func clusterConfig(o Options, keyspace string) *gocql.ClusterConfig {
 	if o.Credentials.User != "" {
 		c.Authenticator = gocql.PasswordAuthenticator{Username: o.Credentials.User, Password: o.Credentials.Password.Reveal()}
 	}
-	if o.TLS != nil {
-		c.SslOpts = &gocql.SslOptions{Config: o.TLS.Clone(), EnableHostVerification: !o.TLS.InsecureSkipVerify}
+	encrypted, err := o.TLS.Config()
+	if err != nil {
+		return nil, fmt.Errorf("cassandra: %w", err)
 	}
-	return c
+	if encrypted != nil {
+		c.SslOpts = &gocql.SslOptions{Config: encrypted, EnableHostVerification: true}
+	}
+	return c, nil
 }
 
 // Close ends the connections. What is under way ends with an error.

@@ -38,7 +38,10 @@ func texts() map[string]bool {
 }
 
 func TestTheDriverForgetsNoTextInALargeRing(t *testing.T) {
-	c := clusterConfig(Options{Hosts: []string{"a"}, Logger: discard()}, "k")
+	c, err := clusterConfig(Options{Hosts: []string{"a"}, Logger: discard()}, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if n := len(texts()); c.MaxRoutingKeyInfo < n || c.MaxPreparedStmts < 100*n {
 		t.Errorf("%d texts: the driver keeps %d, and of all nodes %d", n, c.MaxRoutingKeyInfo, c.MaxPreparedStmts)
 	}
@@ -46,7 +49,10 @@ func TestTheDriverForgetsNoTextInALargeRing(t *testing.T) {
 
 func TestTheDriverDoesNotWaitLongForNodesToAgree(t *testing.T) {
 	for _, keyspace := range []string{"", "k"} {
-		c := clusterConfig(Options{Hosts: []string{"a"}, Logger: discard()}, keyspace)
+		c, err := clusterConfig(Options{Hosts: []string{"a"}, Logger: discard()}, keyspace)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if statements := time.Duration(3 * len(migrations("k"))); c.MaxWaitSchemaAgreement > defaultPatience/statements {
 			t.Errorf("%s for each statement of the schema", c.MaxWaitSchemaAgreement)
 		}

@@ -2,7 +2,6 @@ package cassandrastore
 
 import (
 	"cmp"
-	"crypto/tls"
 	"log/slog"
 	"maps"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // Options say where the cluster is and how it keeps the keyspace.
@@ -25,8 +25,8 @@ type Options struct {
 	Copies      int
 	DataCentres map[string]int
 
-	Credentials Credentials // none if zero
-	TLS         *tls.Config // plain TCP if nil
+	Credentials conn.Credentials // none if zero
+	TLS         conn.TLS         // plain TCP if zero
 
 	Timeout        time.Duration // of one request; 10 s if 0
 	ConnectTimeout time.Duration // of one connection; 5 s if 0
@@ -36,12 +36,6 @@ type Options struct {
 	Log    store.Log             // takes the events of batches
 	Now    func() mayfly.Instant // the node's clock: it stamps writes of plain tables
 	Logger *slog.Logger          // for what the operator should know; none if nil
-}
-
-// Credentials are who we are to the cluster.
-type Credentials struct {
-	User     string
-	Password mayfly.Secret
 }
 
 const (
@@ -85,8 +79,8 @@ func (o Options) validate() error {
 		return bad("keyspace %q: small letters, digits and _, at most 48, a letter first", o.Keyspace)
 	case o.Copies < 1:
 		return bad("%d copies", o.Copies)
-	case (o.Credentials.User == "") != (o.Credentials.Password == ""):
-		return bad("user and password come together")
+	case o.Credentials.Validate() != nil:
+		return bad("%w", o.Credentials.Validate())
 	case o.Timeout < 0 || o.ConnectTimeout < 0 || o.Patience < 0:
 		return bad("a time-out below zero")
 	case o.Connections < 1 || o.Connections > maxConnections:

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
@@ -41,7 +42,7 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 }
 
 func TestThePasswordIsNeverPrinted(t *testing.T) {
-	o := Options{Hosts: []string{"h"}, Credentials: Credentials{User: "ana", Password: "hunter-of-mayflies"}}
+	o := Options{Hosts: []string{"h"}, Credentials: conn.Credentials{User: "ana", Password: "hunter-of-mayflies"}}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%v %+v %#v %s %q %x", o, o, o, o.Credentials, &o.Credentials, o.Credentials)
 	fmt.Fprintf(&out, "%+v", newStore(o, nil)) // its private fields, which print themselves

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
@@ -35,9 +36,9 @@ func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 	}{
 		"a wrong password":     {func(o *Options) { o.Credentials.Password += "x" }, "check user and password"},
 		"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check user and password"},
-		"no credentials":       {func(o *Options) { o.Credentials = Credentials{} }, "check user and password"},
-		"no TLS":               {func(o *Options) { o.TLS = nil }, ""},
-		"an unknown authority": {func(o *Options) { o.TLS = o.TLS.Clone(); o.TLS.RootCAs = nil }, "name the authority"},
+		"no credentials":       {func(o *Options) { o.Credentials = conn.Credentials{} }, "check user and password"},
+		"no TLS":               {func(o *Options) { o.TLS = conn.TLS{} }, ""},
+		"an unknown authority": {func(o *Options) { o.TLS.CA = nil }, "name the authority"},
 	} {
 		o := good
 		o.Patience, o.ConnectTimeout = 5*time.Second, 2*time.Second

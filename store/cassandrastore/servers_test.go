@@ -4,8 +4,6 @@ package cassandrastore
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +20,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
 )
 
@@ -89,7 +88,7 @@ func optionsFor(t testing.TB, server, keyspace string) Options {
 func optionsAt(server, keyspace string) Options {
 	o := Options{
 		Keyspace: keyspace, Now: wall, Log: noLog{}, Timeout: 20 * time.Second,
-		Credentials: Credentials{User: os.Getenv(server + "_USER"), Password: mayfly.Secret(os.Getenv(server + "_PASSWORD"))},
+		Credentials: conn.Credentials{User: os.Getenv(server + "_USER"), Password: mayfly.Secret(os.Getenv(server + "_PASSWORD"))},
 		Logger:      slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 	for address := range strings.SplitSeq(os.Getenv(server), ",") {
@@ -108,8 +107,7 @@ func optionsAt(server, keyspace string) Options {
 		if err != nil {
 			panic(err)
 		}
-		o.TLS = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
-		o.TLS.RootCAs.AppendCertsFromPEM(authority)
+		o.TLS = conn.TLS{Enabled: true, CA: authority}
 	}
 	return o
 }

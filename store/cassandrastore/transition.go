@@ -6,6 +6,8 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // Transition implements store.Ledger. Changes are grouped by pigeonhole; each
@@ -105,11 +107,11 @@ func (p *page) settleBy(ask asking) error {
 // readBack reads the rows of a batch whose outcome did not come. The connection
 // that lost it may be the only one, so that it is given a little time to return.
 func (s *Store) readBack(ctx context.Context, h hole, writes []write) (now map[mayfly.ID]mayfly.Item, err error) {
-	for wait := readBackFirst; wait <= readBackLast; wait *= 2 {
+	for n := 1; n <= readBacks; n++ {
 		if now, err = s.readPlaces(ctx, settleDoubt, h, placesOf(writes)); err == nil {
 			return now, nil
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := loop.Rest(ctx, conn.Backoff{First: readBackFirst, Longest: readBackLast}.After(n)); err != nil {
 			return nil, err
 		}
 	}

@@ -33,17 +33,20 @@ func (s *Store) Append(ctx context.Context, events ...mayfly.Event) error {
 	if err := s.begin(ctx); err != nil || len(events) == 0 {
 		return err
 	}
-	if err := s.rest.ask(); err != nil {
-		return err
+	waited := s.elapsed()
+	if !s.breaker.Allow(waited) {
+		return mayfly.Errorf(mayfly.Unavailable, "kafka: the brokers did not answer a moment ago")
 	}
 	var err error
-	waited := s.rest.elapsed()
 	defer func() {
-		if waited = s.rest.elapsed() - waited; ctx.Err() != nil && waited < restFor {
-			s.rest.tell(context.Canceled) // its time was over before the brokers had any
-			return
+		switch early := s.elapsed()-waited < restFor; {
+		case ctx.Err() != nil && early, errors.Is(err, context.Canceled): // its time was over before the brokers had any
+			s.breaker.Abandoned()
+		case err == nil || errors.Is(err, mayfly.Invalid):
+			s.breaker.Answered()
+		default:
+			s.breaker.Failed(s.elapsed() + restFor)
 		}
-		s.rest.tell(err)
 	}()
 	within, cancel := context.WithTimeout(ctx, s.opts.Patience+grace)
 	defer cancel()

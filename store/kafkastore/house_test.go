@@ -3,8 +3,6 @@
 package kafkastore
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // The real brokers are those of docs/servers.md, one without TLS and one with it:
@@ -55,9 +54,8 @@ func optionsFor(name string, env func(string) string) (Options, error) {
 		if err != nil {
 			return Options{}, err
 		}
-		o.TLS = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
-		o.TLS.RootCAs.AppendCertsFromPEM(authority)
-		o.Credentials = Credentials{User: env(name + "_USER"), Password: mayfly.Secret(env(name + "_PASSWORD"))}
+		o.TLS = conn.TLS{Enabled: true, CA: authority}
+		o.Credentials = conn.Credentials{User: env(name + "_USER"), Password: mayfly.Secret(env(name + "_PASSWORD"))}
 	}
 	return o, nil
 }

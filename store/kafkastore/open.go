@@ -14,6 +14,8 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // Store is a connection to the brokers: a Log. Safe for concurrent use.
@@ -25,8 +27,9 @@ type Store struct {
 	admin    *kadm.Client // asks through it, and makes topics
 	who      who
 	underWay *semaphore.Weighted
-	rest     *rest
-	prepared atomic.Bool // the topics are there, and kept as they must be
+	elapsed  func() time.Duration
+	breaker  conn.Breaker // of Append: nothing in the engine waits for the log one call after the other (L8)
+	prepared atomic.Bool  // the topics are there, and kept as they must be
 
 	mu      sync.Mutex
 	closed  bool
@@ -44,9 +47,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	common := slices.Clip(o.client()) // what is appended is not shared
+	common, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	common = slices.Clip(common) // what is appended is not shared
 	user := who{o.Credentials.User, o.Brokers}
-	o.Credentials = Credentials{}
+	o.Credentials = conn.Credentials{}
 	appender, err := kgo.NewClient(append(common,
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // by the key's murmur2, as every other client does
@@ -63,7 +70,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		opts: o, common: common, appender: appender, reach: admin, admin: kadm.NewClient(admin), who: user,
-		underWay: semaphore.NewWeighted(int64(o.UnderWay)), rest: newRest(), readers: map[string]*reader{},
+		underWay: semaphore.NewWeighted(int64(o.UnderWay)), elapsed: loop.Stopwatch(), readers: map[string]*reader{},
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*o.Patience) // a cluster that starts elects its leaders first
 	defer cancel()
@@ -72,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.prepared.Store(true)
 	case o.Late && unanswered(err):
 		o.Logger.Warn("kafka is away: until it is back events wait as reminders, and nothing is archived", "err", err)
-		s.rest.tell(err)
+		s.breaker.Failed(s.elapsed() + restFor)
 	default:
 		s.disconnect()
 		return nil, err
@@ -80,8 +87,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// restFor is how long no call is made to brokers that have just not answered.
+const restFor = time.Second
+
 // client is what the clients of appending and reading have in common.
-func (o Options) client() []kgo.Opt {
+func (o Options) client() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
 		kgo.ClientID("mayfly"),
@@ -90,12 +100,16 @@ func (o Options) client() []kgo.Opt {
 		kgo.DisableClientMetrics(),      // brokers have no business in what we measure
 	}
 	if o.Credentials.User != "" {
-		opts = append(opts, kgo.SASL(o.Credentials.mechanism()))
+		opts = append(opts, kgo.SASL(o.Mechanism.with(o.Credentials)))
 	}
-	if o.TLS != nil {
-		opts = append(opts, kgo.DialTLSConfig(o.TLS.Clone()))
+	encrypted, err := o.TLS.Config()
+	if err != nil {
+		return nil, wrapped("open", err)
 	}
-	return opts
+	if encrypted != nil {
+		opts = append(opts, kgo.DialTLSConfig(encrypted))
+	}
+	return opts, nil
 }
 
 func (o Options) topic(stream mayfly.Stream) string { return o.Prefix + stream.String() }

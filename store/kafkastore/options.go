@@ -2,13 +2,16 @@ package kafkastore
 
 import (
 	"cmp"
-	"crypto/tls"
 	"log/slog"
 	"regexp"
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // Options say where the brokers are and how they keep the topics.
@@ -22,8 +25,9 @@ type Options struct {
 	Copies     int           // 3 if 0
 	Keep       time.Duration // at least, of old topics too; 30 days if 0, and never less
 
-	Credentials Credentials // none if zero
-	TLS         *tls.Config // plain TCP if nil
+	Credentials conn.Credentials // none if zero
+	Mechanism   Mechanism        // how the credentials are proved; ScramSHA512 if empty
+	TLS         conn.TLS         // plain TCP if zero
 
 	// Late lets Open succeed while no broker answers: what it looks at is looked at
 	// before the first event is appended.
@@ -36,6 +40,23 @@ type Options struct {
 
 	Now    func() mayfly.Instant // the node's clock: it stamps records for the brokers
 	Logger *slog.Logger          // for what the operator should know; none if nil
+}
+
+// Mechanism is how the password is proved to the brokers without sending it.
+type Mechanism string
+
+// The mechanisms.
+const (
+	ScramSHA256 Mechanism = "SCRAM-SHA-256"
+	ScramSHA512 Mechanism = "SCRAM-SHA-512"
+)
+
+func (m Mechanism) with(c conn.Credentials) sasl.Mechanism {
+	auth := scram.Auth{User: c.User, Pass: c.Password.Reveal()}
+	if m == ScramSHA256 {
+		return auth.AsSha256Mechanism()
+	}
+	return auth.AsSha512Mechanism()
 }
 
 const (
@@ -60,7 +81,7 @@ func (o Options) complete() (Options, error) {
 	o.Session = cmp.Or(o.Session, defaultSession)
 	o.Handover = cmp.Or(o.Handover, defaultHandover)
 	o.UnderWay = cmp.Or(o.UnderWay, defaultUnderWay)
-	o.Credentials.Mechanism = cmp.Or(o.Credentials.Mechanism, ScramSHA512)
+	o.Mechanism = cmp.Or(o.Mechanism, ScramSHA512)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -82,10 +103,10 @@ func (o Options) validate() error {
 		return bad("%d copies", o.Copies)
 	case o.Keep < leastKept:
 		return bad("events are kept for %s, which is less than 30 days", o.Keep)
-	case (o.Credentials.User == "") != (o.Credentials.Password == ""):
-		return bad("user and password come together")
-	case o.Credentials.Mechanism != ScramSHA256 && o.Credentials.Mechanism != ScramSHA512:
-		return bad("mechanism %q is neither %s nor %s", o.Credentials.Mechanism, ScramSHA256, ScramSHA512)
+	case o.Credentials.Validate() != nil:
+		return bad("%w", o.Credentials.Validate())
+	case o.Mechanism != ScramSHA256 && o.Mechanism != ScramSHA512:
+		return bad("mechanism %q is neither %s nor %s", o.Mechanism, ScramSHA256, ScramSHA512)
 	case o.Patience < 0 || o.Session < 0 || o.Handover < 0:
 		return bad("a time-out below zero")
 	case o.Session < time.Second || o.Handover < time.Second:

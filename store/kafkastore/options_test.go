@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 func goodOptions() Options {
@@ -22,8 +23,8 @@ func TestOptionsAreCompletedByDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Partitions != 64 || o.Copies != 3 || o.Keep != 30*24*time.Hour || o.Credentials.Mechanism != ScramSHA512 || o.Logger == nil {
-		t.Errorf("completed to %d partitions, %d copies, kept for %s, %s", o.Partitions, o.Copies, o.Keep, o.Credentials.Mechanism)
+	if o.Partitions != 64 || o.Copies != 3 || o.Keep != 30*24*time.Hour || o.Mechanism != ScramSHA512 || o.Logger == nil {
+		t.Errorf("completed to %d partitions, %d copies, kept for %s, %s", o.Partitions, o.Copies, o.Keep, o.Mechanism)
 	}
 	if got := strings.Join(o.topics(), " "); got != "births ends" {
 		t.Errorf("the topics are %q", got)
@@ -40,7 +41,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"a millisecond below 30 days":  func(o *Options) { o.Keep = leastKept - time.Millisecond },
 		"a user without password":      func(o *Options) { o.Credentials.User = "ana" },
 		"a password without user":      func(o *Options) { o.Credentials.Password = "secret" },
-		"an unknown mechanism":         func(o *Options) { o.Credentials.Mechanism = "PLAIN" },
+		"an unknown mechanism":         func(o *Options) { o.Mechanism = "PLAIN" },
 		"no patience":                  func(o *Options) { o.Patience = -1 },
 		"a session of nothing":         func(o *Options) { o.Session = 1 },
 		"room for less than a hundred": func(o *Options) { o.UnderWay = 99 },
@@ -56,7 +57,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 
 func TestThePasswordIsNeverPrinted(t *testing.T) {
 	o := goodOptions()
-	o.Credentials = Credentials{User: "ana", Password: "sesame", Mechanism: ScramSHA256}
+	o.Credentials, o.Mechanism = conn.Credentials{User: "ana", Password: "sesame"}, ScramSHA256
 	var out bytes.Buffer
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("open", "credentials", o.Credentials, "pointer", &o.Credentials)
 	slog.New(slog.NewTextHandler(&out, nil)).Info("open", "credentials", o.Credentials)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
@@ -39,10 +40,10 @@ func TestASecureBrokerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 	}{
 		"a wrong password":     {func(o *Options) { o.Credentials.Password += "x" }, "check user, password"},
 		"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check user, password"},
-		"another mechanism":    {func(o *Options) { o.Credentials.Mechanism = ScramSHA256 }, "check user, password"},
-		"no credentials":       {func(o *Options) { o.Credentials = Credentials{} }, ""},
-		"no TLS":               {func(o *Options) { o.TLS = nil }, ""},
-		"an unknown authority": {func(o *Options) { o.TLS = o.TLS.Clone(); o.TLS.RootCAs = nil }, "name the authority"},
+		"another mechanism":    {func(o *Options) { o.Mechanism = ScramSHA256 }, "check user, password"},
+		"no credentials":       {func(o *Options) { o.Credentials = conn.Credentials{} }, ""},
+		"no TLS":               {func(o *Options) { o.TLS = conn.TLS{} }, ""},
+		"an unknown authority": {func(o *Options) { o.TLS.CA = nil }, "name the authority"},
 	} {
 		o := good
 		o.Patience, o.Late = time.Second, true // which changes nothing: a broker answers

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // The user of the comment of Options, and nothing more.
@@ -23,7 +24,7 @@ func (r *redis) asUser(name string, more ...string) Options {
 	words := append([]string{"ACL", "SETUSER", name, "reset", "on", ">open-sesame"}, aclOf("town")...)
 	r.must(append(words, more...)...)
 	return Options{
-		Addresses: []string{r.address()}, Prefix: "town", User: name, Password: "open-sesame",
+		Addresses: []string{r.address()}, Prefix: "town", Credentials: conn.Credentials{User: name, Password: "open-sesame"},
 		Lease: 300 * time.Millisecond, Patience: 10 * time.Second, Logger: quiet(),
 	}
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 //go:embed limits.lua
@@ -24,10 +26,13 @@ type Limits struct {
 	door    *door
 	o       Options
 	script  *rueidis.Lua
-	buckets [limitTags]rest
+	buckets [limitTags]conn.Breaker
 }
 
 var _ store.Limits = (*Limits)(nil)
+
+// errResting says that a server has failed a moment ago and is not asked.
+var errResting = errors.New("the server has just failed and is given a rest")
 
 // limitTags is how many hash tags the keys share: all keys of a tag are on the
 // same server of a cluster, so that a tag is what can be away.
@@ -49,7 +54,7 @@ func (l *Limits) Take(ctx context.Context, key string, rate store.Rate, cost int
 	}
 	tag := limitTag(key)
 	bucket := &l.buckets[tag]
-	if !bucket.ask(l.o.Elapsed(), l.o.Rest) {
+	if !bucket.Allow(l.o.Elapsed()) {
 		return store.Taken{}, unavailable("take", errResting)
 	}
 	within, cancel := context.WithTimeout(ctx, l.o.Patience)
@@ -57,9 +62,11 @@ func (l *Limits) Take(ctx context.Context, key string, rate store.Rate, cost int
 	taken, err := l.take(within, l.script, l.bucketKey(tag, key), rate, cost)
 	switch {
 	case err == nil:
-		bucket.answered()
-	case ctx.Err() == nil: // not the caller who went
-		bucket.failed(l.o.Elapsed(), l.o.Rest)
+		bucket.Answered()
+	case ctx.Err() != nil:
+		bucket.Abandoned()
+	default:
+		bucket.Failed(l.o.Elapsed() + l.o.Rest)
 	}
 	return taken, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 func mustTake(t testing.TB, l *Limits, key string, rate store.Rate, cost int, now mayfly.Instant) store.Taken {
@@ -137,9 +138,9 @@ func TestAServerThatRefusesUsIsSaidAtTheStart(t *testing.T) {
 	r.must("ACL", "SETUSER", "mayfly", "on", ">open-sesame", "~*", "&*", "+@all")
 	r.must("ACL", "SETUSER", "default", "off")
 	for name, o := range map[string]Options{
-		"a wrong password": {User: "mayfly", Password: "open-barley"},
+		"a wrong password": {Credentials: conn.Credentials{User: "mayfly", Password: "open-barley"}},
 		"no user":          {},
-		"an unknown user":  {User: "ben", Password: "open-sesame"},
+		"an unknown user":  {Credentials: conn.Credentials{User: "ben", Password: "open-sesame"}},
 	} {
 		o.Addresses, o.Logger = []string{r.address()}, quiet()
 		s, err := Open(o)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // Store is Redis as the nodes of a cluster share it.
@@ -25,7 +27,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Password = "" // the door has it
+	o.Credentials = conn.Credentials{} // the door has them
 	s := &Store{door: d, limits: newLimits(d, o), signals: newSignals(d, o, rollOf(o.Prefix))}
 	return s, nil
 }

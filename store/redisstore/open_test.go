@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
@@ -45,9 +46,9 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 		"a lease too short":       func(o *Options) { o.Lease = time.Millisecond },
 		"forgotten at once":       func(o *Options) { o.Forget = time.Second },
 		"a negative patience":     func(o *Options) { o.Patience = -1 },
-		"half of the credentials": func(o *Options) { o.User = "ana" },
-		"an authority in clear":   func(o *Options) { o.Authority = []byte("x") },
-		"an authority not PEM":    func(o *Options) { o.TLS, o.Authority = true, []byte("x") },
+		"half of the credentials": func(o *Options) { o.Credentials.User = "ana" },
+		"an authority in clear":   func(o *Options) { o.TLS.CA = []byte("x") },
+		"an authority not PEM":    func(o *Options) { o.TLS = conn.TLS{Enabled: true, CA: []byte("x")} },
 	} {
 		o := good
 		spoil(&o)
@@ -63,13 +64,13 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 }
 
 func TestSecretsArePrintedByNobody(t *testing.T) {
-	o := Options{Addresses: []string{nobody(t)}, User: "ana", Password: "open-sesame"}
+	o := Options{Addresses: []string{nobody(t)}, Credentials: conn.Credentials{User: "ana", Password: "open-sesame"}}
 	s := open(t, o)
-	text, err := json.Marshal(struct{ Password any }{o.Password})
+	text, err := json.Marshal(struct{ Password any }{o.Credentials.Password})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, shown := range []string{fmt.Sprint(o), fmt.Sprintf("%+v %#v", o, o), fmt.Sprintf("%s %q %x", o.Password, o.Password, o.Password), string(text), fmt.Sprintf("%+v", s.Limits())} {
+	for _, shown := range []string{fmt.Sprint(o), fmt.Sprintf("%+v %#v", o, o), fmt.Sprintf("%s %q %x", o.Credentials.Password, o.Credentials.Password, o.Credentials.Password), string(text), fmt.Sprintf("%+v", s.Limits())} {
 		if strings.Contains(shown, "sesame") || strings.Contains(shown, fmt.Sprintf("%x", "sesame")) {
 			t.Errorf("shown: %s", shown)
 		}
@@ -117,30 +118,6 @@ func TestARateThatMakesNoSenseIsInvalid(t *testing.T) {
 	}{{store.Rate{}, 1}, {store.Rate{Count: 1}, 1}, {store.Rate{Count: -1, Per: 1}, 1}, {store.Rate{Count: 1, Per: 1}, 2}, {store.Rate{Count: 1, Per: 1}, -1}} {
 		_, err := s.Limits().Take(t.Context(), "ana", c.rate, c.cost, noon)
 		wantKind(t, mayfly.Invalid, err)
-	}
-}
-
-func TestAServerThatFailedIsAskedAgainByOneAtATime(t *testing.T) {
-	var r rest
-	for range 2 {
-		if !r.ask(0, 10) {
-			t.Error("a server that answers is not asked")
-		}
-	}
-	r.failed(0, 10)
-	if r.ask(9, 10) {
-		t.Error("asked while it rests")
-	}
-	for _, first := range []bool{true, false} {
-		if r.ask(10, 10) != first {
-			t.Errorf("asked again by one alone: not so for the first: %t", first)
-		}
-	}
-	r.answered()
-	for range 2 {
-		if !r.ask(11, 10) {
-			t.Error("a server that answers again is not asked")
-		}
 	}
 }
 

@@ -2,8 +2,7 @@ package redisstore
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
@@ -24,10 +24,9 @@ import (
 //	+info +time +get +set +hget +hset +hdel +hgetall +hincrby +pexpire +spublish +ssubscribe +sunsubscribe
 type Options struct {
 	Addresses []string // host:port of one server, or of some nodes of a Redis Cluster
-	User      string   // of the ACL; the default user if empty
-	Password  mayfly.Secret
-	TLS       bool
-	Authority []byte // PEM of who signed the servers' certificates, with TLS; the system's authorities if empty
+
+	Credentials conn.Credentials // of an ACL user; a password alone is the default user's
+	TLS         conn.TLS         // plain TCP if zero
 
 	Prefix string // that every key and channel begins with; mayfly if empty. One for each cluster of nodes
 
@@ -54,7 +53,7 @@ func (o Options) complete() (Options, error) {
 	if o.Elapsed == nil {
 		o.Elapsed = loop.Stopwatch()
 	}
-	o.Addresses, o.Authority = slices.Clone(o.Addresses), slices.Clone(o.Authority)
+	o.Addresses = slices.Clone(o.Addresses)
 	switch {
 	case len(o.Addresses) == 0:
 		return o, mayfly.Errorf(mayfly.Invalid, "no address of a Redis server").WithHint("name one server, or some nodes of a Redis Cluster, as host:port")
@@ -66,10 +65,8 @@ func (o Options) complete() (Options, error) {
 		return o, mayfly.Errorf(mayfly.Invalid, "a lease of %v is not between 50ms and 1m", o.Lease)
 	case o.Forget < 2*o.Lease:
 		return o, mayfly.Errorf(mayfly.Invalid, "a node is forgotten after %v, which is less than two leases of %v", o.Forget, o.Lease)
-	case o.User != "" && o.Password == "":
+	case o.Credentials.User != "" && o.Credentials.Password == "":
 		return o, mayfly.Errorf(mayfly.Invalid, "a user of Redis without a password")
-	case len(o.Authority) > 0 && !o.TLS:
-		return o, mayfly.Errorf(mayfly.Invalid, "an authority of certificates without TLS")
 	}
 	for _, address := range o.Addresses {
 		// What is refused is not repeated: it may be a URL with a password in it.
@@ -85,21 +82,15 @@ func (o Options) complete() (Options, error) {
 // without Redis and want to know at once.
 func (o Options) client() (rueidis.ClientOption, error) {
 	c := rueidis.ClientOption{
-		InitAddress: o.Addresses, Username: o.User, Password: o.Password.Reveal(), ClientName: "mayfly",
+		InitAddress: o.Addresses, Username: o.Credentials.User, Password: o.Credentials.Password.Reveal(), ClientName: "mayfly",
 		ClientSetInfo: rueidis.DisableClientSetInfo,
 		Dialer:        net.Dialer{Timeout: o.Lease, KeepAlive: o.Lease / 2}, ConnWriteTimeout: o.Lease,
 		ReadBufferEachConn: 1 << 16, WriteBufferEachConn: 1 << 16,
 		DisableCache: true, DisableRetry: true, ShuffleInit: len(o.Addresses) > 1,
 	}
-	if !o.TLS {
-		return c, nil
-	}
-	c.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(o.Authority) > 0 {
-		c.TLSConfig.RootCAs = x509.NewCertPool()
-		if !c.TLSConfig.RootCAs.AppendCertsFromPEM(o.Authority) {
-			return c, mayfly.Errorf(mayfly.Invalid, "the authority of Redis's certificates is not PEM")
-		}
+	var err error
+	if c.TLSConfig, err = o.TLS.Config(); err != nil {
+		return c, fmt.Errorf("redis: %w", err)
 	}
 	return c, nil
 }

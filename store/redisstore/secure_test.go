@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
@@ -31,11 +32,11 @@ func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 			hint  string
 			waits bool // opened all the same, for a server that is not there yet
 		}{
-			"a wrong password":     {func(o *Options) { o.Password += "x" }, "check user, password", false},
-			"a stranger":           {func(o *Options) { o.User = "stranger" }, "check user, password", false},
-			"no credentials":       {func(o *Options) { o.User, o.Password = "", "" }, "check user, password", false},
-			"no TLS":               {func(o *Options) { o.TLS, o.Authority = false, nil }, "check that it runs", true},
-			"an unknown authority": {func(o *Options) { o.Authority = nil }, "name the authority", true},
+			"a wrong password":     {func(o *Options) { o.Credentials.Password += "x" }, "check user, password", false},
+			"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check user, password", false},
+			"no credentials":       {func(o *Options) { o.Credentials = conn.Credentials{} }, "check user, password", false},
+			"no TLS":               {func(o *Options) { o.TLS = conn.TLS{} }, "check that it runs", true},
+			"an unknown authority": {func(o *Options) { o.TLS.CA = nil }, "name the authority", true},
 		} {
 			o := good
 			o.Lease = 300 * time.Millisecond
@@ -54,7 +55,7 @@ func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 			}
 			fmt.Fprintf(&log, "%v %+v", err, err)
 		}
-		if strings.Contains(log.String(), good.Password.Reveal()) {
+		if strings.Contains(log.String(), good.Credentials.Password.Reveal()) {
 			t.Errorf("%s: the password is in the log or in an error", name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
@@ -33,7 +34,7 @@ func at(t testing.TB, name string) Options {
 		t.Fatalf("%s is not set: docs/servers.md says how to start the servers", name)
 	}
 	o := Options{
-		Addresses: strings.Split(addresses, ","), User: os.Getenv(name + "_USER"), Password: mayfly.Secret(os.Getenv(name + "_PASSWORD")),
+		Addresses: strings.Split(addresses, ","), Credentials: conn.Credentials{User: os.Getenv(name + "_USER"), Password: mayfly.Secret(os.Getenv(name + "_PASSWORD"))},
 		Prefix: freshPrefix(), Patience: 10 * time.Second, Logger: quiet(),
 	}
 	if ca := os.Getenv(name + "_CA"); ca != "" {
@@ -41,7 +42,7 @@ func at(t testing.TB, name string) Options {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.TLS, o.Authority = true, pem
+		o.TLS = conn.TLS{Enabled: true, CA: pem}
 	}
 	return o
 }

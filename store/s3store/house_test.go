@@ -20,6 +20,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 func connect(t testing.TB, o Options) *Server {
@@ -51,7 +52,7 @@ func fakeServer(t testing.TB) Options {
 	t.Helper()
 	server := httptest.NewServer(gofakes3.New(s3mem.New()).Server())
 	t.Cleanup(server.Close)
-	return Options{Endpoint: server.URL, Credentials: Credentials{Key: "ana", Secret: "anas-own-secret"}}
+	return Options{Endpoint: server.URL, Credentials: conn.Credentials{User: "ana", Password: "anas-own-secret"}}
 }
 
 // quick makes retries cheap: faults are many here and nobody is overrun.

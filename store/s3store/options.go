@@ -2,23 +2,32 @@ package s3store
 
 import (
 	"cmp"
+	"errors"
 	"log/slog"
 	"net/url"
 	"time"
 
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // Options say where a server is and how it is treated. In memory puts take
 // Parts × PartBytes at most, and 64 KiB for each that is under way.
 type Options struct {
-	Endpoint    string // https://host or http://host:port
-	Public      string // the same server as holders of presigned addresses reach it; Endpoint if empty
-	NoPresign   bool   // nobody is given an address: Probe tries none
-	Region      string // us-east-1 if empty
-	Credentials Credentials
-	Authority   []byte // PEM of who signed the server's certificate; the system's authorities if empty
+	Endpoint  string // https://host or http://host:port
+	Public    string // the same server as holders of presigned addresses reach it; Endpoint if empty
+	NoPresign bool   // nobody is given an address: Probe tries none
+	Region    string // us-east-1 if empty
+	CA        []byte // CA bundle in PEM that signed the server's certificate; the system's if empty
+
+	// Credentials are the access key and its secret, which requests are signed with.
+	// The zero Credentials are taken from the environment: AWS_ACCESS_KEY_ID,
+	// AWS_SECRET_ACCESS_KEY and, where there is one, AWS_SESSION_TOKEN.
+	Credentials conn.Credentials
+	Session     mayfly.Secret // session token of temporary credentials; none if empty
 
 	Writes, Reads float64 // per second and prefix of keys; 3,500 and 5,500 if 0 (L11)
 
@@ -73,6 +82,22 @@ func (o Options) complete() (Options, error) {
 		return o, mayfly.Errorf(mayfly.Invalid, "%d bytes copied at once are not between 5 MiB and 5 GiB", o.CopyBytes)
 	}
 	return o, nil
+}
+
+// signer is the library's view of the credentials.
+func (o Options) signer() (*credentials.Credentials, error) {
+	if o.Credentials == (conn.Credentials{}) {
+		env := credentials.NewEnvAWS()
+		if found, err := env.GetWithContext(nil); err != nil || found.AccessKeyID == "" || found.SecretAccessKey == "" {
+			return nil, mayfly.Wrap(mayfly.Invalid, errors.Join(errors.New("there are no credentials for S3"), err),
+				"name them in the configuration, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		}
+		return env, nil
+	}
+	if o.Credentials.Validate() != nil {
+		return nil, mayfly.Errorf(mayfly.Invalid, "half of the credentials for S3 is missing").WithHint("give both the access key and its secret")
+	}
+	return credentials.NewStaticV4(o.Credentials.User, o.Credentials.Password.Reveal(), o.Session.Reveal()), nil
 }
 
 // checkAddress takes no address with a name or a secret in it: addresses are

@@ -14,6 +14,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // An address of the shortest life is asked again when it is over: so long after it
@@ -143,7 +144,7 @@ func (p *probe) refusesStale(ctx context.Context) error {
 	times := askTimes // for both together
 	for _, a := range p.holder.stale {
 		_, err := p.ask(ctx, a)
-		for ; err == nil && times > 0 && sleep(ctx, askAgain); times-- {
+		for ; err == nil && times > 0 && loop.Rest(ctx, askAgain) == nil; times-- {
 			_, err = p.ask(ctx, a)
 		}
 		if err == nil {

@@ -275,7 +275,7 @@ func TestAMissingBucketIsAwayAndNotEmpty(t *testing.T) {
 
 func TestWrongCredentialsAreSaidToBeWrong(t *testing.T) {
 	o := quick(realServer(t))
-	o.Credentials.Secret = "not the secret"
+	o.Credentials.Password = "not the secret"
 	err := tier(t, connect(t, o), TierOptions{Bucket: "mayfly-any"}).Probe(t.Context())
 	wantKind(t, mayfly.Unavailable, err)
 	if err == nil || !strings.Contains(err.Error(), "check the access key") {

@@ -8,18 +8,19 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 func TestNoWayOfPrintingShowsASecret(t *testing.T) {
 	const key, secret, session = "AKANAOWNKEY", "anas-own-secret", "anas-session"
-	o := Options{Endpoint: "http://127.0.0.1:1", Credentials: Credentials{Key: key, Secret: secret, Session: session}}
+	o := Options{Endpoint: "http://127.0.0.1:1", Credentials: conn.Credentials{User: key, Password: secret}, Session: session}
 	s := connect(t, o)
 	hot := tier(t, s, TierOptions{Bucket: "hot"})
 	type bare Server // without String: its private fields, which print themselves
 	var log strings.Builder
 	logger := slog.New(slog.NewJSONHandler(&log, nil))
 	text := slog.New(slog.NewTextHandler(&log, nil))
-	for _, v := range []any{o, &o, o.Credentials, o.Credentials.Secret, (*bare)(s), s.String(), hot.String()} {
+	for _, v := range []any{o, &o, o.Credentials, o.Credentials.Password, (*bare)(s), s.String(), hot.String()} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			_, _ = fmt.Fprintf(&log, verb, v)
 		}
@@ -57,7 +58,7 @@ func TestCredentialsComeFromTheEnvironmentWhenNoneAreGiven(t *testing.T) {
 }
 
 func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
-	fine := Options{Endpoint: "https://s3.example", Credentials: Credentials{Key: "ana", Secret: "x"}}
+	fine := Options{Endpoint: "https://s3.example", Credentials: conn.Credentials{User: "ana", Password: "x"}}
 	if _, err := Connect(fine); err != nil {
 		t.Fatal(err)
 	}
@@ -67,12 +68,12 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 		"a path":                 func(o *Options) { o.Endpoint = "https://s3.example/bucket" },
 		"a secret in an address": func(o *Options) { o.Endpoint = "https://ana:secret@s3.example" },
 		"another public address": func(o *Options) { o.Public = "ftp://s3.example" },
-		"half of the secret":     func(o *Options) { o.Credentials.Secret = "" },
+		"half of the secret":     func(o *Options) { o.Credentials.Password = "" },
 		"parts too small":        func(o *Options) { o.PartBytes = 1000 },
 		"copies too big":         func(o *Options) { o.CopyBytes = 6 * gibibyte },
 		"negative tries":         func(o *Options) { o.Tries = -1 },
 		"negative rate":          func(o *Options) { o.Writes = -1 },
-		"no certificate":         func(o *Options) { o.Authority = []byte("secret") },
+		"no certificate":         func(o *Options) { o.CA = []byte("secret") },
 	} {
 		o := fine
 		change(&o)

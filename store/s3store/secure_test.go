@@ -25,9 +25,9 @@ func TestASecureServerLetsInWhoKnowsTheSecretAndNobodyReadsIt(t *testing.T) {
 		spoil func(*Options)
 		hint  string // or words of the cause
 	}{
-		"a wrong secret":       {func(o *Options) { o.Credentials.Secret += "x" }, "check the access key, its secret"},
-		"a stranger":           {func(o *Options) { o.Credentials.Key = "stranger" }, "check the access key, its secret"},
-		"an unknown authority": {func(o *Options) { o.Authority = nil }, "name the authority"},
+		"a wrong secret":       {func(o *Options) { o.Credentials.Password += "x" }, "check the access key, its secret"},
+		"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check the access key, its secret"},
+		"an unknown authority": {func(o *Options) { o.CA = nil }, "name the authority"},
 		"no TLS":               {func(o *Options) { o.Endpoint = strings.Replace(o.Endpoint, "https:", "http:", 1) }, "http://"},
 	} {
 		o := good
@@ -41,7 +41,7 @@ func TestASecureServerLetsInWhoKnowsTheSecretAndNobodyReadsIt(t *testing.T) {
 			shown += fmt.Sprintf("%v %+v %#v", err, err, err)
 		}
 	}
-	if strings.Contains(shown, good.Credentials.Secret.Reveal()) {
+	if strings.Contains(shown, good.Credentials.Password.Reveal()) {
 		t.Error("the secret is in an error")
 	}
 }

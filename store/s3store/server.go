@@ -2,8 +2,6 @@ package s3store
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // Server is one account on one server. Its tiers copy to each other without the
@@ -43,22 +42,22 @@ func Connect(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	signer, err := o.Credentials.signer()
+	signer, err := o.signer()
 	if err != nil {
 		return nil, err
 	}
-	trusted, err := authorities(o.Authority)
+	encrypted, err := conn.TLS{Enabled: true, CA: o.CA}.Config() // used with an https endpoint
 	if err != nil {
 		return nil, err
 	}
-	o.Credentials = Credentials{} // the signer has them
+	o.Credentials, o.Session = conn.Credentials{}, "" // the signer has them
 	s := &Server{opts: o, signer: signer, slots: make(chan struct{}, o.Parts)}
 	s.heads.New = func() any { b := make([]byte, headBytes); return &b }
 	s.parts.New = func() any { b := make([]byte, o.PartBytes); return &b }
 	s.transport = &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted},
+		TLSClientConfig:       encrypted,
 		TLSHandshakeTimeout:   10 * time.Second,
 		MaxIdleConnsPerHost:   256,
 		IdleConnTimeout:       time.Minute,
@@ -90,18 +89,6 @@ func (s *Server) client(address string, signer *credentials.Credentials) (*minio
 		return nil, mayfly.Errorf(mayfly.Invalid, "the S3 server at %s: %w", u.Host, err)
 	}
 	return core, nil
-}
-
-func authorities(pem []byte) (*x509.CertPool, error) {
-	if len(pem) == 0 {
-		return nil, nil
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, mayfly.Errorf(mayfly.Invalid, "there is no certificate in the authority of the S3 server").
-			WithHint("it is a PEM file that begins with -----BEGIN CERTIFICATE-----")
-	}
-	return pool, nil
 }
 
 // String is the server's address.

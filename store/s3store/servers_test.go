@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // The real servers are those of docs/servers.md, one with TLS and one without:
@@ -24,14 +25,14 @@ func serverAt(t testing.TB, name string) Options {
 	t.Helper()
 	o := Options{
 		Endpoint: os.Getenv(name), Region: os.Getenv(name + "_REGION"),
-		Credentials: Credentials{Key: mayfly.Secret(os.Getenv(name + "_KEY")), Secret: mayfly.Secret(os.Getenv(name + "_SECRET"))},
+		Credentials: conn.Credentials{User: os.Getenv(name + "_KEY"), Password: mayfly.Secret(os.Getenv(name + "_SECRET"))},
 	}
 	if o.Endpoint == "" {
 		t.Fatalf("%s is not set: docs/servers.md says how to start the server", name)
 	}
 	if file := os.Getenv(name + "_CA"); file != "" {
 		var err error
-		if o.Authority, err = os.ReadFile(file); err != nil {
+		if o.CA, err = os.ReadFile(file); err != nil {
 			t.Fatal(err)
 		}
 	}

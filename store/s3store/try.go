@@ -2,10 +2,10 @@ package s3store
 
 import (
 	"context"
-	"math/rand/v2"
-	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/conn"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // share is how much of a request a bucket pays.
@@ -35,6 +35,7 @@ func (s *Store) writes(keys ...mayfly.BlobKey) (shares []share) {
 // up, and gives what comes of it its kind. It is the one layer that retries;
 // every request of this package may be made again.
 func (s *Store) try(ctx context.Context, cost []share, request func() error) error {
+	backoff := conn.Backoff{First: s.server.opts.Pause, Longest: 100 * s.server.opts.Pause}
 	for n := 1; ; n++ {
 		for _, c := range cost {
 			if err := c.bucket.take(ctx, c.n); err != nil {
@@ -48,28 +49,8 @@ func (s *Store) try(ctx context.Context, cost []share, request func() error) err
 		if err == nil {
 			return nil
 		}
-		if n >= s.server.opts.Tries || !isPassing(err) || !sleep(ctx, pause(n, s.server.opts.Pause, rand.Float64())) {
+		if n >= s.server.opts.Tries || !isPassing(err) || loop.Rest(ctx, backoff.After(n)) != nil {
 			return kindOf(ctx, err)
 		}
-	}
-}
-
-// pause is how long to wait after the n-th try: it doubles up to a hundred times
-// the first, and half of it is left to chance, so that who failed together does
-// not come back together.
-func pause(n int, first time.Duration, dice float64) time.Duration {
-	longest := min(first<<min(n-1, 7), 100*first)
-	return longest/2 + time.Duration(dice*float64(longest/2))
-}
-
-// sleep says whether ctx outlived the pause.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

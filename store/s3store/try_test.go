@@ -21,12 +21,13 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // alone is a tier whose server is never called.
 func alone(t testing.TB, o Options) *Store {
 	t.Helper()
-	o.Endpoint, o.Credentials = "http://127.0.0.1:1", Credentials{Key: "ana", Secret: "secret"}
+	o.Endpoint, o.Credentials = "http://127.0.0.1:1", conn.Credentials{User: "ana", Password: "secret"}
 	return tier(t, connect(t, o), TierOptions{Bucket: "hot"})
 }
 
@@ -123,15 +124,6 @@ func TestATryThatWasGivenUpIsNotTheCallersTimeOut(t *testing.T) {
 	}
 }
 
-func TestPausesDoubleUpToABoundAndDiffer(t *testing.T) {
-	for n, want := range map[int]time.Duration{1: 50, 2: 100, 3: 200, 7: 3200, 8: 5000, 60: 5000} {
-		want *= time.Millisecond
-		if low, high := pause(n, 50*time.Millisecond, 0), pause(n, 50*time.Millisecond, 1); low != want/2 || high != want {
-			t.Errorf("after try %d the pause is %v to %v, want %v to %v", n, low, high, want/2, want)
-		}
-	}
-}
-
 // still is a body that does not move until it is given up.
 type still struct{ ctx context.Context }
 
@@ -185,7 +177,7 @@ func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
 	}))
 	t.Cleanup(silent.Close)
 	s := connect(t, Options{
-		Endpoint: silent.URL, Credentials: Credentials{Key: "ana", Secret: "secret"},
+		Endpoint: silent.URL, Credentials: conn.Credentials{User: "ana", Password: "secret"},
 		Tries: 2, Pause: time.Millisecond, Patience: time.Second,
 	})
 	hot := tier(t, s, TierOptions{Bucket: "hot"})

@@ -34,6 +34,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/conn"
 	"github.com/mayflyhq/mayfly/store/s3store"
 )
 
@@ -101,7 +102,7 @@ func bucketTiers(t *testing.T) (hot, cold store.Blobs) {
 	}
 	server, err := s3store.Connect(s3store.Options{
 		Endpoint: os.Getenv(name), Region: os.Getenv(name + "_REGION"),
-		Credentials: s3store.Credentials{Key: mayfly.Secret(os.Getenv(name + "_KEY")), Secret: mayfly.Secret(os.Getenv(name + "_SECRET"))},
+		Credentials: conn.Credentials{User: os.Getenv(name + "_KEY"), Password: mayfly.Secret(os.Getenv(name + "_SECRET"))},
 	})
 	if err != nil {
 		t.Fatal(err)
