@@ -64,7 +64,7 @@ func (c *check) event(e mayfly.Event, same map[mayfly.EventKey]mayfly.Event) {
 		c.find(Early, e.ID, "the log has its expiry at %s, before its deadline %s", e.At, e.ID.Deadline())
 	}
 	same[e.Key()] = e
-	c.told[e.ID] = append(c.told[e.ID], e)
+	c.logged[e.ID] = append(c.logged[e.ID], e)
 }
 
 // events compares a row with the events about it.
@@ -73,7 +73,7 @@ func (c *check) events(item mayfly.Item) {
 		return
 	}
 	count := map[mayfly.Verb]int{}
-	for _, e := range c.told[item.ID] {
+	for _, e := range c.logged[item.ID] {
 		count[e.Verb]++
 		if e.Generation > item.Generation {
 			c.find(Resurrected, item.ID, "the log has %s of generation %d, and the row has %d", e.Type(), e.Generation, item.Generation)

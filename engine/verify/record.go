@@ -23,6 +23,7 @@ type Expected struct {
 	Text    *string        // what was published; nil is not compared
 	Media   [][32]byte     // SHA-256 of the media as they are served; nil is not compared
 	Until   mayfly.Instant // until when a row is there for certain, unless it is deleted; 0 is for ever
+	State   mayfly.State   // where it must be by now; 0 is not compared
 	Deleted Answer
 	Held    Answer
 	Ends    int // how many expiries and archivings the log has at least, once it is cold; 0 counts as 1
@@ -37,7 +38,7 @@ type Read struct {
 	Served   bool
 }
 
-// Record is what clients were told. Whatever is acknowledged must be there;
+// Record is what clients know. Whatever is acknowledged must be there;
 // whatever is there must be acknowledged, or be of an operation whose answer did
 // not come.
 type Record struct {
@@ -72,6 +73,8 @@ func (c *check) expected(item mayfly.Item, body store.FoundBody) {
 		c.find(Lost, item.ID, "its expiry deleted it, and its fate is %s", item.Fate)
 	case e.Held == Yes && !item.Held:
 		c.find(Lost, item.ID, "its hold was acknowledged and is gone")
+	case e.State != 0 && item.State != e.State && e.Deleted == No && !item.Held:
+		c.find(Late, item.ID, "it is %s, and should be %s by now", item.State, e.State)
 	case e.Held == No && item.Held:
 		c.find(Late, item.ID, "it was released, and is held")
 	}
@@ -132,7 +135,7 @@ func (c *check) missing(context.Context) error {
 
 func (c *check) announced(id mayfly.ID) {
 	created := 0
-	for _, e := range c.told[id] {
+	for _, e := range c.logged[id] {
 		if e.Verb == mayfly.WasCreated {
 			created++
 		}

@@ -69,6 +69,19 @@ func (t *Tally) Faults() []string {
 	return t.faults
 }
 
+// Merge adds the faults of another tally.
+func (t *Tally) Merge(other *Tally) {
+	other.mu.Lock()
+	counts, faults := other.counts, other.faults
+	other.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for w, n := range counts {
+		t.counts[w] += n
+	}
+	t.faults = append(t.faults, faults[:min(len(faults), maxFaults-min(maxFaults, len(t.faults)))]...)
+}
+
 // String returns the seven words with their counts.
 func (t *Tally) String() string {
 	t.mu.Lock()

@@ -18,12 +18,16 @@ type Options struct {
 	Late     time.Duration     // how long after it was due a step is LATE; default 2 h
 	Window   time.Duration     // the archive's; default 90 min
 	Bytes    bool              // read and hash every medium; else only its size and stored hash are compared
-	Progress func(minutes int) // is told how many minutes of deadlines are read; may be nil
+	Progress func(minutes int) // gets how many minutes of deadlines are read; may be nil
+
+	// Each is called for every row, for checks that only the caller can make; it adds
+	// what it finds to the report. May be nil.
+	Each func(ctx context.Context, r *Report, item mayfly.Item, body store.FoundBody) error
 
 	Objects bool       // list both tiers and look for objects that no row owns
 	Group   string     // read the whole event log for this group; empty does not
 	Gate    *gate.Gate // ask what a stranger and the author get of every item; may be nil
-	Record  *Record    // what clients were told; may be nil
+	Record  *Record    // what clients know; may be nil
 }
 
 func (o Options) withDefaults() Options {
@@ -52,7 +56,7 @@ type Report struct {
 // Run verifies a store. It reads while others write: then an item can be seen in
 // the middle of a step, so that a Record is compared only with a store at rest.
 func Run(ctx context.Context, set store.Set, o Options) (*Report, error) {
-	c := &check{set: set, o: o.withDefaults(), report: &Report{States: map[string]int64{}}, told: map[mayfly.ID][]mayfly.Event{}}
+	c := &check{set: set, o: o.withDefaults(), report: &Report{States: map[string]int64{}}, logged: map[mayfly.ID][]mayfly.Event{}}
 	if o.Record != nil {
 		c.seen = map[mayfly.ID]mayfly.Generation{}
 	}
@@ -69,7 +73,7 @@ type check struct {
 	set    store.Set
 	o      Options
 	report *Report
-	told   map[mayfly.ID][]mayfly.Event    // by item, each key once
+	logged map[mayfly.ID][]mayfly.Event    // by item, each key once
 	seen   map[mayfly.ID]mayfly.Generation // rows that were found; only with a Record
 }
 
@@ -154,6 +158,11 @@ func (c *check) item(ctx context.Context, item mayfly.Item, body store.FoundBody
 	c.onTime(item, body)
 	c.events(item)
 	c.expected(item, body)
+	if c.o.Each != nil {
+		if err := c.o.Each(ctx, c.report, item, body); err != nil {
+			return err
+		}
+	}
 	if err := c.served(ctx, item); err != nil || item.State == mayfly.Deleted && !item.Held {
 		return err
 	}
@@ -181,6 +190,8 @@ func (c *check) onTime(item mayfly.Item, body store.FoundBody) {
 	switch {
 	case item.Cause == mayfly.ByExpiry && item.Changed < item.ID.Deadline():
 		c.find(Early, item.ID, "it expired at %s, before its deadline %s", item.Changed, item.ID.Deadline())
+	case moved && item.Changed < item.ID.Deadline():
+		c.find(Early, item.ID, "it is %s since %s, before its deadline %s", item.State, item.Changed, item.ID.Deadline())
 	case item.Held:
 	case moved && !item.EndedAt(now):
 		c.find(Early, item.ID, "it is %s, and serves until %s", item.State, item.End())

@@ -148,6 +148,9 @@ func TestEveryPlantedViolationIsFoundByItsWord(t *testing.T) {
 		"a client was refused before the deadline": {verify.Early, 1, func(_ *testing.T, h *healthy) {
 			h.record.Reads = []verify.Read{{ID: h.live.ID, Asked: h.now, Answered: h.now}}
 		}},
+		"an item is not where it should be by now": {verify.Late, 1, func(_ *testing.T, h *healthy) {
+			h.expect(h.live.ID, func(e *verify.Expected) { e.State = mayfly.Cold })
+		}},
 		"a delete did not erase the content": {verify.Late, 1, func(_ *testing.T, h *healthy) {
 			item := h.Publish(h.Draft(), fixture.Start)
 			h.record.Items[item.ID] = verify.Expected{Deleted: verify.Maybe}
@@ -234,6 +237,18 @@ func TestARecordAllowsWhatItsClientsDoNotKnow(t *testing.T) {
 	h.record.Since = h.now
 	if r := h.verify(); r.Count(verify.Double) != 0 || r.Count(verify.Orphan) != 0 {
 		t.Errorf("what was born before the record begins: %s", r)
+	}
+}
+
+func TestTalliesAreMerged(t *testing.T) {
+	var a, b verify.Tally
+	for range 30 {
+		a.Add(verify.Lost, "a")
+		b.Add(verify.Orphan, "b")
+	}
+	b.Merge(&a)
+	if b.Count(verify.Lost) != 30 || b.Count(verify.Orphan) != 30 || len(b.Faults()) != 20 || len(a.Faults()) != 20 {
+		t.Errorf("%s, %d faults described", &b, len(b.Faults()))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
@@ -186,11 +187,11 @@ func (c *cutOff) poll(what string, node int, ben *person, d *removal, ending <-c
 		}
 		switch {
 		case err == nil && acked != 0 && acked < asked.UnixNano():
-			word := leak
+			word := verify.Leak
 			if d.what == "deleted" {
-				word = resurrected
+				word = verify.Resurrected
 			}
-			c.record.blame(word, "%s: %s, %s, and node %s serves it %s after the acknowledgement", what, d.story, d.what, c.nodes[node].name, asked.Sub(time.Unix(0, acked)))
+			c.record.count.Add(word, "%s: %s, %s, and node %s serves it %s after the acknowledgement", what, d.story, d.what, c.nodes[node].name, asked.Sub(time.Unix(0, acked)))
 		case err == nil:
 			c.served.Add(1)
 		case errors.Is(err, mayfly.NotFound):

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -135,20 +136,20 @@ func (a *audit) missing(e *events) (missing []string) {
 // and not before its time.
 func (a *audit) judgeEvents() {
 	for _, what := range a.missing(a.events) {
-		a.record.blame(lost, "%s is not in the log", what)
+		a.record.count.Add(verify.Lost, "%s is not in the log", what)
 	}
 	for id, verbs := range a.events.byItem() {
 		for verb, all := range verbs {
 			if len(all) > 1 {
-				a.record.blame(double, "%s %s as %d generations", id, verb, len(all))
+				a.record.count.Add(verify.Double, "%s %s as %d generations", id, verb, len(all))
 			}
 		}
 		for _, x := range verbs[mayfly.WasExpired] {
 			switch lag := x.At.Sub(id.Deadline()); {
 			case lag < 0:
-				a.record.blame(early, "%s expired %s before its deadline", id, -lag)
+				a.record.count.Add(verify.Early, "%s expired %s before its deadline", id, -lag)
 			case lag > a.lag:
-				a.record.blame(late, "%s expired %s after its deadline", id, lag)
+				a.record.count.Add(verify.Late, "%s expired %s after its deadline", id, lag)
 			}
 		}
 	}

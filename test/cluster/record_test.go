@@ -12,25 +12,11 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
 // bound is what "exact" means between several nodes (L7).
 const bound = 250 * time.Millisecond
-
-// word is one of the seven things that must never be.
-type word string
-
-const (
-	lost        word = "LOST"
-	resurrected word = "RESURRECTED"
-	early       word = "EARLY"
-	late        word = "LATE"
-	leak        word = "LEAK"
-	double      word = "DOUBLE"
-	orphan      word = "ORPHAN"
-)
-
-func words() []word { return []word{lost, resurrected, early, late, leak, double, orphan} }
 
 // note is a story whose birth was acknowledged.
 type note struct {
@@ -51,26 +37,11 @@ type record struct {
 	givenUp int            // births that were never acknowledged, by any key
 	answers map[string]int // of reads, by answerOf
 	refused map[string]int // of publishing, by answerOf
-	count   map[word]int
-	why     []string
+	count   verify.Tally
 }
 
 func newRecord() *record {
-	return &record{notes: map[mayfly.ID]*note{}, answers: map[string]int{}, refused: map[string]int{}, count: map[word]int{}}
-}
-
-// blame counts what must not be, and keeps the first of them.
-func (b *record) blame(w word, format string, args ...any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.blameLocked(w, format, args...)
-}
-
-func (b *record) blameLocked(w word, format string, args ...any) {
-	b.count[w]++
-	if len(b.why) < 20 {
-		b.why = append(b.why, fmt.Sprintf("%s %s", w, fmt.Sprintf(format, args...)))
-	}
+	return &record{notes: map[mayfly.ID]*note{}, answers: map[string]int{}, refused: map[string]int{}}
 }
 
 // born writes down a birth that was acknowledged.
@@ -119,19 +90,19 @@ func (b *record) read(n *note, author bool, asked time.Time, s wire.Story, err e
 	b.answers[answerOf(err)]++
 	switch {
 	case err == nil && !n.deleted.IsZero() && n.deleted.Before(asked):
-		b.blameLocked(resurrected, "%s was deleted %s before it was read", n.id, asked.Sub(n.deleted))
+		b.count.Add(verify.Resurrected, "%s was deleted %s before it was read", n.id, asked.Sub(n.deleted))
 	case err == nil && !author && asked.After(n.deadline.Add(bound)):
-		b.blameLocked(late, "%s was shown %s after its deadline", n.id, asked.Sub(n.deadline))
+		b.count.Add(verify.Late, "%s was shown %s after its deadline", n.id, asked.Sub(n.deadline))
 	case err == nil && (len(s.Media) != 1 || s.Media[0].SHA256 != n.sum):
-		b.blameLocked(lost, "%s is not what was published", n.id)
+		b.count.Add(verify.Lost, "%s is not what was published", n.id)
 	case err == nil, n.deleting:
 	case !errors.Is(err, mayfly.NotFound) && !errors.Is(err, mayfly.Gone):
 	case author:
-		b.blameLocked(lost, "its author cannot read %s: %v", n.id, err)
+		b.count.Add(verify.Lost, "its author cannot read %s: %v", n.id, err)
 	case answered.Before(n.deadline.Add(-bound)) && errors.Is(err, mayfly.Gone):
-		b.blameLocked(early, "%s was gone %s before its deadline", n.id, n.deadline.Sub(answered))
+		b.count.Add(verify.Early, "%s was gone %s before its deadline", n.id, n.deadline.Sub(answered))
 	case answered.Before(n.deadline.Add(-bound)):
-		b.blameLocked(lost, "%s was not found %s before its deadline", n.id, n.deadline.Sub(answered))
+		b.count.Add(verify.Lost, "%s was not found %s before its deadline", n.id, n.deadline.Sub(answered))
 	}
 }
 
@@ -168,18 +139,6 @@ func (b *record) refusals() (reads, births int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.answers["503"], b.refused["503"]
-}
-
-// verdict is the seven counts in words, and whether all are zero.
-func (b *record) verdict() (text string, clean bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clean = true
-	for _, w := range words() {
-		text += fmt.Sprintf("%s %d  ", w, b.count[w])
-		clean = clean && b.count[w] == 0
-	}
-	return text, clean
 }
 
 func sorted(m map[string]int) string {
