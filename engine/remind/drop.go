@@ -12,31 +12,39 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// DroppedName is the name of the place up to which finished reminders are gone,
-// among the watermarks.
+// DroppedName is the name of the watermark up to which finished reminders were
+// dropped.
 const DroppedName = "remind-dropped"
 
 const (
 	dropMost  = 100              // minutes dropped in one pass (I17)
-	dropLeast = 10 * time.Minute // worth a write
+	dropLeast = 10 * time.Minute // less is not worth a write
 	dropReads = 8                // at once
 )
 
-// drop takes finished reminders away: whole minutes that lie Kept behind the
-// watermark as it is stored. What was not finished in them has been written again
-// in a later minute, or buried, before the watermark passed: no instant but that
-// tells finished from unfinished, so that no store may end a reminder by its own
-// clock (L13). The place is moved behind the deed: a crash in between drops what
-// is gone already, and nothing is left out.
+// drop deletes finished reminders: whole minutes that are Kept behind the stored
+// watermark. What was not finished in them was written again in a later minute, or
+// became a dead letter, before the watermark passed. Only the watermark tells
+// finished from unfinished, so no store may end a reminder by a time to live (L13).
+// The position of drop moves after the delete: a crash in between deletes again
+// what is gone already, and nothing is left out.
 func (w *Walker) drop(ctx context.Context) error {
-	behind := w.mark.At.Add(-w.o.Kept)
+	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	stored, tenure := w.walker.Watermark()
+	if tenure != w.tenure {
+		var err error
+		if w.dropped, err = walk.LoadWatermark(ctx, w.set.Rows, DroppedName, w.shard); err != nil {
+			return fmt.Errorf("load the watermark of dropped reminders: %w", err)
+		}
+		w.tenure = tenure
+	}
+	behind := stored.Add(-w.o.Kept)
 	if behind.Sub(w.dropped.At) < dropLeast {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
-	defer cancel()
 	first := (w.dropped.At + 1).Minute()
-	end := min((behind + 1).Minute(), first+dropMost) // a minute that is not whole stays
+	end := min((behind + 1).Minute(), first+dropMost) // an incomplete minute stays
 	full, err := w.full(ctx, first, end)
 	if err != nil {
 		return fmt.Errorf("look for finished reminders: %w", err)
@@ -54,13 +62,13 @@ func (w *Walker) drop(ctx context.Context) error {
 	}
 	if err := w.dropped.Move(ctx, w.set.Rows, end.Start()-1, 0); err != nil {
 		w.tenure = 0
-		return fmt.Errorf("note what was dropped: %w", err)
+		return fmt.Errorf("move the watermark of dropped reminders: %w", err)
 	}
 	return nil
 }
 
-// full says of the minutes from first to end which have reminders: most have
-// none, and a delete of nothing would leave a tombstone.
+// full reports which minutes from first to end have reminders. Most have none, and
+// a delete of nothing would leave a tombstone in the store.
 func (w *Walker) full(ctx context.Context, first, end mayfly.Minute) ([]bool, error) {
 	full := make([]bool, end-first)
 	g, ctx := errgroup.WithContext(ctx)
@@ -74,15 +82,4 @@ func (w *Walker) full(ctx context.Context, first, end mayfly.Minute) ([]bool, er
 		})
 	}
 	return full, g.Wait()
-}
-
-// load reads the places of a new tenure.
-func (w *Walker) load(ctx context.Context) (err error) {
-	if w.mark, err = walk.LoadWatermark(ctx, w.set.Rows, Name, w.shard); err != nil {
-		return fmt.Errorf("remind: load the watermark: %w", err)
-	}
-	if w.dropped, err = walk.LoadWatermark(ctx, w.set.Rows, DroppedName, w.shard); err != nil {
-		return fmt.Errorf("remind: load what was dropped: %w", err)
-	}
-	return nil
 }

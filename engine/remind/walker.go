@@ -3,10 +3,10 @@ package remind
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -15,19 +15,20 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// Name is the reminders' name among the walks.
+// Name is the name of the walk over reminders.
 const Name = "remind"
 
-// Options are the settings of the reminders' walk.
+// Options are the settings of a Walker.
 type Options struct {
-	Settle  time.Duration // how far it stays behind now, so that a slow write cannot slip behind it; default 15 s
-	Page    int           // reminders read at once; default 100
+	Settle  time.Duration // how far the walk stays behind now, so that no slow write slips behind it; default mayfly.DefaultSettle
+	Page    int           // reminders read and acted on at once; default 100
 	Timeout time.Duration // of one act; default 30 s
-	Tries   uint32        // after so many a step is given up; default 10
-	After   time.Duration // the first pause after a failure; it doubles with each, up to Longest; default 2 min
-	Longest time.Duration // the longest pause; default 6 h
-	Budget  *Budget       // of retries; default without limit
-	Kept    time.Duration // how far behind the watermark finished reminders stay, to be looked at; default 30 days
+	Tries   uint32        // failures after which a step becomes a dead letter; default mayfly.DefaultTries
+	After   time.Duration // the first pause after a failure; it doubles with each, up to Longest; default mayfly.DefaultRemindAfter
+	Longest time.Duration // the longest pause; default mayfly.DefaultLongestPause
+	Budget  *Budget       // of retries; default no limit
+	Kept    time.Duration // how far behind the watermark finished reminders are kept for inspection; default 30 days
+	Unpaced bool          // see walk.Options
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -44,81 +45,63 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Acts says what does each step, for rows that have just been read.
+// Acts maps each step to what does it, for rows that have just been read.
 type Acts map[Step]walk.Act
 
-// Walker walks the reminders of one shard behind a watermark of its own. One
+// Walker does the steps that the reminders of one shard ask for: it is a
+// walk.Walker over the rows of the reminders, which come due as items do. One
 // goroutine calls Pass.
 type Walker struct {
-	set   store.Set
-	shard *walk.Shard
-	acts  Acts
-	o     Options
+	set    store.Set
+	shard  *walk.Shard
+	acts   Acts
+	o      Options
+	walker *walk.Walker
 
-	tenure uint64
-	mark   walk.Watermark
-	done   mayfly.Instant
-
-	dropped walk.Watermark // up to where finished reminders are gone
+	dropped walk.Watermark // up to where finished reminders were dropped
+	tenure  uint64         // in which dropped was read
 	trouble map[Step]trouble
-	down    map[Step]error // in this pass: the steps that a store keeps from being done
+	down    map[Step]error // the steps that an unavailable store prevents in this pass
 }
 
-// trouble is what is known of a step since it last went well: the first item that
-// failed as if a store were away, and whether it was not the only one.
+// trouble is what is known of a step since it last succeeded: the first item that
+// failed as if a store were unavailable, and whether another one did so too.
 type trouble struct {
 	first mayfly.ID
 	away  bool
 }
 
-// New is the walker of a shard's reminders.
+// New returns the Walker of a shard's reminders. Errors: Invalid.
 func New(set store.Set, shard *walk.Shard, acts Acts, o Options) (*Walker, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Walker{set: set, shard: shard, acts: acts, o: o, trouble: map[Step]trouble{}}, nil
+	w := &Walker{set: set, shard: shard, acts: acts, o: o, trouble: map[Step]trouble{}}
+	w.walker, err = walk.New(set, walk.Walk{
+		Name: Name, Offset: o.Settle, Over: &walk.Rows{Table: store.Reminders, Partition: Partition},
+		// Each step of a page may time out twice, for the batch and for one item.
+		Limit: time.Duration(2*len(Steps())+1) * o.Timeout,
+		Act:   w.act, Park: park,
+	}, shard, walk.Options{
+		Holder: Name, Settle: o.Settle, Page: o.Page, Batch: o.Page, Timeout: o.Timeout, RemindAfter: o.After, Unpaced: o.Unpaced,
+	})
+	return w, err
 }
 
-// A pass is cut short after so much, so that its now stays fresh and its lease
-// alive.
-const (
-	passPages   = 20
-	passMinutes = 1_000
-	idleSave    = 10 * time.Second
-)
-
-// Pass does what is due at now, or as much of it as one pass does; more says
-// that there is more. An error leaves the watermark behind whatever is not done.
+// Pass does what is due at now, or as much of it as one pass does; more says that
+// there is more. After an error the watermark is behind everything that is not
+// done.
 func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err error) {
-	held, err := w.hold(ctx, now)
-	if err != nil || !held {
-		return false, err
-	}
-	w.o.Budget.Earn(1) // a node with nothing to do may still try again, slowly
 	w.down = map[Step]error{}
-	target, pages := now.Add(-w.o.Settle), 0
-	touched := false
-	for minute, n := (w.done + 1).Minute(), 0; w.done < target && minute <= target.Minute(); minute, n = minute+1, n+1 {
-		if more = pages >= passPages || n >= passMinutes; more {
-			break
+	more, err = w.walker.Pass(ctx, now)
+	if _, tenure := w.walker.Watermark(); tenure != 0 {
+		w.o.Budget.Earn(1) // an idle node may still retry, slowly
+		if err == nil {
+			err = w.drop(ctx)
 		}
-		to := min(target, (minute+1).Start()-1)
-		var did int
-		if did, err = w.walkMinute(ctx, minute, to, now); err != nil {
-			break
-		}
-		pages += did
-		touched = touched || did > 0
-		w.done = to
 	}
-	if saved := w.save(ctx, touched); err == nil {
-		err = saved
-	}
-	if err == nil {
-		err = w.drop(ctx)
-	}
-	for step, down := range w.down { // it held up nobody else, and somebody hears of it
+	for step, down := range w.down { // it did not block the others; the caller reports it
 		if err == nil {
 			err = fmt.Errorf("step %s waits: %w", step, down)
 		}
@@ -129,65 +112,29 @@ func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err e
 	return more, nil
 }
 
-func (w *Walker) hold(ctx context.Context, now mayfly.Instant) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
-	defer cancel()
-	tenure, held, err := w.shard.Hold(ctx, now)
-	if err != nil || !held {
-		w.tenure = 0
-		return false, err
+// act handles a batch of reminders. A store that fails it would fail a smaller
+// batch too.
+func (w *Walker) act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	err := w.handle(ctx, b.Rows, b.Now)
+	if ctx.Err() == nil {
+		err = walk.Down(err)
 	}
-	if tenure == w.tenure {
-		return true, nil
-	}
-	if err := w.load(ctx); err != nil {
-		return false, err
-	}
-	w.tenure, w.done = tenure, w.mark.At
-	return true, nil
+	return nil, err
 }
 
-func (w *Walker) save(ctx context.Context, touched bool) error {
-	if w.done <= w.mark.At || !touched && w.done.Sub(w.mark.At) < idleSave {
-		return nil
+// park writes a reminder again that could not be handled within the time of a batch.
+func park(b *store.Batch, f walk.Failure, due mayfly.Instant) {
+	r, err := Read(f.Row)
+	if err != nil {
+		return // handle makes a dead letter of it
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
-	defer cancel()
-	if err := w.mark.Move(ctx, w.set.Rows, w.done, 0); err != nil {
-		w.tenure = 0
-		return err
-	}
-	return nil
+	r = r.failed(due, f.Err)
+	r.Due = due
+	Write(b, r)
 }
 
-func (w *Walker) walkMinute(ctx context.Context, minute mayfly.Minute, to, now mayfly.Instant) (pages int, err error) {
-	r := store.Range{Partition: Partition(minute, w.shard.Number()), Limit: w.o.Page}
-	r.From = string(binary.BigEndian.AppendUint64(nil, uint64(w.done+1)))
-	r.To = string(binary.BigEndian.AppendUint64(nil, uint64(to+1)))
-	for {
-		page, err := w.read(ctx, r)
-		if err != nil || len(page) == 0 {
-			return pages, err
-		}
-		pages++
-		if err := w.handle(ctx, page, now); err != nil {
-			return pages, err
-		}
-		if len(page) < w.o.Page {
-			return pages, nil
-		}
-		r.From = page[len(page)-1].Clustering + "\x00"
-	}
-}
-
-func (w *Walker) read(ctx context.Context, r store.Range) ([]store.Row, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
-	defer cancel()
-	return w.set.Rows.Range(ctx, store.Reminders, r)
-}
-
-// handle does what a page reminds of. What could not be done is written again in
-// a later minute, or buried, before the watermark may pass it.
+// handle does the steps that a page asks for. What could not be done is written
+// again in a later minute, or becomes a dead letter, before the watermark passes it.
 func (w *Walker) handle(ctx context.Context, page []store.Row, now mayfly.Instant) error {
 	var later store.Batch
 	bySteps := map[Step][]Reminder{}
@@ -196,7 +143,7 @@ func (w *Walker) handle(ctx context.Context, page []store.Row, now mayfly.Instan
 		r, err := Read(row)
 		switch {
 		case err != nil && r.ID.IsZero():
-			return err // not even its item can be told
+			return err // its key does not even name an item
 		case err != nil:
 			if err := bury(ctx, w.set.Rows, r.failed(now, err), now); err != nil {
 				return err
@@ -219,7 +166,7 @@ func (w *Walker) handle(ctx context.Context, page []store.Row, now mayfly.Instan
 		if walk.IsDown(err) {
 			w.down[step] = err
 		}
-		if walk.IsDown(err) || walk.IsAway(err) { // a store or the log is: no try is counted, and nobody else waits for it (L8, L10)
+		if walk.IsDown(err) || walk.IsAway(err) { // no try is counted, and the other steps go on (L8, L10)
 			for _, r := range bySteps[step] {
 				Write(&later, w.putOff(r, now, rand.Float64()))
 			}
@@ -229,7 +176,7 @@ func (w *Walker) handle(ctx context.Context, page []store.Row, now mayfly.Instan
 			return err
 		}
 		for _, f := range failures {
-			if err := w.again(ctx, &later, f, now); err != nil {
+			if err := w.retry(ctx, &later, f, now); err != nil {
 				return err
 			}
 		}
@@ -246,8 +193,9 @@ type failure struct {
 	err error
 }
 
-// again writes a reminder that failed for later, or buries it after its last try.
-func (w *Walker) again(ctx context.Context, later *store.Batch, f failure, now mayfly.Instant) error {
+// retry adds a reminder that failed to later, or makes a dead letter of it after
+// its last try.
+func (w *Walker) retry(ctx context.Context, later *store.Batch, f failure, now mayfly.Instant) error {
 	r := f.failed(now, f.err)
 	if r.Tries >= w.o.Tries {
 		return bury(ctx, w.set.Rows, r, now)
@@ -257,12 +205,13 @@ func (w *Walker) again(ctx context.Context, later *store.Batch, f failure, now m
 	return nil
 }
 
+// longestWait is the longest pause of a reminder that a user may wait for.
 const longestWait = 20 * time.Minute
 
-// putOff is the reminder for later, because what its step needs is away. The pause
-// is as long as that has lasted, up to Longest, less up to a quarter by dice in
-// [0, 1): however long it lasts, few are written for it (I17). Other steps than
-// Announce are few, and somebody may wait for them (ST5).
+// putOff returns the reminder for later, because what its step needs is
+// unavailable. The pause is as long as the outage so far, up to Longest, less up to
+// a quarter by dice in [0, 1): however long the outage, few reminders are written
+// for it (I17). Steps other than Announce are few, and a user may wait for them (ST5).
 func (w *Walker) putOff(r Reminder, now mayfly.Instant, dice float64) Reminder {
 	if r.Waits == 0 {
 		r.Waits = now
@@ -276,8 +225,8 @@ func (w *Walker) putOff(r Reminder, now mayfly.Instant, dice float64) Reminder {
 	return r
 }
 
-// backoff is the pause after the n-th failure: it doubles from after on, up to
-// longest, and is spread over a half above and below by dice in [0, 1); never
+// backoff returns the pause after the n-th failure: it doubles from after on, up to
+// longest, spread by half of it in both directions by dice in [0, 1), and is never
 // shorter than after.
 func backoff(n uint32, after, longest time.Duration, dice float64) time.Duration {
 	d := after
@@ -288,7 +237,7 @@ func backoff(n uint32, after, longest time.Duration, dice float64) time.Duration
 }
 
 // do does one step for the items of reminders. A batch that fails is tried again
-// one by one. What is away, the log or a store, is answered as that, and no try is
+// item by item. An unavailable log or store is returned as an error: no try is
 // counted.
 func (w *Walker) do(ctx context.Context, step Step, reminders []Reminder, now mayfly.Instant) ([]failure, error) {
 	items, by, err := w.rows(ctx, reminders)
@@ -298,10 +247,10 @@ func (w *Walker) do(ctx context.Context, step Step, reminders []Reminder, now ma
 	act := w.acts[step]
 	if act == nil {
 		act = func(context.Context, walk.Batch) ([]walk.Failure, error) {
-			return nil, mayfly.Errorf(mayfly.Unsupported, "no step %s is done here", step)
+			return nil, mayfly.Errorf(mayfly.Unsupported, "step %s is not done by this node", step)
 		}
 	}
-	failed, err := w.act(ctx, act, items, now)
+	failed, err := w.call(ctx, act, items, now)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -325,7 +274,7 @@ func (w *Walker) do(ctx context.Context, step Step, reminders []Reminder, now ma
 // oneByOne tries each item alone.
 func (w *Walker) oneByOne(ctx context.Context, step Step, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failed []walk.Failure, err error) {
 	for _, item := range items {
-		failures, err := w.act(ctx, act, []mayfly.Item{item}, now)
+		failures, err := w.call(ctx, act, []mayfly.Item{item}, now)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -333,7 +282,7 @@ func (w *Walker) oneByOne(ctx context.Context, step Step, act walk.Act, items []
 			return nil, err
 		}
 		if w.isDown(step, item.ID, err) {
-			return nil, walk.Down(fmt.Errorf("it is not the items: %w", err))
+			return nil, walk.Down(fmt.Errorf("more than one item fails: %w", err))
 		}
 		if err != nil {
 			failures = []walk.Failure{{Item: item, Err: err}}
@@ -343,9 +292,9 @@ func (w *Walker) oneByOne(ctx context.Context, step Step, act walk.Act, items []
 	return failed, nil
 }
 
-// isDown says whether a step failed for an item because a store is down. One that
-// fails as Unavailable may be in trouble of its own; one behind another is not, nor
-// is one that waited for a store all of its time.
+// isDown reports whether a step failed for an item because a store is down. One
+// item that fails with Unavailable may have a problem of its own; a second one
+// after it has not, nor has one that used up its time waiting for a store.
 func (w *Walker) isDown(step Step, id mayfly.ID, err error) bool {
 	if !errors.Is(err, mayfly.Unavailable) {
 		delete(w.trouble, step)
@@ -360,7 +309,7 @@ func (w *Walker) isDown(step Step, id mayfly.ID, err error) bool {
 	return t.away
 }
 
-func (w *Walker) act(ctx context.Context, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failures []walk.Failure, err error) {
+func (w *Walker) call(ctx context.Context, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failures []walk.Failure, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	took := loop.Measure(func() { failures, err = act(ctx, walk.Batch{Items: items, Now: now, Repeat: true}) })
@@ -370,8 +319,8 @@ func (w *Walker) act(ctx context.Context, act walk.Act, items []mayfly.Item, now
 	return failures, nil
 }
 
-// rows reads the items of reminders, each once; one that is not there has
-// nothing to be done for.
+// rows reads the items of reminders, each once. For an item that does not exist any
+// more there is nothing to do.
 func (w *Walker) rows(ctx context.Context, reminders []Reminder) ([]mayfly.Item, map[mayfly.ID]Reminder, error) {
 	by := make(map[mayfly.ID]Reminder, len(reminders))
 	var ids []mayfly.ID
@@ -396,4 +345,45 @@ func (w *Walker) rows(ctx context.Context, reminders []Reminder) ([]mayfly.Item,
 		}
 	}
 	return items, by, nil
+}
+
+// Budget bounds retries to a tenth of the work that is done for the first time
+// (L10). A nil Budget is no bound. Safe for concurrent use.
+type Budget struct{ tenths atomic.Int64 }
+
+// maxBudget is how many retries a budget holds at most, and at the start: an idle
+// node can still retry.
+const maxBudget = 1_000
+
+// NewBudget returns a full budget.
+func NewBudget() *Budget {
+	b := &Budget{}
+	b.tenths.Store(10 * maxBudget)
+	return b
+}
+
+// Earn adds one retry for every ten items that were done.
+func (b *Budget) Earn(items int) {
+	if b == nil {
+		return
+	}
+	if sum := b.tenths.Add(int64(items)); sum > 10*maxBudget {
+		b.tenths.CompareAndSwap(sum, 10*maxBudget)
+	}
+}
+
+// spend takes a retry out of the budget and reports whether there was one.
+func (b *Budget) spend() bool {
+	if b == nil {
+		return true
+	}
+	for {
+		sum := b.tenths.Load()
+		if sum < 10 {
+			return false
+		}
+		if b.tenths.CompareAndSwap(sum, sum-10) {
+			return true
+		}
+	}
 }
