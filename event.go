@@ -15,7 +15,7 @@ const (
 	WasHeld
 )
 
-// String is the verb's word.
+// String returns the name of the verb, such as "expired".
 func (v Verb) String() string {
 	switch v {
 	case WasCreated:
@@ -35,8 +35,8 @@ func (v Verb) String() string {
 	}
 }
 
-// Stream is one of the log's two streams: births and ends are apart, so that a
-// flood of expiries never delays the feed (L8).
+// Stream is one of the two streams of the log. Births and ends are separate, so
+// that many expiries at once never delay readers of births (L8).
 type Stream uint8
 
 // The streams.
@@ -45,7 +45,7 @@ const (
 	Ends
 )
 
-// String is the stream's name.
+// String returns the name of the stream.
 func (s Stream) String() string {
 	switch s {
 	case Births:
@@ -118,7 +118,7 @@ func (e Event) Shard() Shard {
 	return Shard(subject[15] & (Shards - 1))
 }
 
-// Type is the event's name on the wire, such as "story.expired" or "user.deleted".
+// Type returns the name of the event in the API, such as "story.expired" or "user.deleted".
 func (e Event) Type() string {
 	if e.AboutUser() {
 		return "user." + e.Verb.String()
@@ -126,7 +126,7 @@ func (e Event) Type() string {
 	return e.Product.String() + "." + e.Verb.String()
 }
 
-// Stream is the stream that the event goes to.
+// Stream returns the stream that the event is appended to.
 func (e Event) Stream() Stream {
 	if e.Verb == WasCreated {
 		return Births
@@ -141,7 +141,7 @@ func (e Event) Validate() error {
 	case e.AboutUser() && e.Verb == WasDeleted && e.Generation == 0:
 	case e.ID.Valid() && e.Verb != 0 && e.Product != 0:
 	default:
-		return Errorf(Invalid, "event %s of %s is not whole", e.Type(), e.ID)
+		return Errorf(Invalid, "event %s of %s is incomplete", e.Type(), e.ID)
 	}
 	return nil
 }

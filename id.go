@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ID names an item and tells its time (L2). It is a UUIDv8 whose byte order is
-// birth order:
+// ID identifies an item and holds the times of its life (L2). It is a UUIDv8 whose
+// byte order is the order of birth:
 //
 //	bits   0–47   birth, Unix milliseconds
 //	bits  48–51   version, 8
@@ -20,20 +20,20 @@ import (
 // testdata/id-vectors.json fixes the format for other languages.
 type ID [16]byte
 
-// MaxBirth is the last birth that 48 bits of milliseconds can say.
+// MaxBirth is the latest birth that fits into 48 bits of milliseconds.
 const MaxBirth Instant = 1<<48 - 1
 
 // RandomBits is how many bits of an id are random.
 const RandomBits = 52
 
-// NewID puts an id together. Minting is the caller's: random comes from a
-// cryptographic source, birth from the node's clock.
+// NewID composes an id. The caller takes random from a cryptographic source and
+// birth from the node's clock. Errors: Invalid.
 func NewID(birth Instant, lifetime Lifetime, trace Trace, random uint64) (ID, error) {
 	if birth < 0 || birth > MaxBirth {
 		return ID{}, Errorf(Invalid, "birth %d does not fit 48 bits of milliseconds", int64(birth))
 	}
 	if !lifetime.Valid() {
-		return ID{}, Errorf(Invalid, "lifetime %#03x is not in its one spelling", uint16(lifetime))
+		return ID{}, Errorf(Invalid, "lifetime %#03x is not canonical", uint16(lifetime))
 	}
 	if trace > TraceMax {
 		return ID{}, Errorf(Invalid, "trace %d does not fit 10 bits", trace)
@@ -47,26 +47,27 @@ func NewID(birth Instant, lifetime Lifetime, trace Trace, random uint64) (ID, er
 func (id ID) high() uint64 { return binary.BigEndian.Uint64(id[:8]) }
 func (id ID) low() uint64  { return binary.BigEndian.Uint64(id[8:]) }
 
-// Valid says whether id could have been minted: version, variant, and the one
-// spelling of its lifetime.
+// Valid reports whether NewID can have made id: it has the right version and
+// variant and a canonical lifetime.
 func (id ID) Valid() bool {
 	return id[6]>>4 == 8 && id[8]>>6 == 0b10 && id.Lifetime().Valid()
 }
 
-// IsZero says whether id names nothing.
+// IsZero reports whether id is the zero ID, which identifies no item.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// Birth is when the item was published.
+// Birth returns when the item was published.
 func (id ID) Birth() Instant { return Instant(id.high() >> 16) }
 
-// Lifetime is how long it serves.
+// Lifetime returns how long the item serves.
 func (id ID) Lifetime() Lifetime { return Lifetime(id.high() & (1<<LifetimeBits - 1)) }
 
-// Expires says whether the item has a deadline at all.
+// Expires reports whether the item has a deadline.
 func (id ID) Expires() bool { return id.Lifetime() != Never }
 
-// Deadline is the instant at which the item stops serving: birth + lifetime.
-// It is 0 for an item that never expires: ask ExpiredAt, or Expires first.
+// Deadline returns the instant at which the item stops serving: birth plus
+// lifetime. It is 0 for an item that never expires: call Expires first, or use
+// ExpiredAt.
 func (id ID) Deadline() Instant {
 	l := id.Lifetime()
 	if l == Never {
@@ -75,23 +76,24 @@ func (id ID) Deadline() Instant {
 	return id.Birth() + Instant(l.Duration()/time.Millisecond)
 }
 
-// ExpiredAt says whether the deadline has come: at the deadline itself it has,
-// one millisecond before it has not (I4, I5).
+// ExpiredAt reports whether the deadline has passed at now. At the deadline itself
+// it has; one millisecond earlier it has not (I4, I5).
 func (id ID) ExpiredAt(now Instant) bool {
 	l := id.Lifetime()
 	return l != Never && now >= id.Birth()+Instant(l.Duration()/time.Millisecond)
 }
 
-// Minute is the deadline minute of the item's pigeonhole (L3).
+// Minute returns the minute of the deadline. Minute and Shard together are the
+// item's pigeonhole in the ledger (L3).
 func (id ID) Minute() Minute { return id.Deadline().Minute() }
 
-// Shard is the item's shard: the low four bits.
+// Shard returns the item's shard: the low four bits of the id.
 func (id ID) Shard() Shard { return Shard(id[15] & (Shards - 1)) }
 
-// Trace is the ten-bit trace of the owner.
+// Trace returns the trace of the owner.
 func (id ID) Trace() Trace { return Trace(id.low()>>RandomBits) & TraceMax }
 
-// Compare orders ids by birth.
+// Compare orders ids by birth. It is negative if id comes before other.
 func (id ID) Compare(other ID) int {
 	for i := range id {
 		if id[i] != other[i] {
@@ -101,7 +103,7 @@ func (id ID) Compare(other ID) int {
 	return 0
 }
 
-// String is the canonical UUID text.
+// String returns the canonical UUID text.
 func (id ID) String() string { return string(id.appendUUID(nil)) }
 
 func (id ID) appendUUID(b []byte) []byte {
@@ -114,13 +116,13 @@ func (id ID) appendUUID(b []byte) []byte {
 	return b
 }
 
-// base62 is in ASCII order, so that short texts sort like ids.
+// base62 lists the digits in ASCII order, so that short texts sort like ids.
 const (
 	base62      = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	shortLength = 22
 )
 
-// Short is the 22-character base62 text; texts sort like ids.
+// Short returns the id as 22 characters of base62. These texts sort like ids.
 func (id ID) Short() string {
 	var text [shortLength]byte
 	hi, lo := id.high(), id.low()
@@ -133,8 +135,8 @@ func (id ID) Short() string {
 	return string(text[:])
 }
 
-// ParseID reads either text of an id. Anything but one of the two spellings of
-// an id that could have been minted is Invalid.
+// ParseID parses the text of an id, as String or Short return it. Errors: Invalid,
+// for any other spelling and for an id that is not Valid.
 func ParseID(s string) (ID, error) {
 	var id ID
 	ok := false
@@ -193,10 +195,10 @@ func parseShort(s string) (id ID, ok bool) {
 	return id, true
 }
 
-// MarshalText writes the UUID text; JSON uses it.
+// MarshalText returns the UUID text; JSON uses it.
 func (id ID) MarshalText() ([]byte, error) { return id.appendUUID(nil), nil }
 
-// UnmarshalText reads what ParseID reads.
+// UnmarshalText parses the text as ParseID does.
 func (id *ID) UnmarshalText(text []byte) error {
 	parsed, err := ParseID(string(text))
 	if err != nil {
@@ -206,10 +208,10 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalBinary writes the 16 bytes.
+// MarshalBinary returns the 16 bytes.
 func (id ID) MarshalBinary() ([]byte, error) { return id[:], nil }
 
-// UnmarshalBinary reads 16 bytes of an id that could have been minted.
+// UnmarshalBinary reads the 16 bytes of a valid id.
 func (id *ID) UnmarshalBinary(data []byte) error {
 	if len(data) != len(id) {
 		return Errorf(Invalid, "an id has 16 bytes, not %d", len(data))

@@ -33,7 +33,7 @@ func drawLifetime(t *rapid.T, label string) mayfly.Lifetime {
 	}).Filter(mayfly.Lifetime.Valid).Draw(t, label+" lifetime")
 }
 
-func TestAnIDSaysWhatItWasMadeOf(t *testing.T) {
+func TestAnIDContainsWhatItWasMadeOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id, birth, lifetime, trace, random := minted(t, "id")
 		if !id.Valid() || id.IsZero() {
@@ -123,7 +123,7 @@ func TestIDsAndBothTextsAreInOrderOfBirth(t *testing.T) {
 }
 
 // Every text that ParseID takes is one of the two spellings of what it reads.
-func TestParseIDTakesNothingButTheTwoSpellings(t *testing.T) {
+func TestParseIDAcceptsOnlyTheTwoSpellings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id, _, _, _, _ := minted(t, "id")
 		text := rapid.SampledFrom([]string{id.String(), id.Short()}).Draw(t, "text")
@@ -150,7 +150,7 @@ func TestParseIDTakesNothingButTheTwoSpellings(t *testing.T) {
 	})
 }
 
-func TestNewIDRefusesWhatTheBitsCannotSay(t *testing.T) {
+func TestNewIDRefusesValuesThatDoNotFit(t *testing.T) {
 	for name, make := range map[string]func() (mayfly.ID, error){
 		"negative birth":     func() (mayfly.ID, error) { return mayfly.NewID(-1, 1, 0, 0) },
 		"birth of 49 bits":   func() (mayfly.ID, error) { return mayfly.NewID(mayfly.MaxBirth+1, 1, 0, 0) },
@@ -165,7 +165,7 @@ func TestNewIDRefusesWhatTheBitsCannotSay(t *testing.T) {
 	}
 }
 
-func TestUnmarshalBinaryRefusesWhatIsNoID(t *testing.T) {
+func TestUnmarshalBinaryRefusesInvalidIDs(t *testing.T) {
 	var id mayfly.ID
 	good := mayfly.ID{6: 0x80, 8: 0x80}
 	for name, data := range map[string][]byte{

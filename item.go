@@ -2,35 +2,36 @@ package mayfly
 
 import "fmt"
 
-// Generation counts the writes of a row: 1 at birth, one more with every
-// transition. It is the fence: a change composed from an older generation is
-// refused (I10).
+// Generation counts the writes of a row: it is 1 at birth and grows by one with
+// every transition. It fences out late workers: a change that was composed from an
+// older generation is refused (I10).
 type Generation uint32
 
 // Born is the generation of a row at birth.
 const Born Generation = 1
 
-// Nonce marks a write: an outcome that timed out is mine only if the row shows
-// my nonce (L1).
+// Nonce is a random number that a transition writes into the row. After a time-out
+// its author reads the row, and knows by the nonce whether the change happened (L1).
 type Nonce uint64
 
-// Run names one tenure of a walk, so that a wrong one can be undone (L14).
+// Run numbers what one process did by one walk in one hour, so that a wrong run can
+// be undone (L14).
 type Run uint64
 
-// Product says which product an item belongs to.
+// Product is the product that an item belongs to.
 type Product uint8
 
-// The sorts of item.
+// The products. Their numbers are part of the stored format.
 const (
 	Story Product = iota + 1
-	Entry         // of a highlight
+	Entry         // an entry of a highlight
 	Paste
 	Post
 )
 
-// String is the sort's word, the first half of an event's type.
-func (s Product) String() string {
-	switch s {
+// String returns the name of the product, the first half of an event's type.
+func (p Product) String() string {
+	switch p {
 	case Story:
 		return "story"
 	case Entry:
@@ -40,20 +41,20 @@ func (s Product) String() string {
 	case Post:
 		return "post"
 	default:
-		return fmt.Sprintf("sort(%d)", uint8(s))
+		return fmt.Sprintf("product(%d)", uint8(p))
 	}
 }
 
-// Fate is what expiry does, chosen at birth.
+// Fate is what happens to an item after its deadline. It is chosen at birth.
 type Fate uint8
 
 // The fates.
 const (
-	Archive Fate = iota + 1 // to cold storage, for its author
-	Purge                   // erased
+	Archive Fate = iota + 1 // its media move to cold storage, for its author
+	Purge                   // it is deleted and erased
 )
 
-// String is the fate's word.
+// String returns the name of the fate.
 func (f Fate) String() string {
 	switch f {
 	case Archive:
@@ -65,10 +66,10 @@ func (f Fate) String() string {
 	}
 }
 
-// Audience says who may see an item while it serves.
+// Audience is who may see an item while it serves.
 type Audience uint8
 
-// The audiences, from the widest. The zero Audience permits nobody but the author.
+// The audiences, from the widest on. The zero Audience permits only the author.
 const (
 	Everyone Audience = iota + 1
 	Followers
@@ -76,7 +77,7 @@ const (
 	OnlyAuthor
 )
 
-// String is the audience's word on the wire.
+// String returns the name of the audience in the API.
 func (a Audience) String() string {
 	switch a {
 	case Everyone:
@@ -92,79 +93,79 @@ func (a Audience) String() string {
 	}
 }
 
-// Keys names the copies of an item's media by the generation that wrote them;
-// zero is no copy. The object keys follow from it (MediaKey), so that the row
-// names its keys in eight bytes.
+// Keys says which copies of an item's media exist in hot and cold storage: the
+// generation that wrote each copy, or zero for none. MediaKey computes the object
+// keys from it, so that a row needs eight bytes for them.
 type Keys struct {
 	Hot, Cold Generation
 }
 
-// Item is the row of an item: what was fixed at birth, and the small part that
-// transitions change. The content is in its Body.
+// Item is the row of an item in the ledger: what was fixed at birth, and the small
+// part that transitions change. Its content is in its Body.
 type Item struct {
 	ID       ID
 	Owner    UserID
 	Product  Product
 	Fate     Fate
 	Audience Audience
-	Media    uint8 // how many media objects it has
-	Upload   ID    // under which its media were born; zero without media
+	Media    uint8 // the number of its media
+	Upload   ID    // the upload that its media came from; zero without media
 
 	State       State
 	Generation  Generation
 	Nonce       Nonce
 	Run         Run
 	Cause       Cause
-	Changed     Instant // when the last transition, or the birth, was written
+	Changed     Instant // the time of the last transition, or of the birth
 	Held        bool    // legal hold or take-down (L16)
-	ServesUntil Instant // after a restore: until when it serves; else 0 (ST11)
+	ServesUntil Instant // the end of a restore; 0 if it was never restored (ST11)
 	Keys        Keys
 }
 
 // Medium describes one media object of an item.
 type Medium struct {
-	Type   string // by content, never by what the uploader said
+	Type   string // detected from the content, never what the uploader claims
 	Size   int64
 	SHA256 [32]byte
 	Width  uint32
 	Height uint32
 }
 
-// Body is the immutable content of an item: written once at birth, always
-// cacheable.
+// Body is the content of an item. It is written once, at birth, and never changes.
 type Body struct {
-	Text  string   // caption, title or post
-	Media []Medium // in order; Media[n] is object n
-	Data  []byte   // the product's own: overlays of a story, settings of a paste
+	Text  string   // a caption, a title or a post
+	Media []Medium // Media[n] describes object n
+	Data  []byte   // belongs to the product: overlays of a story, settings of a paste
 }
 
-// End is the instant at which the item stops serving: its deadline, or after a
-// restore serves_until. It is 0 for an item that never expires.
+// End returns the instant at which the item stops serving: its deadline, or the end
+// of a restore if that is later. It is 0 for an item that never expires.
 func (item Item) End() Instant { return max(item.ID.Deadline(), item.ServesUntil) }
 
-// EndedAt says whether the item has stopped serving. It is arithmetic on the id
-// and serves_until only: a sweep that is early or late changes nothing (I4, I5).
+// EndedAt reports whether the item has stopped serving at now. It depends on the id
+// and on ServesUntil only: an early or late sweep changes nothing (I4, I5).
 func (item Item) EndedAt(now Instant) bool {
 	return item.ID.ExpiredAt(now) && now >= item.ServesUntil
 }
 
-// Erasable says whether bytes of the item may be erased for good: it is deleted,
-// and nobody holds it (I12, I21). Every eraser asks it of a row just read.
+// Erasable returns nil if the bytes of the item may be erased: it is deleted and not
+// held. Every step that erases checks a row that it has just read (I12, I21).
+// Errors: Conflict.
 func (item Item) Erasable() error {
 	switch {
 	case item.State != Deleted:
-		return Errorf(Conflict, "%s is %s: only what is deleted is erased", item.ID, item.State)
+		return Errorf(Conflict, "%s is %s: only a deleted item is erased", item.ID, item.State)
 	case item.Held:
 		return Errorf(Conflict, "%s is held: its bytes stay until it is released", item.ID)
 	}
 	return nil
 }
 
-// SweepPending is the word for an active row past its deadline.
+// SweepPending is how the state of an active row past its deadline is shown.
 const SweepPending = "sweep_pending"
 
-// Shown is the state as people see it: sweep_pending for an active row whose
-// deadline has passed.
+// Shown returns the state as it is shown to users: SweepPending for an active row
+// whose deadline has passed, else the name of the state.
 func (item Item) Shown(now Instant) string {
 	if item.State == Active && item.EndedAt(now) {
 		return SweepPending
@@ -172,27 +173,27 @@ func (item Item) Shown(now Instant) string {
 	return item.State.String()
 }
 
-// Validate says whether item could be a birth: what every driver checks before
-// it writes a row for the first time.
+// Validate returns nil if item is right for a birth. Every driver checks it before it
+// writes a row for the first time. Errors: Invalid.
 func (item Item) Validate() error {
 	bad := func(what string) error { return Errorf(Invalid, "item %s: %s", item.ID, what) }
 	switch {
 	case !item.ID.Valid():
-		return bad("not an id")
+		return bad("invalid id")
 	case item.State != Active || item.Generation != Born || item.Nonce == 0:
-		return bad("a birth is active, of generation 1 and has a nonce")
+		return bad("a birth must be active, of generation 1, with a nonce")
 	case item.Product < Story || item.Product > Post:
-		return bad("no such sort")
+		return bad("unknown product")
 	case item.Fate < Archive || item.Fate > Purge:
-		return bad("no such fate")
+		return bad("unknown fate")
 	case item.Audience < Everyone || item.Audience > OnlyAuthor:
-		return bad("no such audience")
+		return bad("unknown audience")
 	case !item.Owner.IsZero() && item.Owner.Trace() != item.ID.Trace():
-		return bad("the id carries the trace of another owner")
+		return bad("the id has the trace of another owner")
 	case item.Held && item.Cause != BySupport, item.ServesUntil != 0:
-		return bad("a birth is neither held without support's word nor restored")
+		return bad("a birth must not be restored, nor held except by support")
 	case (item.Media > 0) != (item.Keys.Hot == Born) || (item.Media > 0) == item.Upload.IsZero() || item.Keys.Cold != 0:
-		return bad("media are born hot, under an upload")
+		return bad("media must be hot and come from an upload")
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestAnItemEndsAtItsDeadlineToTheMillisecond(t *testing.T) {
 	}
 }
 
-func TestEndingIsArithmeticOnlyWhateverTheState(t *testing.T) {
+func TestTheEndOfAnItemDoesNotDependOnItsState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id, _, _, _, _ := minted(t, "id")
 		item := mayfly.Item{
@@ -97,7 +97,7 @@ func TestOnlyABirthIsValid(t *testing.T) {
 	ana := mayfly.UserOf("i", "ana")
 	good := map[string]func(*mayfly.Item){
 		"as born":         func(*mayfly.Item) {},
-		"of nobody":       func(i *mayfly.Item) { i.Owner = mayfly.UserID{} },
+		"without owner":   func(i *mayfly.Item) { i.Owner = mayfly.UserID{} },
 		"without media":   func(i *mayfly.Item) { i.Media, i.Upload, i.Keys = 0, mayfly.ID{}, mayfly.Keys{} },
 		"held by support": func(i *mayfly.Item) { i.Held, i.Cause = true, mayfly.BySupport },
 		"a paste":         func(i *mayfly.Item) { i.Product, i.Fate = mayfly.Paste, mayfly.Purge },
@@ -118,7 +118,7 @@ func TestOnlyABirthIsValid(t *testing.T) {
 		"no audience":        func(i *mayfly.Item) { i.Audience = 0 },
 		"unknown audience":   func(i *mayfly.Item) { i.Audience = mayfly.OnlyAuthor + 1 },
 		"another's trace":    func(i *mayfly.Item) { i.Owner = mayfly.UserOf("i", "ben") },
-		"held by nobody":     func(i *mayfly.Item) { i.Held = true },
+		"held without cause": func(i *mayfly.Item) { i.Held = true },
 		"restored":           func(i *mayfly.Item) { i.ServesUntil = noon.Add(48 * time.Hour) },
 		"media, no upload":   func(i *mayfly.Item) { i.Upload = mayfly.ID{} },
 		"upload, no media":   func(i *mayfly.Item) { i.Media, i.Keys = 0, mayfly.Keys{} },
@@ -211,18 +211,18 @@ func TestEventsGoToTheirStreamUnderTheirName(t *testing.T) {
 	}
 	e := mayfly.EventOf(item, mayfly.WasHeld)
 	again := e
-	again.At++ // told again later: the same event
+	again.At++ // appended again later: the same event
 	if e.Key() != again.Key() {
 		t.Error("the instant is part of the idempotency key")
 	}
 }
 
-func TestWordsOnTheWireAreAsTheSpecHasThem(t *testing.T) {
+func TestNamesInTheAPIAreFixed(t *testing.T) {
 	for got, want := range map[string]string{
 		mayfly.Story.String(): "story", mayfly.Entry.String(): "entry", mayfly.Paste.String(): "paste", mayfly.Post.String(): "post",
 		mayfly.Archive.String(): "archive", mayfly.Purge.String(): "purge", mayfly.Births.String(): "births", mayfly.Ends.String(): "ends",
 		mayfly.Everyone.String(): "everyone", mayfly.Followers.String(): "followers", mayfly.CloseFriends.String(): "close_friends",
-		mayfly.OnlyAuthor.String(): "only_author", mayfly.Product(9).String(): "sort(9)", mayfly.Fate(9).String(): "fate(9)",
+		mayfly.OnlyAuthor.String(): "only_author", mayfly.Product(9).String(): "product(9)", mayfly.Fate(9).String(): "fate(9)",
 		mayfly.Audience(9).String(): "audience(9)", mayfly.Verb(9).String(): "verb(9)", mayfly.Stream(9).String(): "stream(9)",
 	} {
 		if got != want {

@@ -5,42 +5,42 @@ import (
 	"strings"
 )
 
-// BlobKey names an object in hot or cold storage (L11). It is made of ids and
-// numbers only; nothing that a user wrote reaches it.
+// BlobKey is the key of an object in hot or cold storage (L11). It consists of ids
+// and numbers only: no text of a user becomes part of it.
 type BlobKey string
 
-// Prefixes is over how many key prefixes objects are spread, so that no prefix
-// meets the limits of an object store alone.
+// Prefixes is the number of key prefixes over which objects are spread, because
+// object stores limit the requests per prefix.
 const Prefixes = 20
 
 func prefix(t Trace) string { return fmt.Sprintf("%02d", t%Prefixes) }
 
-// UploadKey is the key of object n of an upload, written before the item that
-// will own it exists.
+// UploadKey returns the key of object n of an upload, which is written before the
+// item that will own it exists.
 func UploadKey(upload ID, n int) BlobKey {
 	return BlobKey(fmt.Sprintf("%s/%s/0-%d", prefix(upload.Trace()), upload.Short(), n))
 }
 
-// RawKey is where medium n of an upload goes that is put by a presigned URL. What
-// lies there is somebody else's word: no row names it and no route serves it.
-// Publishing reads it, cleans it and writes it to UploadKey.
+// RawKey returns the key to which a client puts medium n of an upload by a presigned
+// URL. Those bytes are not checked: no row names them and no route serves them.
+// Publishing reads and cleans them and writes them to UploadKey.
 func RawKey(upload ID, n int) BlobKey {
 	return BlobKey(fmt.Sprintf("%s/%s/raw-%d", prefix(upload.Trace()), upload.Short(), n))
 }
 
-// MaxMedia is how many media an item may have: objects from there on are
-// renditions.
+// MaxMedia is the largest number of media of an item. Objects with higher numbers
+// are renditions.
 const MaxMedia = 10
 
-// The longest sides of the two renditions of a medium (ST3).
+// The longest sides in pixels of the two renditions of an image (ST3).
 const (
 	SmallRendition = 320
 	LargeRendition = 1080
 )
 
-// RenditionOf is the number of the object that is medium m with that longest
-// side. Its key is computed like a medium's, so that renditions live, move and
-// die with their item (ST3); ok is false for a size that is not made.
+// RenditionOf returns the object number of the rendition of medium m with that
+// longest side; ok is false for other sizes. Its key is computed like that of a
+// medium, so that renditions are moved and erased with their item (ST3).
 func RenditionOf(m, longest int) (n int, ok bool) {
 	if m < 0 || m >= MaxMedia {
 		return 0, false
@@ -55,15 +55,15 @@ func RenditionOf(m, longest int) (n int, ok bool) {
 	}
 }
 
-// Owns says whether object n can be one of the item's: a medium of it, or a
-// rendition of one.
+// Owns reports whether object n can belong to the item: a medium, or a rendition of
+// one.
 func (item Item) Owns(n int) bool {
 	media := int(item.Media)
 	return n >= 0 && (n < media || media <= MaxMedia && n >= MaxMedia && n < MaxMedia+2*media)
 }
 
-// Renditions are the numbers of the objects that renditions of the body's images
-// would have, made or not. A body without images has none.
+// Renditions returns the object numbers that the renditions of the body's images
+// have, whether or not they were made.
 func (b Body) Renditions() []int {
 	if len(b.Media) > MaxMedia {
 		return nil
@@ -77,10 +77,10 @@ func (b Body) Renditions() []int {
 	return numbers
 }
 
-// MediaKey is the key of the item's object n as generation g wrote it: the
-// upload's key for the generation of birth, a key of the item's own for every
-// later one. A key is written by one generation and never reused, so that a
-// delete that wakes up late can only hit what is dead (I10).
+// MediaKey returns the key under which generation g wrote object n of the item: the
+// key of the upload for the generation of birth, and a key of its own for every
+// later one. No key is used by two generations, so that a late delete by an old
+// worker hits only objects that are dead already (I10).
 func (item Item) MediaKey(g Generation, n int) BlobKey {
 	if g == Born {
 		return UploadKey(item.Upload, n)

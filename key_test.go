@@ -8,7 +8,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-func TestEveryRenditionHasANumberOfItsOwnThatItsItemOwns(t *testing.T) {
+func TestEveryRenditionHasAnObjectNumberOfItsOwn(t *testing.T) {
 	seen := map[int]bool{}
 	for m := range mayfly.MaxMedia {
 		seen[m] = true
@@ -50,7 +50,7 @@ func TestOnlyImagesHaveRenditions(t *testing.T) {
 	}
 }
 
-func TestARawObjectLiesBesideItsUploadAndIsNoMedium(t *testing.T) {
+func TestARawObjectIsNotAMediumOfItsUpload(t *testing.T) {
 	upload, err := mayfly.ParseID("018bcfe5-6800-8818-ae9a-1c4f36b5e44d")
 	if err != nil {
 		t.Fatal(err)

@@ -2,30 +2,30 @@ package mayfly
 
 import "fmt"
 
-// Kind says what sort of failure an error is. It is the sentinel that callers
-// act on: errors.Is(err, mayfly.Gone) holds anywhere above the failure. One
-// table maps kinds to HTTP statuses, one to exit codes.
+// Kind classifies an error. Callers decide by it: errors.Is(err, mayfly.Gone) is true
+// for an error of that kind, however often it was wrapped. The API maps kinds to
+// HTTP statuses, and the command line to exit codes.
 type Kind uint8
 
 // The kinds. The zero Kind is not a failure and is never returned.
 const (
-	NotFound        Kind = iota + 1 // nothing there, or nothing that this caller may know of
-	Gone                            // past its deadline: the id alone says so
-	Archived                        // past its deadline, readable by its author from the archive
+	NotFound        Kind = iota + 1 // it does not exist, or the caller may not know that it does
+	Gone                            // it is past its deadline
+	Archived                        // it is past its deadline and its author reads it from the archive
 	Conflict                        // the current state does not allow it
-	Invalid                         // the request makes no sense as written
+	Invalid                         // the request is wrong and must be changed
 	TooLarge                        // over a size limit
-	Unsupported                     // this kind of content or operation is not offered
-	Unauthenticated                 // who is asking is not known
-	Denied                          // who is asking may not
-	Limited                         // too often; later
-	Full                            // no room: the free-space floor is reached
-	Unavailable                     // a store is away or the clock is in doubt; later
-	Corrupt                         // stored bytes are not what was written
-	Unknown                         // the outcome is not known: it may or may not have happened
+	Unsupported                     // this type of content or operation is not supported
+	Unauthenticated                 // the caller is not known
+	Denied                          // the caller has no permission
+	Limited                         // there were too many requests: retry later
+	Full                            // there is too little disk space left
+	Unavailable                     // a store does not answer or the clock is unconfirmed: retry later
+	Corrupt                         // stored bytes differ from what was written
+	Unknown                         // whether it happened is not known
 )
 
-// Kinds lists every kind, for tables and tests.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	kinds := make([]Kind, 0, Unknown)
 	for k := NotFound; k <= Unknown; k++ {
@@ -34,7 +34,7 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// String is the machine code of the kind, as it stands on the wire.
+// String returns the code of the kind in the API.
 func (k Kind) String() string {
 	switch k {
 	case NotFound:
@@ -70,34 +70,34 @@ func (k Kind) String() string {
 	}
 }
 
-// Error makes a Kind its own sentinel.
+// Error makes a Kind an error, so that errors.Is accepts it as a target.
 func (k Kind) Error() string { return k.String() }
 
-// Error is a failure with its kind and, for whoever has to act on it, a hint.
+// Error is an error with a kind and a hint for the person who has to act on it.
 type Error struct {
 	Kind Kind
 	Hint string // what to do next; may be empty
 	Err  error  // what happened
 }
 
-// Errorf makes an Error of kind with a message; %w wraps as in fmt.Errorf.
+// Errorf returns an Error of a kind with a message; %w wraps as in fmt.Errorf.
 func Errorf(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
 }
 
-// Wrap gives err a kind and a hint.
+// Wrap returns err with a kind and a hint, which may be empty.
 func Wrap(kind Kind, err error, hint string) *Error {
 	return &Error{Kind: kind, Hint: hint, Err: err}
 }
 
-// WithHint returns a copy of e that carries hint.
+// WithHint returns a copy of e with hint.
 func (e *Error) WithHint(hint string) *Error {
 	c := *e
 	c.Hint = hint
 	return &c
 }
 
-// Error is the message with the hint behind it.
+// Error returns the message, followed by the hint in brackets.
 func (e *Error) Error() string {
 	msg := e.Kind.String()
 	if e.Err != nil {
@@ -109,11 +109,11 @@ func (e *Error) Error() string {
 	return msg
 }
 
-// Is makes errors.Is(err, kind) hold.
+// Is reports whether target is the kind of e.
 func (e *Error) Is(target error) bool {
 	k, ok := target.(Kind)
 	return ok && k == e.Kind
 }
 
-// Unwrap is what happened.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

@@ -15,7 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-func TestEveryKindIsFoundAnywhereAboveTheFailure(t *testing.T) {
+func TestAKindIsFoundInAWrappedError(t *testing.T) {
 	if len(mayfly.Kinds()) != 14 {
 		t.Fatalf("%d kinds", len(mayfly.Kinds()))
 	}
@@ -44,7 +44,7 @@ func TestEveryKindIsFoundAnywhereAboveTheFailure(t *testing.T) {
 	}
 }
 
-func TestAnErrorSaysWhatHappenedAndWhatToDo(t *testing.T) {
+func TestAnErrorHasAMessageAndAHint(t *testing.T) {
 	err := mayfly.Wrap(mayfly.Full, io.ErrShortWrite, "free some space")
 	if !errors.Is(err, io.ErrShortWrite) || err.Error() != "short write (free some space)" {
 		t.Errorf("%v", err)
@@ -66,7 +66,7 @@ func TestAnErrorSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	}
 }
 
-func TestAnIDThatCannotBeReadComesWithAHint(t *testing.T) {
+func TestAnInvalidIDIsRefusedWithAHint(t *testing.T) {
 	_, err := mayfly.ParseID(strings.Repeat("x", 500))
 	var e *mayfly.Error
 	if !errors.As(err, &e) || e.Hint == "" || len(err.Error()) > 300 {
@@ -98,7 +98,7 @@ func TestInstantsAreRFC3339InUTCWithMilliseconds(t *testing.T) {
 	})
 }
 
-func TestInstantsAreReadFromAnyZoneAndCutToTheMillisecond(t *testing.T) {
+func TestInstantsAreParsedInAnyZoneAndTruncated(t *testing.T) {
 	for text, want := range map[string]mayfly.Instant{
 		"2026-01-01T12:00:00.000Z": noon, "2026-01-01T12:00:00Z": noon, "2026-01-01T14:00:00+02:00": noon,
 		"2026-01-01T12:00:00.0019Z": noon + 1, "2026-01-01T12:00:00.999999999Z": noon + 999, "": 0,

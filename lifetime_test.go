@@ -31,7 +31,7 @@ func TestALifetimeIsRoundedUpAndNeverShortened(t *testing.T) {
 
 // Every code that the twelve bits have, against the definition: smallest unit,
 // nothing shorter that would do.
-func TestEveryLifetimeHasOneSpelling(t *testing.T) {
+func TestEveryLifetimeHasOneCanonicalForm(t *testing.T) {
 	units := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}
 	spelled := map[time.Duration]mayfly.Lifetime{}
 	for u, unit := range units {
@@ -66,7 +66,7 @@ func TestEveryLifetimeHasOneSpelling(t *testing.T) {
 	}
 }
 
-func TestLifetimesAreReadAndRounded(t *testing.T) {
+func TestLifetimesAreParsedAndRounded(t *testing.T) {
 	for text, want := range map[string]string{
 		"1ms": "1s", "1001ms": "2s", "1s": "1s", "60s": "60s", "1m": "60s", "90s": "90s", "10m": "10m", "1023s": "1023s", "1024s": "18m",
 		"1h": "1h", "1h30m": "90m", "24h": "24h", "1d": "24h", "25h13m": "26h", "17h3m1s": "18h", "48h": "48h", "7d": "7d", "1w": "7d",
@@ -79,7 +79,7 @@ func TestLifetimesAreReadAndRounded(t *testing.T) {
 	}
 }
 
-func TestLifetimesThatCannotBeReadAreInvalid(t *testing.T) {
+func TestLifetimesThatCannotBeParsedAreInvalid(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "0", "0s", "1", "s", "-1s", "+1s", "1.5h", "1 h", "1h ", " 1h", "1H", "1x", "1hh", "1h1", "1mo", "1µs", "1ns", "Never", "ever",
 		"1024d", "1023d1ms", "1023d1s", "3y", "99999999999999999999s", "9223372036854775807s", "9223372036854775807ms", "9223372036854775807y", "1\x00s", "１s",
@@ -101,7 +101,7 @@ func TestDurationsOutOfRangeAreInvalid(t *testing.T) {
 	}
 }
 
-func TestALifetimeOutOfItsSpellingIsNotWritten(t *testing.T) {
+func TestALifetimeThatIsNotCanonicalIsNotMarshalled(t *testing.T) {
 	if text, err := mayfly.Lifetime(1<<10 | 1).MarshalText(); !errors.Is(err, mayfly.Invalid) {
 		t.Errorf("%q, %v", text, err)
 	}

@@ -6,17 +6,17 @@ import (
 	"log/slog"
 )
 
-// Secret is text that is shown to nobody: whatever prints it says hidden, or
-// nothing where there is none (C7).
+// Secret is a text that must not be printed: formatting, logging and encoding write
+// "(hidden)" instead, or nothing if it is empty (C7).
 type Secret string
 
-// hidden stands where a secret would.
+// hidden is written in place of a secret.
 const hidden = "(hidden)"
 
-// Reveal is the text itself, for whoever has to send it.
+// Reveal returns the text itself.
 func (s Secret) Reveal() string { return string(s) }
 
-// String says whether there is one.
+// String returns "(hidden)", or an empty text for an empty secret.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -24,11 +24,11 @@ func (s Secret) String() string {
 	return hidden
 }
 
-// Format says the same for every verb.
+// Format writes the same as String for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// LogValue keeps it out of structured logs.
+// LogValue keeps the text out of structured logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText keeps it out of JSON and YAML.
+// MarshalText keeps the text out of JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-func TestASecretIsShownByNothingThatPrints(t *testing.T) {
+func TestASecretIsNeverPrinted(t *testing.T) {
 	const word = "anas-own-password"
 	type within struct{ Password mayfly.Secret }
 	in := within{word}

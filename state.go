@@ -2,20 +2,20 @@ package mayfly
 
 import "fmt"
 
-// State is where an item is in its life (L1). What an active item past its
-// deadline is called, sweep_pending, is derived (Item.Shown) and never written.
+// State is how far an item has come in its life (L1). The state sweep_pending, of an
+// active item past its deadline, is computed by Item.Shown and never stored.
 type State uint8
 
 // The states.
 const (
-	Active     State = iota + 1 // serving, or waiting for the sweep
-	ExpiredHot                  // past its deadline, media still hot
-	Archiving                   // claimed by an archive worker
-	Cold                        // archived, verified, hot erased
-	Deleted                     // a tombstone; nothing leads out of it
+	Active     State = iota + 1 // it serves, or waits for the sweep
+	ExpiredHot                  // it is past its deadline and its media are still hot
+	Archiving                   // a worker is moving its media to cold storage
+	Cold                        // its media are in cold storage only
+	Deleted                     // it is a tombstone; no transition leaves this state
 )
 
-// String is the state's word on the wire.
+// String returns the name of the state in the API.
 func (s State) String() string {
 	switch s {
 	case Active:
@@ -33,8 +33,8 @@ func (s State) String() string {
 	}
 }
 
-// MayBecome is the transition table of L1. A change of hold keeps the state and
-// is not an edge of it.
+// MayBecome reports whether a transition from s to next is allowed (L1). Setting or
+// releasing a hold keeps the state and is not decided here.
 func (s State) MayBecome(next State) bool {
 	switch s {
 	case Active:
@@ -50,22 +50,22 @@ func (s State) MayBecome(next State) bool {
 	}
 }
 
-// Cause says who or what ended an item, so that a second pass can tell its own
-// work from somebody's delete (L4).
+// Cause is what made the last transition of an item, so that a walk that repeats work
+// can tell its own transitions from a delete by a user (L4).
 type Cause uint8
 
-// The causes. A row that nothing has ended has none.
+// The causes. A row that is as it was born has NoCause.
 const (
 	NoCause     Cause = iota
 	ByExpiry          // the sweep, at the deadline
 	ByUser            // its author
 	ByAccount         // account erasure
-	ByRetention       // the end of its cold years
+	ByRetention       // the end of its time in cold storage
 	BySupport         // restore, hold, release
-	ByArchive         // the archive's own steps
+	ByArchive         // a step of the archive
 )
 
-// String is the cause's word.
+// String returns the name of the cause.
 func (c Cause) String() string {
 	switch c {
 	case NoCause:
@@ -87,50 +87,49 @@ func (c Cause) String() string {
 	}
 }
 
-// Holding is what a change does to the hold of an item (L16).
+// Holding is what a transition does to the hold of an item (L16).
 type Holding uint8
 
-// What a change may do to a hold.
+// What a transition may do to a hold.
 const (
 	KeepHold Holding = iota
 	SetHold
 	ReleaseHold
 )
 
-// Change asks for one transition: a compare-and-set on (state, generation) that
+// Change describes one transition: a compare-and-set on state and generation that
 // raises the generation and writes a nonce (L1).
 type Change struct {
 	ID         ID
 	From       State
-	Generation Generation // the generation that the caller has seen
+	Generation Generation // the generation that the caller has read
 	To         State
 
-	Nonce       Nonce // chosen by the caller, never zero: tells its write from another's
-	Run         Run   // the walk's run, for undo (L14)
+	Nonce       Nonce // random and not zero: by it the caller recognizes its own write
+	Run         Run   // the run of the walk, for undo (L14)
 	Cause       Cause
 	At          Instant
 	Hold        Holding
-	ServesUntil Instant // with a restore: until when it serves again
-	Keys        *Keys   // the new keys; nil leaves them
+	ServesUntil Instant // the end of a restore; else 0
+	Keys        *Keys   // the new keys; nil keeps the old ones
 }
 
-// Matches says whether the row is still the one that c was composed from.
+// Matches reports whether item is still the row that c was composed from.
 func (c Change) Matches(item Item) bool {
 	return item.ID == c.ID && item.State == c.From && item.Generation == c.Generation
 }
 
-// onlyHolds says that c sets or releases a hold and leaves the state.
+// onlyHolds reports whether c sets or releases a hold and keeps the state.
 func (c Change) onlyHolds() bool { return c.Hold != KeepHold && c.From == c.To }
 
-// Advance is the row after c. It is the one place that decides whether a
-// transition is allowed (I11); the caller has checked that c Matches. A change
-// that is refused is a Conflict and changes nothing.
+// Advance returns the row after c. It alone decides whether a transition is allowed
+// (I11). Errors: Conflict, with the row as it was.
 func Advance(item Item, c Change) (Item, error) {
 	before := item
 	if err := c.allowed(item); err != nil {
 		return before, err
 	}
-	if !c.onlyHolds() { // a hold leaves the record of what ended the item
+	if !c.onlyHolds() { // a hold keeps the cause that ended the item
 		item.State, item.Run, item.Cause = c.To, c.Run, c.Cause
 	}
 	item.Generation++
@@ -157,7 +156,7 @@ func (c Change) allowed(item Item) error {
 	refuse := func(why string) error {
 		return Errorf(Conflict, "%s: %s → %s: %s", item.ID, item.State, c.To, why)
 	}
-	// A tombstone that is held stays held or is released, so that its bytes may go; no other is held.
+	// A tombstone may be held again or released if it is held already; no other tombstone is held.
 	holdOnly := c.onlyHolds() && (item.State != Deleted || item.Held)
 	restore := c.To == Active && c.From != Active
 	switch {
@@ -166,25 +165,25 @@ func (c Change) allowed(item Item) error {
 	case c.Nonce == 0:
 		return refuse("a transition needs a nonce")
 	case !holdOnly && !item.State.MayBecome(c.To):
-		return refuse("not an edge of the life of an item")
+		return refuse("this transition does not exist")
 	case !holdOnly && c.To == ExpiredHot && !item.EndedAt(c.At):
 		return refuse("its deadline has not passed") // I5
 	case !holdOnly && c.To == Deleted && (c.Cause == ByExpiry || c.Cause == ByRetention) && !item.EndedAt(c.At):
-		return refuse("its deadline has not passed, and nobody deleted it") // L14
+		return refuse("its deadline has not passed and no user deleted it") // L14
 	case item.Held && !holdOnly && c.To == Deleted && c.Cause != ByUser:
-		return refuse("it is held: nothing scheduled ends it") // I21
+		return refuse("it is held: only its author may delete it") // I21
 	case item.Held && !holdOnly && (c.To == Archiving || c.To == Cold):
 		return refuse("it is held: its bytes stay where they are") // I21
 	case restore && c.ServesUntil <= c.At:
-		return refuse("a restore says until when it serves")
+		return refuse("a restore needs serves_until in the future")
 	case !restore && c.ServesUntil != 0:
 		return refuse("only a restore sets serves_until")
 	}
 	return nil
 }
 
-// readable asserts I1 and I2 on the keys of a row: an item that is not deleted
-// names at least one copy, and cold means that the cold copy is named.
+// readable checks the keys of a row: an item that is not deleted has at least one
+// copy of its media, and a cold item has a cold one (I1, I2).
 func (item Item) readable() error {
 	if item.State == Deleted || item.Media == 0 {
 		return nil

@@ -44,8 +44,8 @@ type attempt struct {
 	serves   bool // it says until when the item serves
 }
 
-// told says whether the words above allow a.
-func (a attempt) told(edges map[[2]string]string) bool {
+// allowed reports whether the words above allow a.
+func (a attempt) allowed(edges map[[2]string]string) bool {
 	rule, edge := edges[[2]string{a.from.String(), a.to.String()}]
 	onlyHold := a.hold != mayfly.KeepHold && a.from == a.to
 	if a.from == mayfly.Deleted { // a tombstone is not held unless it was before
@@ -71,7 +71,7 @@ func (a attempt) told(edges map[[2]string]string) bool {
 	return true
 }
 
-func TestOnlyTheEdgesOfTheSpecAreAllowed(t *testing.T) {
+func TestOnlySpecifiedTransitionsAreAllowed(t *testing.T) {
 	edges := readSpec(t)
 	allowed, tried := 0, 0
 	for _, from := range states() {
@@ -81,7 +81,7 @@ func TestOnlyTheEdgesOfTheSpecAreAllowed(t *testing.T) {
 					for bits := range 8 {
 						a := attempt{from, to, hold, bits&1 != 0, cause, bits&2 != 0, bits&4 != 0}
 						tried++
-						if try(t, a, a.told(edges)) {
+						if try(t, a, a.allowed(edges)) {
 							allowed++
 						}
 					}
@@ -153,7 +153,7 @@ func try(t *testing.T, a attempt, want bool) bool {
 	return true
 }
 
-func TestMayBecomeIsTheTableOfTheSpec(t *testing.T) {
+func TestMayBecomeFollowsTheSpecification(t *testing.T) {
 	edges := readSpec(t)
 	for _, from := range append(states(), 0, 6) {
 		for _, to := range append(states(), 0, 6) {
@@ -186,7 +186,7 @@ func TestAChangeOfAnotherRowStateOrGenerationIsRefused(t *testing.T) {
 	}
 }
 
-func TestARowAlwaysNamesACopyOfItsMedia(t *testing.T) {
+func TestARowAlwaysHasACopyOfItsMedia(t *testing.T) {
 	base := born(t, "24h", mayfly.UserOf("i", "ana"))
 	base.State, base.Keys = mayfly.Archiving, mayfly.Keys{Hot: 1}
 	change := mayfly.Change{ID: base.ID, From: mayfly.Archiving, Generation: 1, Nonce: 9, Cause: mayfly.ByArchive, At: base.ID.Deadline()}
@@ -244,7 +244,7 @@ func TestARestoredItemExpiresAgainAtServesUntilAndNotBefore(t *testing.T) {
 	}
 }
 
-func TestStatesAndCausesHaveWords(t *testing.T) {
+func TestStatesAndCausesHaveNames(t *testing.T) {
 	words := map[string]bool{}
 	for _, s := range states() {
 		words[s.String()] = true

@@ -41,9 +41,6 @@ func notYetRewritten() []string {
 		"api", "app", "bench", "client", "deploy", "docs", "engine", "product", "store", "tools",
 		"test/cluster/cutoff_test.go", "test/e2e/matrix_guard_test.go", "test/e2e/matrix_item_test.go", "test/e2e/matrix_support_test.go", "test/e2e/player_request_test.go", "test/mutants/faults.txt",
 		"CHANGELOG.md", "README.md",
-		"doc.go", "event.go", "id.go", "id_test.go", "imports_test.go", "instant.go", "item.go", "item_test.go", "key.go", "key_test.go",
-		"kind.go", "kind_test.go", "lifetime.go", "lifetime_test.go", "secret.go", "secret_test.go", "state.go", "state_test.go",
-		"user.go", "user_test.go", "vectors_test.go", "viewer.go",
 	}
 }
 

@@ -26,7 +26,7 @@ func TestUsersAreHashedAsTheVectorsSay(t *testing.T) {
 	}
 }
 
-func TestNoTwoPairsOfIssuerAndSubjectRunTogether(t *testing.T) {
+func TestDifferentIssuersAndSubjectsGiveDifferentUsers(t *testing.T) {
 	seen := map[mayfly.UserID]string{}
 	text := "mayfly-user"
 	for i := range len(text) + 1 { // every way to cut one text in two
@@ -45,7 +45,7 @@ func TestNoTwoPairsOfIssuerAndSubjectRunTogether(t *testing.T) {
 	})
 }
 
-func TestOnlyTheHomeIssuersUUIDsAreTakenAsTheyAre(t *testing.T) {
+func TestOnlyUUIDsOfTheHomeIssuerAreUserIDs(t *testing.T) {
 	if got := mayfly.HomeUserOf("home", homeUser); got.String() != homeUser {
 		t.Errorf("home: %s", got)
 	}
@@ -59,7 +59,7 @@ func TestOnlyTheHomeIssuersUUIDsAreTakenAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestAUserReadsBack(t *testing.T) {
+func TestUserIDsAreParsedBack(t *testing.T) {
 	u, err := mayfly.ParseUserID(homeUser)
 	if err != nil || u.String() != homeUser || u.IsZero() {
 		t.Fatalf("%s, %v", u, err)
@@ -95,10 +95,10 @@ func TestOnlyTheAuthorWroteAnItem(t *testing.T) {
 		"the author as moderator":            {mayfly.ModeratorOf(ana), item, true},
 		"another":                            {mayfly.ViewerOf(ben), item, false},
 		"another as moderator":               {mayfly.ModeratorOf(ben), item, false},
-		"nobody":                             {mayfly.Viewer{}, item, false},
-		"nobody, of an anonymous item":       {mayfly.Viewer{}, anonymous, false},
+		"anonymous":                          {mayfly.Viewer{}, item, false},
+		"anonymous, of an anonymous item":    {mayfly.Viewer{}, anonymous, false},
 		"the zero user, of an anonymous one": {mayfly.ViewerOf(mayfly.UserID{}), anonymous, false},
-		"somebody, of an anonymous item":     {mayfly.ViewerOf(ana), anonymous, false},
+		"a user, of an anonymous item":       {mayfly.ViewerOf(ana), anonymous, false},
 	} {
 		if got := c.viewer.Wrote(c.item); got != c.wrote {
 			t.Errorf("%s wrote it: %t", name, got)
@@ -108,7 +108,7 @@ func TestOnlyTheAuthorWroteAnItem(t *testing.T) {
 		}
 	}
 	if (mayfly.Viewer{}).MayHaveWritten(item.ID) || mayfly.ViewerOf(mayfly.UserID{}).MayHaveWritten(item.ID) {
-		t.Error("nobody may have written it")
+		t.Error("an anonymous viewer may have written it")
 	}
 	if v := mayfly.ModeratorOf(ana); !v.Moderator() || v.User() != ana || mayfly.ViewerOf(ana).Moderator() {
 		t.Error("a moderator is not what was asked for")
@@ -130,7 +130,7 @@ func TestTheTraceTellsMostViewersFromTheAuthor(t *testing.T) {
 	}
 }
 
-func TestRelationsAddUp(t *testing.T) {
+func TestRelationsAreFlags(t *testing.T) {
 	both := mayfly.Follower | mayfly.CloseFriend
 	if !both.Has(mayfly.Follower) || !both.Has(mayfly.CloseFriend) || both.Has(mayfly.Blocked) || both.Has(both|mayfly.Blocked) || !both.Has(0) {
 		t.Error("relations do not add up")
