@@ -231,8 +231,14 @@ func (a *audit) served(ctx context.Context, h *engine) error {
 		if a.inv.rows[id].State == mayfly.Deleted || w.owner.IsZero() {
 			continue
 		}
-		if _, err := h.gate.Open(ctx, id, mayfly.ViewerOf(w.owner), a.now); err != nil {
+		_, err = h.gate.Open(ctx, id, mayfly.ViewerOf(w.owner), a.now)
+		switch purged := ended && w.fate == mayfly.Purge; {
+		case err == nil && purged:
+			a.add(LATE, "%s: its author was served at %s what is purged", id, a.now)
+		case err != nil && !purged:
 			a.add(LOST, "%s: its author is refused at %s: %v", id, a.now, err)
+		case purged && !errors.Is(err, mayfly.Gone):
+			return err
 		}
 	}
 	return nil

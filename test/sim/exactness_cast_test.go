@@ -120,8 +120,10 @@ func (v *village) settle(t *testing.T, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		fate := mayfly.Archive + mayfly.Fate(v.rng.IntN(2))
+		r.purged = fate == mayfly.Purge
 		p, err := v.engine.intake.Publish(t.Context(), intake.Draft{
-			Owner: r.owner, Product: mayfly.Story, Fate: mayfly.Archive + mayfly.Fate(v.rng.IntN(2)),
+			Owner: r.owner, Product: mayfly.Story, Fate: fate,
 			Audience: r.audience, Lifetime: lifetime, Text: r.text,
 		}, mayfly.Instant(birth))
 		if err != nil {

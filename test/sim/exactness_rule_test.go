@@ -20,7 +20,9 @@ func outcome(o gate.Opened, err error) string {
 	}
 }
 
-// expected is the rule of ST2, C2 and L16 in plain integers.
+// expected is what a viewer gets of an item, in plain integers. An ended item whose
+// fate is purge is refused to every viewer, except to moderators while it is held,
+// whether the sweep has come or not (ST2, C2, L16).
 func expected(r *resident, who guest, deleted bool, now int64) string {
 	past := r.deadline != 0 && now >= r.deadline
 	ended := past && now >= r.servesUntil
@@ -28,6 +30,7 @@ func expected(r *resident, who guest, deleted bool, now int64) string {
 	var sees bool
 	switch {
 	case deleted:
+	case ended && r.purged && !r.held:
 	case who.moderator:
 		sees = true
 	case r.held:

@@ -64,6 +64,7 @@ type resident struct {
 	servesUntil int64
 	audience    mayfly.Audience
 	held        bool
+	purged      bool // its fate is purge
 	text        string
 }
 
