@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // nowhere is a cluster whose servers are not there: each port was free a moment ago.
@@ -79,6 +80,7 @@ func TestASecretMayBeInAFile(t *testing.T) {
 }
 
 func TestAnAuthorityThatIsNoneIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	pace.Slow(t, "connections time out")
 	path := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(path, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)

@@ -11,11 +11,13 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 type crash = storetest.Photo[struct{}]
 
 func TestPowerLossAtEveryWriteOfEveryDeedLeavesTheItemWhole(t *testing.T) {
+	pace.Heavy(t, "hundreds of crashes")
 	r := seeded(t)
 	points, states := 0, map[string]bool{}
 	for _, d := range deeds() {

@@ -17,6 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // seeded is the dice of a test; MAYFLY_SEED brings them back.
@@ -66,6 +67,7 @@ func onHouse(t *testing.T, do func(h *house)) {
 }
 
 func TestEveryStageOfEveryDeedCanBeTheLast(t *testing.T) {
+	pace.Heavy(t, "thousands of stops")
 	r := seeded(t)
 	stops, landed, states := 0, 0, map[string]bool{}
 	for _, d := range deeds() {
@@ -175,6 +177,7 @@ func (h *house) lastDay(id mayfly.ID, wanted bool) error {
 }
 
 func TestEveryFaultOfATierLeavesTheItemWhole(t *testing.T) {
+	pace.Heavy(t, "hundreds of faults")
 	r := seeded(t)
 	tried, states := 0, map[string]bool{}
 	for _, d := range deeds() {

@@ -17,6 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // crowd is everybody who may do something to an item. Whoever is about to move
@@ -181,6 +182,7 @@ func (c *crowd) life() error {
 }
 
 func TestWhateverRacesOnlyDeletedIsGone(t *testing.T) {
+	pace.Heavy(t, "thousands of lives")
 	rng, lives, states, steps := seeded(t), 10_000, map[string]int{}, 0
 	retired := 0
 	if long() {

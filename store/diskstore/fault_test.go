@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // fault fails the writes with the numbers from first to last.
@@ -39,6 +40,7 @@ func (*fault) String() string { return "fault" }
 // TestAfterEveryFailedWriteNothingAcknowledgedIsLost fails each write in turn,
 // once or from then on, and cuts the power at the end: I20.
 func TestAfterEveryFailedWriteNothingAcknowledgedIsLost(t *testing.T) {
+	pace.Heavy(t, "hundreds of failed writes")
 	const seed, steps = 11, 10
 	t.Logf("seed %d", seed)
 	blown, survived := 0, 0

@@ -15,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/memstore"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // breakage is a store that breaks one promise, and the case that must notice.
@@ -94,6 +95,7 @@ const skipping = "a case that is skipped fails"
 // A suite takes a *testing.T, so that a failure can be seen only from outside:
 // the test runs itself again, once per broken store, and wants that to fail.
 func TestEveryBrokenStoreIsCaughtByItsCase(t *testing.T) {
+	pace.Slow(t, "a process for each broken store")
 	if name := os.Getenv(broken); name != "" {
 		holdBroken(t, name)
 		return

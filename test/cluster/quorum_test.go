@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // loseQuorum freezes all nodes of the ring but one, in the middle of what they do.
@@ -49,7 +50,7 @@ func loseQuorum(w *testCluster) {
 		w.record.born(s, "ana")
 		return true
 	})
-	if long() {
+	if pace.Long() {
 		for n := 2; n <= 3; n++ {
 			w.servers.kill(w, "cassandra", n)
 		}

@@ -12,6 +12,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // Three real nodes of Cassandra, three copies: without one of them nothing changes,
@@ -55,12 +56,12 @@ func loseOne(w *testCluster) {
 	thaw := w.servers.freeze(w, "cassandra", 3)
 	without("node 3 hangs", pick(120, 600))
 	thaw()
-	if long() {
+	if pace.Long() {
 		l.goOn(100, 200, 3*time.Minute)
 	}
 	w.servers.kill(w, "cassandra", 3)
 	without("node 3 killed", pick(60, 300))
-	if long() {
+	if pace.Long() {
 		w.servers.start(w, "cassandra", 3)
 		l.goOn(100, 200, 3*time.Minute)
 		w.servers.kill(w, "cassandra", 2)

@@ -27,6 +27,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // serverGroup is a group of servers that run.
@@ -257,11 +259,10 @@ func (s *serverGroup) pid(server string, node int) int {
 }
 
 // long says whether the long forms are asked for.
-func long() bool { return os.Getenv("MAYFLY_LONG") != "" }
 
 // pick is one number for the short form and another for the long one.
 func pick[T any](short, longer T) T {
-	if long() {
+	if pace.Long() {
 		return longer
 	}
 	return short

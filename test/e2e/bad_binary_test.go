@@ -15,11 +15,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // The real binary's listener is the one that has the bounds (C9): what `mayfly
 // serve` builds holds them, and its memory stays where it was.
 func TestTheRealBinaryHoldsItsBounds(t *testing.T) {
+	pace.Slow(t, "real connections time out")
 	s := startServer(t, "listen:\n  header_within: 1s\n  body_within: 1s\n  idle_within: 2s\n  connections: 64\nrates:\n  address: 0/1h\ndisk:\n  floor: 0\n")
 	address := strings.TrimPrefix(s.api, "http://")
 	before := s.resident()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // badPace is how long a client of the slow tests may keep the server waiting, and
@@ -135,6 +136,7 @@ func drip(conn net.Conn, first, text string, over <-chan struct{}) {
 // C9: who asks and does not read is hung up on, whatever was asked for, and what
 // was to be sent to them does not pile up.
 func TestReadersThatDoNotReadAreGivenUp(t *testing.T) {
+	pace.Slow(t, "real connections time out")
 	cfg := badConfig(t)
 	cfg.Listen.BodyWithin = badPace
 	h := openBadServer(t, cfg)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // badCase is one thing that clients do wrong, by mistake or not, and the exact
@@ -56,6 +57,7 @@ const badOnDisk = 16 << 20
 // is one that the document declares; nothing is stored; memory is bounded; the
 // server answers as before.
 func TestBadInputIsAnsweredInWordsAndLeavesNothingBehind(t *testing.T) {
+	pace.Slow(t, "thousands of requests")
 	defer debug.SetGCPercent(debug.SetGCPercent(20)) // so that the heap is what is used, not what was
 	h := openBadServer(t, badConfig(t))
 	groups := []struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // slowLedger takes time for every transition, as a store with much to do does,
@@ -62,6 +63,7 @@ func (l *slowLedger) count(s mayfly.State) int {
 // After a day's outage the walks catch up oldest first, in bounded memory, and
 // say when they will be done (L5).
 func TestADayOfOutageIsWorkedOffOldestFirst(t *testing.T) {
+	pace.Heavy(t, "a day of expiries")
 	const items, away = 8_000, 24 * time.Hour
 	synctest.Test(t, func(t *testing.T) {
 		db, hot, set, err := openSet(vfs.NewMem(), 0)

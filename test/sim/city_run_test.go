@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 func TestCityLivesThroughEverythingAtOnceWithSevenZeros(t *testing.T) {
+	pace.Heavy(t, "thousands of steps")
 	cities, ticks := 8, 250
-	if long() {
+	if pace.Long() {
 		cities, ticks = 400, 1500
 	}
 	n, total, done, rows := seed(t), newTally(), map[string]int{}, 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // clerk notes what a machine has promised while its clock is set at random.
@@ -23,8 +24,9 @@ type clerk struct {
 }
 
 func TestClockSetAtRandomBringsNothingBackAndEndsNothingEarly(t *testing.T) {
+	pace.Heavy(t, "thousands of clock settings")
 	lives, actions := 12, 60
-	if long() {
+	if pace.Long() {
 		lives, actions = 300, 200
 	}
 	n, looks, doubts, total := seed(t), 0, 0, newTally()

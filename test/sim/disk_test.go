@@ -11,6 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // cramped is a disk that says how much room it has.
@@ -92,7 +93,7 @@ type ruin struct {
 
 func TestBrokenDiskStopsAcknowledgementsAndLosesNone(t *testing.T) {
 	every := []int{1, 2, 7, 23}
-	if long() {
+	if pace.Long() {
 		every = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 50, 100, 200}
 	}
 	n, cases, total := seed(t), 0, newTally()

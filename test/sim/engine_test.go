@@ -214,4 +214,3 @@ func (r fewShards) Read(p []byte) (int, error) {
 }
 
 // long says whether the long forms of the proofs are asked for.
-func long() bool { return os.Getenv("MAYFLY_LONG") != "" }

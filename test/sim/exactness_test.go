@@ -11,6 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // How the sweep stands to the time that viewers come at.
@@ -31,7 +32,7 @@ const (
 
 func TestEveryViewerIsServedToTheMillisecondAndNoneAfterIt(t *testing.T) {
 	items := 60
-	if long() {
+	if pace.Long() {
 		items = 1000
 	}
 	n, reads, total := seed(t), 0, newTally()

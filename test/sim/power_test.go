@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // powerShards is enough to have some that wait while others are walked.
@@ -28,8 +29,9 @@ type moment struct {
 }
 
 func TestNothingAcknowledgedIsLostDoubledOrResurrectedByPowerLoss(t *testing.T) {
+	pace.Heavy(t, "a thousand crashes")
 	lives := 1
-	if long() {
+	if pace.Long() {
 		lives = 50
 	}
 	n, points, acks := seed(t), 0, 0

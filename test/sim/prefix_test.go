@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // When the writes of a failed call land, if ever.
@@ -54,6 +55,7 @@ func (s stop) String() string {
 }
 
 func TestEveryStageOfBirthAndExpiryCanBeTheLast(t *testing.T) {
+	pace.Heavy(t, "thousands of stops")
 	n := seed(t)
 	stops := allStops(t, n)
 	total, states := newTally(), map[[32]byte]bool{}

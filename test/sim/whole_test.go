@@ -22,6 +22,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // A whole life in minutes: what is years or days in the product is seconds here.
@@ -266,9 +267,10 @@ func (e *estate) publish(d *diary, rng *rand.Rand) error {
 }
 
 func TestAWholeLifeOutlivesPowerLoss(t *testing.T) {
+	pace.Heavy(t, "hundreds of crashes")
 	n, want := seed(t), 90
 	lives := 1
-	if long() {
+	if pace.Long() {
 		lives, want = 4, 2_000
 	}
 	total, points, ops, acks := newTally(), 0, 0, 0
