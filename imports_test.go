@@ -43,7 +43,7 @@ func ranks() map[string][][]string {
 		"engine":  {{"engine/clock", "engine/media", "engine/walk"}, {"engine/remind", "engine/logread"}, {"engine/audit"}, {"engine/erase", "engine/upload"}},
 		"product": {{"product/account"}},
 		"api":     {{"api/wire"}, {"api/httpapi"}},
-		"app":     {{"app/config"}, {"app/profile", "app/node"}, {"app/server"}},
+		"app":     {{"app/config"}, {"app/profile", "app/node"}, {"app/server", "app/progress"}},
 	}
 }
 
@@ -167,8 +167,8 @@ type selector struct {
 func selectors() []selector {
 	return []selector{
 		{"time", []string{"Now", "Since", "Until"}, func(pkg string) bool {
-			return within([]string{"engine/clock", "store/loop", "app/cli", "app/server", "api"}, pkg) || within(outside(), pkg)
-		}, "now is an argument: one clock decides births, gate and walks; api may measure durations (L7)"},
+			return within([]string{"engine/clock", "store/loop", "app/cli", "app/server", "app/progress", "api"}, pkg) || within(outside(), pkg)
+		}, "now is an argument: one clock decides births, gate and walks; api and app/progress measure durations (L7)"},
 		{module + "/store", []string{"Blobs", "Ledger"}, func(pkg string) bool { return layerOf(pkg) != "product" }, "a product touches media and ledger only through the engine"},
 	}
 }

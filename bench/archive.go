@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -43,15 +43,15 @@ func (t archiveTrial) run(ctx context.Context, b *bench, folder string) (err err
 	if err := e.rest(ctx, b); err != nil {
 		return err
 	}
-	stage := b.stages.begin("archive stories", t.stories)
-	defer stage.end()
+	stage := b.progress.Begin("archive stories", t.stories)
+	defer stage.End()
 	before := e.io()
 	took, err := archiving.run(ctx, (minute + 1).Start(), o.Window)
 	if err != nil {
 		return err
 	}
 	io := e.io().since(before)
-	stage.add(t.stories)
+	stage.Add(t.stories)
 	if err := t.check(ctx, e.store.Set); err != nil {
 		return err
 	}

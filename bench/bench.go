@@ -1,19 +1,24 @@
-package cli
+// Package bench measures the engine on this machine: each trial drives the
+// packages of the product, with its settings and its durable writes, on a fresh
+// data folder that is removed afterwards, and reports figures beside the bounds
+// that they should keep.
+package bench
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
-	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/progress"
+	"github.com/mayflyhq/mayfly/app/server"
 )
 
 // benchForm is how large the trials are.
@@ -66,77 +71,54 @@ func benchTrials() []benchTrial {
 type bench struct {
 	form     benchForm
 	seed     uint64
-	quiet    time.Duration // without writes, and what came before is over
-	settings settings      // of the cluster
+	quiet    time.Duration  // without writes, and what came before is over
+	sources  config.Sources // of the cluster
 	report   *benchReport
-	stages   *stages
+	progress *progress.Progress
 }
 
-func newBench() *cobra.Command {
-	var names []string
-	var list strings.Builder
+// Options configures Run.
+type Options struct {
+	Name       string // of a trial, or "all"
+	Quick      bool   // small sizes
+	Long       bool   // growth up to 50 million items
+	JSON       bool
+	Dir        string // where the data folder is created; default: the folder for temporary files
+	Seed       uint64 // of ids, owners and arrivals
+	CPUProfile string // file; default: none
+
+	Config      config.Sources // servers of the cluster trial
+	Out         io.Writer
+	Diagnostics io.Writer // progress and notes
+}
+
+// Trials returns the names of all trials with a line about each.
+func Trials() (names, help []string) {
 	for _, t := range benchTrials() {
-		names = append(names, t.name)
-		fmt.Fprintf(&list, "  %-8s %s\n", t.name, t.short)
+		names, help = append(names, t.name), append(help, t.short)
 	}
-	names = append(names, "all")
-	var o struct {
-		json, quick, long bool
-		dir, cpu          string
-		seed              uint64
-		settings          settings
+	return names, help
+}
+
+// Run runs one trial or all of them, and reports their figures.
+func Run(ctx context.Context, o Options) error {
+	if o.Quick && o.Long {
+		return mayfly.Errorf(mayfly.Invalid, "--quick and --long exclude each other").WithHint("choose one of them")
 	}
-	c := &cobra.Command{
-		Use:   "bench NAME",
-		Short: "Measure the engine on this machine's disk",
-		Long: "Drives the engine in process, on a fresh data folder that is removed afterwards: the packages, the settings and\n" +
-			"the durable writes of the product. NAME is one of:\n\n" + list.String() + "  all      one after the other, but for cluster\n\n" +
-			"cluster needs servers: those of --config, else those that the environment of deploy/servers names\n" +
-			"(eval \"$(go run ./deploy/servers up)\"). It has a keyspace, topics and prefixes of its own.\n\n" +
-			"Figures stand beside what they are held to; a missed one is marked and is no failure.",
-		Example:   "  mayfly bench sweep\n  mayfly bench all --quick --json\n  mayfly bench cluster --config /etc/mayfly.yaml",
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: names,
-		RunE: func(c *cobra.Command, args []string) error {
-			if o.quick && o.long {
-				return usage(errors.New("--quick and --long exclude each other"))
-			}
-			b := &bench{form: fullForm, seed: o.seed, quiet: 300 * time.Millisecond, settings: o.settings}
-			b.report, b.stages = newBenchReport(c.OutOrStdout(), o.json), newStages(c.ErrOrStderr(), o.json)
-			switch {
-			case o.quick:
-				b.form = quickForm
-			case o.long:
-				b.form = longForm
-			}
-			return profiled(o.cpu, func() error { return b.run(c.Context(), args[0], o.dir) })
-		},
+	b := &bench{form: fullForm, seed: o.Seed, quiet: 300 * time.Millisecond, sources: o.Config}
+	b.report, b.progress = newBenchReport(o.Out, o.JSON), progress.New(o.Diagnostics, o.JSON)
+	switch {
+	case o.Quick:
+		b.form = quickForm
+	case o.Long:
+		b.form = longForm
 	}
-	wrongArgs := c.Args
-	c.Args = func(c *cobra.Command, args []string) error {
-		if err := wrongArgs(c, args); err != nil {
-			return usage(fmt.Errorf("%w\nNAME is one of %s", err, strings.Join(names, ", ")))
-		}
-		return nil
-	}
-	c.Flags().BoolVar(&o.json, "json", false, "one JSON object a line, and nothing else")
-	c.Flags().BoolVar(&o.quick, "quick", false, "smaller sizes: each within 40 seconds")
-	c.Flags().BoolVar(&o.long, "long", false, "growth up to 50 million live items: about an hour, 20 GiB of disk")
-	c.Flags().StringVar(&o.dir, "dir", "", "where the data folder is made: choose the disk to measure (default the system's folder for temporary files)")
-	c.Flags().Uint64Var(&o.seed, "seed", 1, "of ids, owners and arrivals")
-	c.Flags().StringVar(&o.settings.file, "config", "", "cluster: configuration file (default ./"+config.DefaultFile+", if it is there)")
-	c.Flags().StringVar(&o.settings.profile, "profile", "", "cluster: nothing else is possible")
-	c.Flags().StringArrayVar(&o.settings.set, "set", nil, "cluster: set one key, such as --set cassandra.copies=1")
-	c.Flags().StringVar(&o.cpu, "cpuprofile", "", "write a CPU profile to this file")
-	if err := c.Flags().MarkHidden("cpuprofile"); err != nil {
-		panic(err) // the flag stands one line above
-	}
-	return c
+	return profiled(o.CPUProfile, func() error { return b.run(ctx, o.Name, o.Dir) })
 }
 
 // run runs the trial called name, or all of them, each in a folder of its own.
 func (b *bench) run(ctx context.Context, name, dir string) error {
-	defer tune(config.Default())() // the trials run as a node does
+	defer server.Tune(config.Default())() // the trials run as a node does
 	for _, t := range benchTrials() {
 		if name != t.name && (name != "all" || t.servers) {
 			continue
@@ -156,9 +138,9 @@ func (b *bench) runIn(ctx context.Context, t benchTrial, dir string) (err error)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	if inMemory(folder) {
-		b.stages.note("%s is in memory, where durable writes cost nothing: choose a disk with --dir", filepath.Dir(folder))
+		b.progress.Note("%s is in memory, where durable writes cost nothing: choose a disk with --dir", filepath.Dir(folder))
 	}
-	b.stages.trial(t.name)
+	b.progress.Name(t.name)
 	return t.run(ctx, b, folder)
 }
 

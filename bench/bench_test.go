@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mayflyhq/mayfly/app/progress"
 )
 
 // promised are the names and units that scripts rely on.
@@ -82,16 +84,16 @@ func TestEveryBenchAnswersWithItsFigures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var out, progress bytes.Buffer
-			b := &bench{seed: 7, quiet: 10 * ms, report: newBenchReport(&out, true), stages: newStages(&progress, true)}
+			var out, diagnostics bytes.Buffer
+			b := &bench{seed: 7, quiet: 10 * ms, report: newBenchReport(&out, true), progress: progress.New(&diagnostics, true)}
 			if err := run(t.Context(), b, t.TempDir()); err != nil {
 				t.Fatal(err)
 			}
 			if err := b.report.end(); err != nil {
 				t.Fatal(err)
 			}
-			if progress.Len() > 0 {
-				t.Errorf("beside JSON there is %q", progress.String())
+			if diagnostics.Len() > 0 {
+				t.Errorf("beside JSON there is %q", diagnostics.String())
 			}
 			found := readFigures(t, out.String())
 			for _, f := range benchFigures() {
@@ -131,7 +133,7 @@ func readFigures(t *testing.T, text string) map[string]string {
 
 func TestBenchLeavesNoFolderBehind(t *testing.T) {
 	dir := t.TempDir()
-	b := &bench{report: newBenchReport(&bytes.Buffer{}, false), stages: newStages(&bytes.Buffer{}, true)}
+	b := &bench{report: newBenchReport(&bytes.Buffer{}, false), progress: progress.New(&bytes.Buffer{}, true)}
 	failing := benchTrial{name: "failing", run: func(_ context.Context, _ *bench, folder string) error {
 		return os.WriteFile(folder+"/x", nil, 0o600)
 	}}
@@ -140,15 +142,6 @@ func TestBenchLeavesNoFolderBehind(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Fatal(left, err)
-	}
-}
-
-func TestBenchRefusesWhatItDoesNotKnow(t *testing.T) {
-	for _, args := range [][]string{{"bench"}, {"bench", "nothing"}, {"bench", "gate", "sweep"}, {"bench", "gate", "--quick", "--long"}} {
-		var out, errs bytes.Buffer
-		if code := Run(args, &out, &errs); code != exitUsage || out.Len() > 0 || errs.Len() == 0 {
-			t.Errorf("%q: exit %d, %q, %q", args, code, out.String(), errs.String())
-		}
 	}
 }
 
@@ -170,11 +163,11 @@ func TestBenchTableMarksWhatIsMissed(t *testing.T) {
 
 func TestBenchSaysItsStagesInLinesWhereThereIsNoTerminal(t *testing.T) {
 	var out bytes.Buffer
-	s := newStages(&out, false)
-	s.trial("sweep")
-	stage := s.begin("load stories", 1_200_000)
-	stage.add(1_200_000)
-	stage.end()
+	s := progress.New(&out, false)
+	s.Name("sweep")
+	stage := s.Begin("load stories", 1_200_000)
+	stage.Add(1_200_000)
+	stage.End()
 	if got := out.String(); !strings.HasPrefix(got, "sweep: load stories: 1,200,000 in ") || strings.Count(got, "\n") != 1 {
 		t.Fatalf("%q", got)
 	}

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/dustin/go-humanize"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
@@ -77,7 +78,7 @@ func (t birthsTrial) measure(ctx context.Context, b *bench, folder string, sort 
 // latencies of what was acknowledged in the measured time.
 func (t birthsTrial) publish(ctx context.Context, b *bench, e *benchEngine, sort birthSort) (*hdrhistogram.Histogram, error) {
 	latencies := make([]*hdrhistogram.Histogram, t.writers)
-	err := b.stages.timed(ctx, sort.name+", "+grouped(int64(t.writers))+" writers", t.warm+t.lasts, func(ctx context.Context) error {
+	err := b.progress.Timed(ctx, sort.name+", "+humanize.Comma(int64(t.writers))+" writers", t.warm+t.lasts, func(ctx context.Context) error {
 		start := time.Now().Add(t.warm)
 		g, ctx := errgroup.WithContext(ctx)
 		for n := range t.writers {

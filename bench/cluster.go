@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -44,7 +44,7 @@ const clusterWriters = 32
 // for from both sides.
 func (t clusterTrial) run(ctx context.Context, b *bench, folder string) (err error) {
 	defer slog.SetLogLoggerLevel(slog.SetLogLoggerLevel(slog.LevelWarn)) // of the drivers
-	place, err := newClusterPlace(b.settings, folder)
+	place, err := newClusterPlace(b.sources, folder)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // clusterPair are two nodes in this process, each with connections of its own.
@@ -45,7 +46,7 @@ func (p clusterPair) archived(ctx context.Context, deadline mayfly.Instant) erro
 		if left == 0 {
 			return nil
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := loop.Rest(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -71,16 +72,16 @@ func (t clusterTrial) archived(ctx context.Context, b *bench, place *clusterPlac
 		return err
 	}
 	defer func() { err = errors.Join(err, pair.close(ctx)) }()
-	if err := sleep(ctx, time.Until(due.Time())); err != nil {
+	if err := loop.Rest(ctx, time.Until(due.Time())); err != nil {
 		return err
 	}
-	stage := b.stages.begin("archive stories, two nodes", t.archive)
-	defer stage.end()
+	stage := b.progress.Begin("archive stories, two nodes", t.archive)
+	defer stage.End()
 	if err := pair.archived(ctx, last); err != nil {
 		return err
 	}
 	took := time.Since(due.Time())
-	stage.add(t.archive)
+	stage.Add(t.archive)
 	b.report.add("cluster.archive_per_s", float64(t.archive)/took.Seconds())
 	return nil
 }
@@ -93,8 +94,8 @@ func (t clusterTrial) loadHot(ctx context.Context, b *bench, place *clusterPlace
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, e.close(ctx)) }()
-	stage := b.stages.begin("load stories with media", t.archive)
-	defer stage.end()
+	stage := b.progress.Begin("load stories with media", t.archive)
+	defer stage.End()
 	load := newBenchLoad(e.store.Set, b.seed, t.archive, stage)
 	load.media = true
 	day := benchLifetime(24 * time.Hour)

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/progress"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -31,8 +33,8 @@ const (
 // audit reports the seven counts. Any but zero is a failure of the product.
 func (b *clusterBook) audit(ctx context.Context, bench *bench, e *benchEngine) error {
 	a := &clusterAudit{book: b, node: e.node, set: e.store.Set, now: e.now(), cold: make(map[mayfly.BlobKey]bool)}
-	stage := bench.stages.begin("audit stories", len(b.stories))
-	defer stage.end()
+	stage := bench.progress.Begin("audit stories", len(b.stories))
+	defer stage.End()
 	b.strangers()
 	if err := a.stories(ctx, stage); err != nil {
 		return fmt.Errorf("audit: %w", err)
@@ -42,17 +44,17 @@ func (b *clusterBook) audit(ctx context.Context, bench *bench, e *benchEngine) e
 			return fmt.Errorf("audit: %w", err)
 		}
 	}
-	for w := range words {
-		bench.report.add("cluster."+strings.ToLower(w.String()), float64(b.count.counts[w]))
+	for w := range verify.Words {
+		bench.report.add("cluster."+strings.ToLower(w.String()), float64(b.count.Count(w)))
 	}
-	if !b.count.clean() {
-		return mayfly.Errorf(mayfly.Corrupt, "%s\n  %s", &b.count, strings.Join(b.count.faults(), "\n  "))
+	if !b.count.Clean() {
+		return mayfly.Errorf(mayfly.Corrupt, "%s\n  %s", &b.count, strings.Join(b.count.Faults(), "\n  "))
 	}
 	return nil
 }
 
 // stories looks at every story that was acknowledged.
-func (a *clusterAudit) stories(ctx context.Context, stage *stage) error {
+func (a *clusterAudit) stories(ctx context.Context, stage *progress.Stage) error {
 	pages := make(chan []mayfly.ID)
 	go func() {
 		defer close(pages)
@@ -69,7 +71,7 @@ func (a *clusterAudit) stories(ctx context.Context, stage *stage) error {
 			if err := a.page(ctx, page); err != nil {
 				return err
 			}
-			stage.add(len(page))
+			stage.Add(len(page))
 		}
 		return ctx.Err()
 	})
@@ -94,7 +96,7 @@ func (a *clusterAudit) page(ctx context.Context, ids []mayfly.ID) error {
 	}
 	for i, id := range ids {
 		if listed[i] == nil {
-			a.book.count.blame(lost, "%s is not in its author's list", id)
+			a.book.count.Add(verify.Lost, "%s is not in its author's list", id)
 		}
 		if err := a.story(ctx, id, rows[i], bodies[i]); err != nil {
 			return err
@@ -109,24 +111,24 @@ func (a *clusterAudit) story(ctx context.Context, id mayfly.ID, row store.Found,
 	count, s := &a.book.count, a.book.stories[id]
 	for _, verb := range []mayfly.Verb{mayfly.WasCreated, mayfly.WasExpired, mayfly.WasArchived} {
 		if s.told[verb] == 0 {
-			count.blame(lost, "the log does not tell that %s was %s", id, verb)
+			count.Add(verify.Lost, "the log does not tell that %s was %s", id, verb)
 		}
 	}
 	if _, err := a.node.Gate().Open(ctx, id, mayfly.Viewer{}, a.now); !errors.Is(err, mayfly.Gone) {
-		count.blame(leak, "a stranger got %v for %s, which ended at %s", err, id, id.Deadline())
+		count.Add(verify.Leak, "a stranger got %v for %s, which ended at %s", err, id, id.Deadline())
 	}
 	switch {
 	case !row.Found:
-		count.blame(lost, "%s has no row", id)
+		count.Add(verify.Lost, "%s has no row", id)
 		return nil
 	case row.Item.State == mayfly.Active && s.told[mayfly.WasExpired] != 0:
-		count.blame(resurrected, "%s was expired, and is active", id)
+		count.Add(verify.Resurrected, "%s was expired, and is active", id)
 		return nil
 	case row.Item.State != mayfly.Cold:
-		count.blame(late, "%s ended at %s, and is %s", id, id.Deadline(), row.Item.State)
+		count.Add(verify.Late, "%s ended at %s, and is %s", id, id.Deadline(), row.Item.State)
 		return nil
 	case !body.Found || len(body.Body.Media) != 1 || body.Body.Media[0].SHA256 != s.hash:
-		count.blame(lost, "%s has not the content that was published", id)
+		count.Add(verify.Lost, "%s has not the content that was published", id)
 		return nil
 	}
 	return a.medium(ctx, row.Item, body.Body.Media[0])
@@ -139,7 +141,7 @@ func (a *clusterAudit) medium(ctx context.Context, item mayfly.Item, medium mayf
 	a.book.mu.Unlock()
 	_, err := store.ReadBack(ctx, a.set.Cold, key, medium)
 	if errors.Is(err, mayfly.NotFound) || errors.Is(err, mayfly.Corrupt) {
-		a.book.count.blame(lost, "%s: %v", item.ID, err)
+		a.book.count.Add(verify.Lost, "%s: %v", item.ID, err)
 		return nil
 	}
 	return err
@@ -161,7 +163,7 @@ func (a *clusterAudit) rows(ctx context.Context) error {
 				}
 				for _, item := range page {
 					if a.book.stories[item.ID] == nil {
-						a.book.count.blame(orphan, "nobody was told of %s, which is %s", item.ID, item.State)
+						a.book.count.Add(verify.Orphan, "nobody was told of %s, which is %s", item.ID, item.State)
 					}
 					s.After = store.PositionOf(item)
 				}
@@ -181,7 +183,7 @@ func (a *clusterAudit) objects(ctx context.Context) error {
 	}
 	for _, object := range cold {
 		if !a.cold[object.Key] {
-			a.book.count.blame(orphan, "%s in cold", object.Key)
+			a.book.count.Add(verify.Orphan, "%s in cold", object.Key)
 		}
 	}
 	hot, err := a.set.Hot.List(ctx, "", "", 2*len(a.book.stories)+auditPage)
@@ -189,7 +191,7 @@ func (a *clusterAudit) objects(ctx context.Context) error {
 		return err
 	}
 	for _, object := range hot[min(len(hot), int(a.book.retries.Load())):] {
-		a.book.count.blame(orphan, "%s in hot", object.Key)
+		a.book.count.Add(verify.Orphan, "%s in hot", object.Key)
 	}
 	return nil
 }
@@ -202,6 +204,6 @@ func (b *clusterBook) strangers() {
 		b.tell(e, e.At.Time())
 	}
 	for _, e := range b.strange {
-		b.count.blame(orphan, "the log tells that %s was %s, and nobody was told of it", e.ID, e.Verb)
+		b.count.Add(verify.Orphan, "the log tells that %s was %s, and nobody was told of it", e.ID, e.Verb)
 	}
 }

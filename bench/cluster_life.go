@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // clusterLife takes stories through their whole life on two nodes: published with
@@ -53,7 +54,7 @@ func (t clusterLife) run(ctx context.Context, b *bench, place *clusterPlace, boo
 	b.report.add("cluster.sweep_lag_p99_ms", float64(book.lag.ValueAtQuantile(99))/1e6)
 	b.report.add("cluster.retries", float64(book.retries.Load()))
 	if why := book.again.err(); why != nil {
-		b.stages.note("%d stories were sent again, the first because: %v", book.retries.Load(), why)
+		b.progress.Note("%d stories were sent again, the first because: %v", book.retries.Load(), why)
 	}
 	b.report.add("cluster.rss_mib", float64(most)/(1<<20))
 	return book.audit(ctx, b, pair[0])
@@ -88,7 +89,7 @@ func (t clusterLife) told(ctx context.Context, b *bench, pair clusterPair, book 
 // how long that took.
 func (t clusterLife) lives(ctx context.Context, b *bench, pair clusterPair, book *clusterBook) (time.Duration, error) {
 	start := time.Now()
-	stage := b.stages.begin("publish stories, two nodes", t.stories)
+	stage := b.progress.Begin("publish stories, two nodes", t.stories)
 	var next atomic.Int64
 	err := inParallel(ctx, clusterWriters, func(ctx context.Context, n int) error {
 		p := &clusterPublisher{pair: pair, book: book, number: n, lifetime: benchLifetime(t.lifetime), random: rand.New(rand.NewPCG(b.seed, uint64(n)))}
@@ -96,18 +97,18 @@ func (t clusterLife) lives(ctx context.Context, b *bench, pair clusterPair, book
 			if err := p.publish(ctx); err != nil {
 				return err
 			}
-			stage.add(1)
+			stage.Add(1)
 		}
 		return nil
 	})
-	stage.end()
+	stage.End()
 	if err != nil {
 		return 0, err
 	}
-	stage = b.stages.begin("expire and archive the last of stories", t.stories)
-	defer stage.end()
+	stage = b.progress.Begin("expire and archive the last of stories", t.stories)
+	defer stage.End()
 	last, err := book.archived(ctx)
-	stage.add(t.stories)
+	stage.Add(t.stories)
 	return last.Sub(start), err
 }
 
@@ -141,7 +142,7 @@ func (p *clusterPublisher) publish(ctx context.Context) (err error) {
 		}
 		p.book.retries.Add(1)
 		p.book.again.tell("publish", err)
-		if err := sleep(ctx, 100*time.Millisecond<<min(try, 4)); err != nil {
+		if err := loop.Rest(ctx, 100*time.Millisecond<<min(try, 4)); err != nil {
 			return err
 		}
 	}

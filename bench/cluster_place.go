@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/app/server"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -26,21 +27,21 @@ type clusterPlace struct {
 	failed problems // what loops of its nodes could not do, and did later
 }
 
-// newClusterPlace is a place on the servers that the settings name, or else on
-// those of the environment that deploy/servers prints. What nodes keep on disk
-// goes to folder.
-func newClusterPlace(s settings, folder string) (*clusterPlace, error) {
-	if s.profile != "" && s.profile != config.Cluster {
-		return nil, usage(mayfly.Errorf(mayfly.Invalid, "--profile %s has no cluster", s.profile).WithHint("leave it out"))
+// newClusterPlace returns a place on the servers that the configuration names, or
+// without a configuration file on those of the environment that deploy/servers
+// prints. The nodes keep their files in folder.
+func newClusterPlace(from config.Sources, folder string) (*clusterPlace, error) {
+	flags := map[string]string{}
+	if from.File == "" {
+		maps.Copy(flags, testServers(os.Getenv))
 	}
-	s.profile, s.data = config.Cluster, filepath.Join(folder, "data")
-	own := "tokens.key_file=" + filepath.Join(folder, "key")
-	if s.file == "" {
-		s.set = append(testServers(os.Getenv), s.set...) // a flag is over the environment
+	maps.Copy(flags, from.Flags) // flags override the environment
+	if p := flags["profile"]; p != "" && p != config.Cluster {
+		return nil, mayfly.Errorf(mayfly.Invalid, "--profile %s has no cluster", p).WithHint("leave it out")
 	}
-	s.set = append(slices.Clone(s.set), own)
-	cfg, err := s.load(nil)
-	if errors.Is(err, mayfly.Invalid) && s.file == "" && os.Getenv(testPrefix+"CASSANDRA") == "" {
+	flags["profile"], flags["data"], flags["tokens.key_file"] = config.Cluster, filepath.Join(folder, "data"), filepath.Join(folder, "key")
+	cfg, err := config.Load(config.Sources{File: from.File, Environ: from.Environ, Flags: flags})
+	if errors.Is(err, mayfly.Invalid) && from.File == "" && os.Getenv(testPrefix+"CASSANDRA") == "" {
 		return nil, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("no servers are named: %w", err),
 			`name them with --config, or start some: eval "$(go run ./deploy/servers up)" && mayfly bench cluster`)
 	}
@@ -67,12 +68,13 @@ func apart(cfg config.Config) config.Config {
 // testPrefix is how the names begin that deploy/servers prints.
 const testPrefix = "MAYFLY_TEST_"
 
-// testServers are the settings by which the servers of the environment are reached;
-// none if there are none.
-func testServers(env func(string) string) (set []string) {
+// testServers returns the settings with which the servers of the environment are
+// reached; none if there are none.
+func testServers(env func(string) string) map[string]string {
+	set := map[string]string{}
 	add := func(key, name string) {
 		if value := env(testPrefix + name); value != "" {
-			set = append(set, key+"="+value)
+			set[key] = value
 		}
 	}
 	for section, key := range map[string]string{"cassandra": "hosts", "kafka": "brokers", "redis": "addresses"} {
@@ -81,29 +83,29 @@ func testServers(env func(string) string) (set []string) {
 		add(section+".user", name+"_USER")
 		add(section+".password", name+"_PASSWORD")
 		if env(testPrefix+name+"_CA") != "" {
-			set = append(set, section+".tls=true")
+			set[section+".tls"] = "true"
 			add(section+".authority", name+"_CA")
 		}
 	}
 	if hosts := env(testPrefix + "CASSANDRA"); hosts != "" { // rings of one and of three
-		set = append(set, "cassandra.copies="+strconv.Itoa(min(3, 1+strings.Count(hosts, ","))))
+		set["cassandra.copies"] = strconv.Itoa(min(3, 1+strings.Count(hosts, ",")))
 	}
 	if env(testPrefix+"KAFKA") != "" { // one broker
-		set = append(set, "kafka.copies=1", "kafka.partitions=8")
+		set["kafka.copies"], set["kafka.partitions"] = "1", "8"
 	}
 	for key, name := range map[string]string{"endpoint": "S3", "region": "S3_REGION", "key": "S3_KEY", "secret": "S3_SECRET", "authority": "S3_CA"} {
 		add("s3."+key, name)
 	}
 	if bucket := env(testPrefix + "S3_BUCKET"); bucket != "" {
-		set = append(set, "s3.hot="+bucket+"/hot", "s3.cold="+bucket+"/cold", "s3.deletions="+bucket+"/deletions")
+		set["s3.hot"], set["s3.cold"], set["s3.deletions"] = bucket+"/hot", bucket+"/cold", bucket+"/deletions"
 	}
 	return set
 }
 
 // start starts a node with connections of its own, its settings changed by set.
 func (p *clusterPlace) start(ctx context.Context, name string, set func(o *node.Options)) (*benchEngine, error) {
-	late := newLateClock()
-	st, err := profile.Open(ctx, p.config, late.time())
+	late := server.NewLateClock()
+	st, err := profile.Open(ctx, p.config, late.Time())
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +121,7 @@ func (p *clusterPlace) start(ctx context.Context, name string, set func(o *node.
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	late.follow(e.node.Clock())
+	late.Follow(e.node.Clock())
 	return e, nil
 }
 
@@ -146,7 +148,7 @@ func (p *clusterPlace) pair(ctx context.Context, set func(o *node.Options)) (clu
 // leave takes away what can be: media. For keyspaces and topics there is no such
 // operation in the contracts; the operator is told their names.
 func (p *clusterPlace) leave(ctx context.Context, b *bench) error {
-	st, err := profile.Open(ctx, p.config, newLateClock().time())
+	st, err := profile.Open(ctx, p.config, server.NewLateClock().Time())
 	if err != nil {
 		return err
 	}
@@ -154,9 +156,9 @@ func (p *clusterPlace) leave(ctx context.Context, b *bench) error {
 		err = errors.Join(err, empty(ctx, tier))
 	}
 	if failed := p.failed.err(); failed != nil {
-		b.stages.note("a loop failed and tried again, first: %v", failed)
+		b.progress.Note("a loop failed and tried again, first: %v", failed)
 	}
-	b.stages.note("left behind, to be dropped by hand: keyspace %s; topics %sbirths and %sends", p.config.Cassandra.Keyspace, p.config.Kafka.Prefix, p.config.Kafka.Prefix)
+	b.progress.Note("left behind, to be dropped by hand: keyspace %s; topics %sbirths and %sends", p.config.Cassandra.Keyspace, p.config.Kafka.Prefix, p.config.Kafka.Prefix)
 	return errors.Join(err, st.Close())
 }
 

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -10,12 +10,14 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // clusterBook holds what was acknowledged, and what the log tells of it.
 type clusterBook struct {
-	count   tally
+	count   verify.Tally
 	retries atomic.Int64
 	again   problems // why stories were sent again
 
@@ -59,13 +61,13 @@ func (b *clusterBook) tell(e mayfly.Event, now time.Time) {
 	case s.told[e.Verb] == e.Generation:
 		return
 	case s.told[e.Verb] != 0:
-		b.count.blame(double, "%s was %s as generation %d and as %d", e.ID, e.Verb, s.told[e.Verb], e.Generation)
+		b.count.Add(verify.Double, "%s was %s as generation %d and as %d", e.ID, e.Verb, s.told[e.Verb], e.Generation)
 		return
 	}
 	s.told[e.Verb] = e.Generation
 	deadline := e.ID.Deadline()
 	if e.Verb != mayfly.WasCreated && e.At < deadline {
-		b.count.blame(early, "%s was %s at %s, before its deadline", e.ID, e.Verb, e.At)
+		b.count.Add(verify.Early, "%s was %s at %s, before its deadline", e.ID, e.Verb, e.At)
 	}
 	if e.Verb == mayfly.WasArchived {
 		b.ended, b.last = b.ended+1, now
@@ -85,7 +87,7 @@ func (b *clusterBook) archived(ctx context.Context) (time.Time, error) {
 		if left == 0 {
 			return last, nil
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := loop.Rest(ctx, 50*time.Millisecond); err != nil {
 			return time.Time{}, err
 		}
 	}

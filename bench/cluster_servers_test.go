@@ -1,6 +1,6 @@
 //go:build servers
 
-package cli
+package bench
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
 // The whole trial on real servers, in its quick form or, with MAYFLY_LONG, in full:
@@ -16,13 +18,11 @@ func TestTheBenchmarkOnAClusterAnswersWithItsFiguresAndLosesNothing(t *testing.T
 	if os.Getenv(testPrefix+"CASSANDRA") == "" {
 		t.Fatal("no servers are named: eval \"$(go run ./deploy/servers up)\"")
 	}
-	args := []string{"bench", "cluster", "--json", "--dir", t.TempDir()}
-	if os.Getenv("MAYFLY_LONG") == "" {
-		args = append(args, "--quick")
-	}
 	var out, errs bytes.Buffer
-	if code := Run(args, &out, &errs); code != 0 {
-		t.Fatalf("exit %d: %s\n%s", code, errs.String(), out.String())
+	o := Options{Name: "cluster", JSON: true, Dir: t.TempDir(), Quick: os.Getenv("MAYFLY_LONG") == "", Seed: 1, Out: &out, Diagnostics: &errs}
+	o.Config.Environ = os.Environ()
+	if err := Run(t.Context(), o); err != nil {
+		t.Fatalf("%v: %s\n%s", err, errs.String(), out.String())
 	}
 	t.Log(out.String())
 	values := make(map[string]float64)
@@ -37,7 +37,7 @@ func TestTheBenchmarkOnAClusterAnswersWithItsFiguresAndLosesNothing(t *testing.T
 		values[f.Name] = f.Value
 	}
 	zeros := map[string]bool{"cluster.retries": true}
-	for w := range words {
+	for w := range verify.Words {
 		name := "cluster." + strings.ToLower(w.String())
 		if zeros[name] = true; values[name] != 0 {
 			t.Errorf("%s is %v", name, values[name])

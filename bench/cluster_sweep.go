@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/app/server"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -30,14 +31,14 @@ const (
 )
 
 func (t clusterSweep) run(ctx context.Context, b *bench, place *clusterPlace) (err error) {
-	st, err := profile.Open(ctx, place.config, newLateClock().time())
+	st, err := profile.Open(ctx, place.config, server.NewLateClock().Time())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	s := &clusterSweeper{set: st.Set, seed: b.seed, next: mayfly.InstantOf(time.Now()).Minute()}
-	stage := b.stages.begin("batches against single rows, pairs", t.pairs)
-	defer stage.end()
+	stage := b.progress.Begin("batches against single rows, pairs", t.pairs)
+	defer stage.End()
 	var batched, single, ratios []float64
 	for n := range t.pairs + 1 {
 		many, err := s.round(ctx, t.batched, sweepPage)
@@ -52,7 +53,7 @@ func (t clusterSweep) run(ctx context.Context, b *bench, place *clusterPlace) (e
 			continue
 		}
 		batched, single, ratios = append(batched, many), append(single, one), append(ratios, many/one)
-		stage.add(1)
+		stage.Add(1)
 	}
 	b.report.add("cluster.sweep_batch_per_s", median(batched))
 	b.report.add("cluster.sweep_single_per_s", median(single))

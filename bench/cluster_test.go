@@ -1,10 +1,11 @@
-package cli
+package bench
 
 import (
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/progress"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -34,7 +37,7 @@ func printed(t *testing.T, more map[string]string) {
 
 func TestBenchClusterGoesByTheEnvironmentOfTheServers(t *testing.T) {
 	printed(t, map[string]string{"KAFKA_CA": "ca.pem", "KAFKA_USER": "ana", "KAFKA_PASSWORD": "canary"})
-	p, err := newClusterPlace(settings{set: []string{"kafka.partitions=3"}}, t.TempDir())
+	p, err := newClusterPlace(config.Sources{Flags: map[string]string{"kafka.partitions": "3"}}, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,7 @@ func TestBenchClusterHasAPlaceOfItsOwn(t *testing.T) {
 	printed(t, nil)
 	var seen []string
 	for range 2 {
-		p, err := newClusterPlace(settings{}, t.TempDir())
+		p, err := newClusterPlace(config.Sources{}, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,18 +79,19 @@ func TestBenchClusterHasAPlaceOfItsOwn(t *testing.T) {
 
 func TestBenchClusterWithoutServersSaysHowToStartSome(t *testing.T) {
 	printed(t, map[string]string{"CASSANDRA": "", "KAFKA": "", "REDIS": "", "S3": ""})
-	var out, errs bytes.Buffer
-	if code := Run([]string{"bench", "cluster", "--quick", "--json"}, &out, &errs); code == 0 || out.Len() > 0 {
-		t.Errorf("exit %d, %q", code, out.String())
+	var out bytes.Buffer
+	err := Run(t.Context(), Options{Name: "cluster", Quick: true, JSON: true, Out: &out, Diagnostics: io.Discard})
+	if err == nil || out.Len() > 0 {
+		t.Fatalf("%v, %q", err, out.String())
 	}
 	for _, want := range []string{"go run ./deploy/servers up", "--config"} {
-		if !strings.Contains(errs.String(), want) {
-			t.Errorf("%q is not in %q", want, errs.String())
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %q", want, err)
 		}
 	}
-	errs.Reset()
-	if code := Run([]string{"bench", "cluster", "--profile", "embedded"}, &out, &errs); code != exitUsage {
-		t.Errorf("--profile embedded: exit %d, %q", code, errs.String())
+	embedded := config.Sources{Flags: map[string]string{"profile": "embedded"}}
+	if err := Run(t.Context(), Options{Name: "cluster", Config: embedded, Out: &out, Diagnostics: io.Discard}); !errors.Is(err, mayfly.Invalid) {
+		t.Errorf("--profile embedded: %v", err)
 	}
 }
 
@@ -119,7 +123,7 @@ func newLived(t *testing.T) *lived {
 	})
 	l := &lived{e: e, book: newClusterBook()}
 	minute := mayfly.InstantOf(time.Now()).Minute() + 1
-	load := newBenchLoad(e.store.Set, 3, 40, &stage{})
+	load := newBenchLoad(e.store.Set, 3, 40, &progress.Stage{})
 	load.media = true
 	ok(t, load.run(t.Context(), 40, func(i int) (mayfly.Instant, mayfly.Lifetime) {
 		return spread(minute.Start().Add(-24*time.Hour), time.Minute, i, 40), benchLifetime(24 * time.Hour)
@@ -158,20 +162,23 @@ func (l *lived) row(t *testing.T, n int) mayfly.Item {
 	return found[0].Item
 }
 
-func (l *lived) audit(t *testing.T) (counts [words]int, err error) {
+func (l *lived) audit(t *testing.T) (counts [verify.Words]int, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	b := &bench{report: newBenchReport(&out, true), stages: newStages(&out, true)}
+	b := &bench{report: newBenchReport(&out, true), progress: progress.New(&out, true)}
 	err = l.book.audit(t.Context(), b, l.e)
-	if found := strings.Count(out.String(), "\n"); found != int(words) {
-		t.Errorf("%d of %d counts are told: %v", found, words, err)
+	if found := strings.Count(out.String(), "\n"); found != int(verify.Words) {
+		t.Errorf("%d of %d counts are told: %v", found, verify.Words, err)
 	}
-	return l.book.count.counts, err
+	for w := range verify.Words {
+		counts[w] = l.book.count.Count(w)
+	}
+	return counts, err
 }
 
 func TestClusterAuditFindsNothingWhereNothingIs(t *testing.T) {
 	l := newLived(t)
-	if counts, err := l.audit(t); err != nil || counts != [words]int{} {
+	if counts, err := l.audit(t); err != nil || counts != [verify.Words]int{} {
 		t.Fatal(counts, err)
 	}
 	if l.book.lag.TotalCount() != 40 {
@@ -182,56 +189,56 @@ func TestClusterAuditFindsNothingWhereNothingIs(t *testing.T) {
 func TestClusterAuditFindsWhatIsPlanted(t *testing.T) {
 	for _, planted := range []struct {
 		name  string
-		want  word
+		want  verify.Word
 		plant func(t *testing.T, l *lived) error
 	}{
-		{"a cold medium that is gone", lost, func(t *testing.T, l *lived) error {
+		{"a cold medium that is gone", verify.Lost, func(t *testing.T, l *lived) error {
 			row := l.row(t, 0)
 			return l.e.store.Set.Cold.Delete(t.Context(), row.MediaKey(row.Keys.Cold, 0))
 		}},
-		{"a cold medium that is another", lost, func(t *testing.T, l *lived) error {
+		{"a cold medium that is another", verify.Lost, func(t *testing.T, l *lived) error {
 			row := l.row(t, 0)
 			_, err := l.e.store.Set.Cold.Put(t.Context(), row.MediaKey(row.Keys.Cold, 0), strings.NewReader("others"))
 			return err
 		}},
-		{"content that is not what was sent", lost, func(_ *testing.T, l *lived) error {
+		{"content that is not what was sent", verify.Lost, func(_ *testing.T, l *lived) error {
 			l.book.stories[l.some[0].ID].hash[0]++
 			return nil
 		}},
-		{"a story without a row", lost, func(_ *testing.T, l *lived) error {
+		{"a story without a row", verify.Lost, func(_ *testing.T, l *lived) error {
 			item := l.some[0]
 			item.ID[15] ^= 0x10 // another story of the same minute and shard
 			l.book.acknowledge(item, [32]byte{})
 			return nil
 		}},
-		{"a story that is not in its author's list", lost, func(t *testing.T, l *lived) error {
+		{"a story that is not in its author's list", verify.Lost, func(t *testing.T, l *lived) error {
 			var b store.Batch
 			b.Delete(store.Owners, store.OwnerKey(l.some[0].Owner, l.some[0].ID))
 			return l.e.store.Set.Writer.Commit(t.Context(), &b)
 		}},
-		{"an archiving that the log does not tell", lost, func(_ *testing.T, l *lived) error {
+		{"an archiving that the log does not tell", verify.Lost, func(_ *testing.T, l *lived) error {
 			l.book.stories[l.some[0].ID].told[mayfly.WasArchived] = 0
 			return nil
 		}},
-		{"a story that is active again", resurrected, func(t *testing.T, l *lived) error { return l.again(t) }},
-		{"a story that nothing has ended", late, func(t *testing.T, l *lived) error {
+		{"a story that is active again", verify.Resurrected, func(t *testing.T, l *lived) error { return l.again(t) }},
+		{"a story that nothing has ended", verify.Late, func(t *testing.T, l *lived) error {
 			l.book.stories[l.some[0].ID].told[mayfly.WasExpired] = 0
 			return l.again(t)
 		}},
-		{"an end before the deadline", early, func(t *testing.T, l *lived) error {
+		{"an end before the deadline", verify.Early, func(t *testing.T, l *lived) error {
 			e := mayfly.EventOf(l.row(t, 0), mayfly.WasHeld)
 			e.At = e.ID.Deadline() - 1
 			l.book.tell(e, time.Now())
 			return nil
 		}},
-		{"an end that came twice", double, func(t *testing.T, l *lived) error {
+		{"an end that came twice", verify.Double, func(t *testing.T, l *lived) error {
 			e := mayfly.EventOf(l.row(t, 0), mayfly.WasArchived)
 			e.Generation++
 			l.book.tell(e, time.Now())
 			return nil
 		}},
-		{"a story that strangers still open", leak, func(t *testing.T, l *lived) error {
-			birth, err := newBenchLoad(l.e.store.Set, 4, 1, &stage{}).birth(l.e.now(), benchLifetime(time.Hour))
+		{"a story that strangers still open", verify.Leak, func(t *testing.T, l *lived) error {
+			birth, err := newBenchLoad(l.e.store.Set, 4, 1, &progress.Stage{}).birth(l.e.now(), benchLifetime(time.Hour))
 			if err != nil {
 				return err
 			}
@@ -240,8 +247,8 @@ func TestClusterAuditFindsWhatIsPlanted(t *testing.T) {
 			b.Insert(birth)
 			return l.e.store.Set.Writer.Commit(t.Context(), &b)
 		}},
-		{"a row that nobody was told of", orphan, func(t *testing.T, l *lived) error {
-			birth, err := newBenchLoad(l.e.store.Set, 4, 1, &stage{}).birth(l.some[0].ID.Birth(), benchLifetime(24*time.Hour))
+		{"a row that nobody was told of", verify.Orphan, func(t *testing.T, l *lived) error {
+			birth, err := newBenchLoad(l.e.store.Set, 4, 1, &progress.Stage{}).birth(l.some[0].ID.Birth(), benchLifetime(24*time.Hour))
 			if err != nil {
 				return err
 			}
@@ -249,15 +256,15 @@ func TestClusterAuditFindsWhatIsPlanted(t *testing.T) {
 			b.Insert(birth) // without its object, which would be blamed too
 			return l.e.store.Set.Writer.Commit(t.Context(), &b)
 		}},
-		{"a cold object that no row names", orphan, func(t *testing.T, l *lived) error {
+		{"a cold object that no row names", verify.Orphan, func(t *testing.T, l *lived) error {
 			_, err := l.e.store.Set.Cold.Put(t.Context(), l.row(t, 0).MediaKey(9, 0), strings.NewReader("x"))
 			return err
 		}},
-		{"a hot object", orphan, func(t *testing.T, l *lived) error {
+		{"a hot object", verify.Orphan, func(t *testing.T, l *lived) error {
 			_, err := l.e.store.Set.Hot.Put(t.Context(), l.row(t, 0).MediaKey(mayfly.Born, 0), strings.NewReader("x"))
 			return err
 		}},
-		{"an end of a story that nobody knows", orphan, func(t *testing.T, l *lived) error {
+		{"an end of a story that nobody knows", verify.Orphan, func(t *testing.T, l *lived) error {
 			item := l.row(t, 0)
 			item.ID[15] ^= 0x10
 			l.book.tell(mayfly.EventOf(item, mayfly.WasExpired), time.Now())
@@ -295,7 +302,7 @@ func TestAnEndThatIsToldBeforeItsStoryIsAcknowledgedIsNoStranger(t *testing.T) {
 	delete(l.book.stories, story.ID)
 	l.book.tell(mayfly.EventOf(l.row(t, 0), mayfly.WasHeld), time.Now())
 	l.book.stories[story.ID] = &known
-	if counts, err := l.audit(t); err != nil || counts != [words]int{} || known.told[mayfly.WasHeld] == 0 {
+	if counts, err := l.audit(t); err != nil || counts != [verify.Words]int{} || known.told[mayfly.WasHeld] == 0 {
 		t.Error(counts, err, known.told)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // benchEngine is an open data folder, with the product's own settings.
@@ -79,7 +80,7 @@ func (b *bench) addIO(trial string, n benchIO) {
 func (e *benchEngine) rest(ctx context.Context, b *bench) error {
 	before, still := e.io(), time.Duration(0)
 	for start := time.Now(); still < b.quiet && time.Since(start) < time.Minute; {
-		if err := sleep(ctx, b.quiet/5); err != nil {
+		if err := loop.Rest(ctx, b.quiet/5); err != nil {
 			return err
 		}
 		still += b.quiet / 5

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func (t gateTrial) run(ctx context.Context, b *bench, folder string) (err error)
 	}
 	for _, sort := range t.sorts(ctx, b, e, ended, live, now) {
 		var cost benchCost
-		if err := b.stages.timed(ctx, sort.figure, t.lasts, func(ctx context.Context) (err error) {
+		if err := b.progress.Timed(ctx, sort.figure, t.lasts, func(ctx context.Context) (err error) {
 			cost, err = measure(ctx, t.lasts, sort.ask)
 			return err
 		}); err != nil {
@@ -65,8 +65,8 @@ func (t gateTrial) run(ctx context.Context, b *bench, folder string) (err error)
 // load loads what has ended an hour ago and what is live.
 func (t gateTrial) load(ctx context.Context, b *bench, e *benchEngine, now mayfly.Instant) (ended, live []mayfly.Item, err error) {
 	n := t.ended + t.live
-	stage := b.stages.begin("load stories", n)
-	defer stage.end()
+	stage := b.progress.Begin("load stories", n)
+	defer stage.End()
 	day := benchLifetime(24 * time.Hour)
 	items := make([]mayfly.Item, n)
 	err = newBenchLoad(e.store.Set, b.seed, n, stage).run(ctx, n, func(i int) (mayfly.Instant, mayfly.Lifetime) {

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/mayflyhq/mayfly"
 )
@@ -39,11 +41,11 @@ func (t growthTrial) run(ctx context.Context, b *bench, folder string) error {
 	many := &grown{trial: t, folder: filepath.Join(folder, "many"), live: t.many, first: first}
 	for _, g := range []*grown{few, many} {
 		if err := g.load(ctx, b); err != nil {
-			return fmt.Errorf("%s items: %w", grouped(int64(g.live)), err)
+			return fmt.Errorf("%s items: %w", humanize.Comma(int64(g.live)), err)
 		}
 	}
 	ratios := make([]float64, t.minutes)
-	stage := b.stages.begin("sweep minutes in turns", 2*t.minutes)
+	stage := b.progress.Begin("sweep minutes in turns", 2*t.minutes)
 	for n := range t.minutes {
 		turn := []*grown{few, many}
 		if n%2 == 1 {
@@ -53,11 +55,11 @@ func (t growthTrial) run(ctx context.Context, b *bench, folder string) error {
 			if err := g.sweep(ctx, b, n); err != nil {
 				return err
 			}
-			stage.add(1)
+			stage.Add(1)
 		}
 		ratios[n] = many.costs[n] / few.costs[n]
 	}
-	stage.end()
+	stage.End()
 	b.report.add("growth.sweep_ratio", median(ratios))
 	b.report.add("growth.few_items", float64(t.few))
 	b.report.add("growth.many_items", float64(t.many))
@@ -113,8 +115,8 @@ func (g *grown) load(ctx context.Context, b *bench) error {
 	n := due + g.live
 	begin := g.first.Start().Add(-24 * time.Hour)
 	window := time.Duration(2*t.minutes+3) * time.Minute
-	stage := b.stages.begin("load "+grouped(int64(g.live))+" live items", n)
-	defer stage.end()
+	stage := b.progress.Begin("load "+humanize.Comma(int64(g.live))+" live items", n)
+	defer stage.End()
 	lifetimes := []mayfly.Lifetime{benchLifetime(24 * time.Hour), benchLifetime(48 * time.Hour), benchLifetime(12 * time.Hour), benchLifetime(6 * time.Hour)}
 	return g.open(ctx, func(e *benchEngine) error {
 		start := time.Now()

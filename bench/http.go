@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/server"
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
@@ -64,7 +65,7 @@ func (t httpTrial) run(ctx context.Context, b *bench, folder string) (err error)
 		return fmt.Errorf("read: %w", err)
 	}
 	t.report(b, "reads", latency)
-	total := s.server.store.Meter.Read().Total()
+	total := s.server.Store.Meter.Read().Total()
 	b.addIO("http", benchIO{fsyncs: total.Syncs, bytes: total.Bytes})
 	return nil
 }
@@ -86,7 +87,7 @@ type httpAsker interface {
 // the warm-up.
 func (t httpTrial) measure(ctx context.Context, b *bench, what string, askers []httpAsker) (*hdrhistogram.Histogram, error) {
 	latencies := make([]*hdrhistogram.Histogram, len(askers))
-	err := b.stages.timed(ctx, fmt.Sprintf("%s, %d connections", what, len(askers)), t.warm+t.lasts, func(ctx context.Context) error {
+	err := b.progress.Timed(ctx, fmt.Sprintf("%s, %d connections", what, len(askers)), t.warm+t.lasts, func(ctx context.Context) error {
 		from := time.Now().Add(t.warm)
 		g, ctx := errgroup.WithContext(ctx)
 		for n, asker := range askers {
@@ -123,7 +124,7 @@ func askUntil(ctx context.Context, asker httpAsker, latency *hdrhistogram.Histog
 
 // httpBench is the server of the trial, with its log in a file as an operator's.
 type httpBench struct {
-	server *localServer
+	server *server.Local
 	log    *os.File
 }
 
@@ -133,7 +134,7 @@ func openHTTPBench(ctx context.Context, folder string) (*httpBench, error) {
 		return nil, err
 	}
 	s := &httpBench{log: log}
-	s.server, err = startLocal(ctx, httpBenchConfig(folder), localOptions{log: slog.New(slog.NewTextHandler(io.Writer(log), nil))})
+	s.server, err = server.Start(ctx, httpBenchConfig(folder), server.LocalOptions{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))})
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -153,7 +154,7 @@ func httpBenchConfig(folder string) config.Config {
 }
 
 func (s *httpBench) close(ctx context.Context) error {
-	return errors.Join(s.server.stop(ctx), s.log.Close())
+	return errors.Join(s.server.Stop(ctx), s.log.Close())
 }
 
 // httpUser is somebody with a token.
@@ -163,8 +164,8 @@ type httpUser struct {
 }
 
 func (s *httpBench) user(name string, scope account.Scope) (httpUser, error) {
-	user := mayfly.HomeUserOf(s.server.config.Tokens.Issuer, name)
-	token, err := s.server.node.Accounts().Mint(user, name, []account.Scope{scope}, 2*time.Hour, s.server.now())
+	user := mayfly.HomeUserOf(s.server.Config.Tokens.Issuer, name)
+	token, err := s.server.Node.Accounts().Mint(user, name, []account.Scope{scope}, 2*time.Hour, s.server.Now())
 	return httpUser{user, string(token)}, err
 }
 

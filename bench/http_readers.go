@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mayflyhq/mayfly/app/progress"
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
@@ -44,8 +45,8 @@ func (t httpTrial) newReaders(ctx context.Context, b *bench, s *httpBench) ([]ht
 
 // publishRead publishes what is read and says who follows whom, over HTTP.
 func (t httpTrial) publishRead(ctx context.Context, b *bench, s *httpBench) (*httpStories, error) {
-	stage := b.stages.begin("publish what is read", t.stories)
-	defer stage.end()
+	stage := b.progress.Begin("publish what is read", t.stories)
+	defer stage.End()
 	r := &httpStories{open: make([][]string, readAuthors), closed: make([][]string, readAuthors)}
 	var err error
 	if r.authors, err = s.users("read-author", readAuthors); err != nil {
@@ -66,7 +67,7 @@ func (t httpTrial) publishRead(ctx context.Context, b *bench, s *httpBench) (*ht
 	g.SetLimit(16)
 	for a := range r.authors {
 		g.Go(func() error {
-			conn, err := dialHTTP(s.server.api())
+			conn, err := dialHTTP(s.server.API())
 			if err != nil {
 				return err
 			}
@@ -92,7 +93,7 @@ func (r *httpStories) befriend(ctx context.Context, conn *httpConn, service http
 	return ctx.Err()
 }
 
-func (r *httpStories) publish(ctx context.Context, conn *httpConn, a, stories int, picture []byte, stage *stage) error {
+func (r *httpStories) publish(ctx context.Context, conn *httpConn, a, stories int, picture []byte, stage *progress.Stage) error {
 	random := rand.New(rand.NewPCG(uint64(a), 3))
 	everyone, followers := newHTTPForm(picture, "everyone"), newHTTPForm(picture, "followers")
 	for n := 0; n < max(2, stories) && ctx.Err() == nil; n++ {
@@ -108,7 +109,7 @@ func (r *httpStories) publish(ctx context.Context, conn *httpConn, a, stories in
 			return err
 		}
 		*into = append(*into, id)
-		stage.add(1)
+		stage.Add(1)
 	}
 	return ctx.Err()
 }

@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func (t httpTrial) newWriters(s *httpBench, seed uint64) ([]httpAsker, error) {
 func dialAll(s *httpBench, n int, asker func(conn *httpConn, n int) httpAsker) ([]httpAsker, error) {
 	var all []httpAsker
 	for i := range n {
-		conn, err := dialHTTP(s.server.api())
+		conn, err := dialHTTP(s.server.API())
 		if err != nil {
 			for _, one := range all {
 				err = errors.Join(err, one.close())

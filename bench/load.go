@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/progress"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -22,7 +23,7 @@ type benchLoad struct {
 	media  bool
 	random *rand.Rand
 	owners []benchOwner
-	stage  *stage
+	stage  *progress.Stage
 }
 
 type benchOwner struct {
@@ -39,7 +40,7 @@ const (
 	benchMinOwns = 1_000
 )
 
-func newBenchLoad(set store.Set, seed uint64, stories int, stage *stage) *benchLoad {
+func newBenchLoad(set store.Set, seed uint64, stories int, stage *progress.Stage) *benchLoad {
 	l := &benchLoad{set: set, random: rand.New(rand.NewPCG(seed, 0)), stage: stage}
 	l.owners = make([]benchOwner, max(benchMinOwns, stories/storiesEach))
 	for i := range l.owners {
@@ -91,7 +92,7 @@ func (l *benchLoad) run(ctx context.Context, n int, born benchBirth, keep func(i
 			}
 			select {
 			case full <- b:
-				l.stage.add(size)
+				l.stage.Add(size)
 			case <-ctx.Done():
 				return ctx.Err()
 			}

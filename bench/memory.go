@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -9,17 +9,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // restart measures how long it takes from nothing to the first answer: open the
 // folder, start the node, read a story. The stop before it leaves what a crash
 // leaves: the store flushes nothing when it is closed.
 func (t growthTrial) restart(ctx context.Context, b *bench, g *grown) error {
-	stage := b.stages.begin("restart", t.restarts)
-	defer stage.end()
+	stage := b.progress.Begin("restart", t.restarts)
+	defer stage.End()
 	var slowest time.Duration
 	for range t.restarts {
 		start := time.Now()
@@ -40,7 +42,7 @@ func (t growthTrial) restart(ctx context.Context, b *bench, g *grown) error {
 		if err != nil {
 			return fmt.Errorf("restart: %w", err)
 		}
-		stage.add(1)
+		stage.Add(1)
 	}
 	b.report.add("growth.restart_s", slowest.Seconds())
 	return nil
@@ -58,8 +60,8 @@ func (t growthTrial) memory(ctx context.Context, b *bench, few, many *grown) err
 	}{{"growth.rss_few_mib", few}, {"growth.rss_mib", many}} {
 		debug.FreeOSMemory() // what the loading took is no part of it
 		var most int64
-		what := "births, reads and sweep with " + grouped(int64(m.grown.live))
-		err := b.stages.timed(ctx, what, t.load, func(ctx context.Context) error {
+		what := "births, reads and sweep with " + humanize.Comma(int64(m.grown.live))
+		err := b.progress.Timed(ctx, what, t.load, func(ctx context.Context) error {
 			return m.grown.open(ctx, func(e *benchEngine) (err error) {
 				if err := e.start(ctx, (m.grown.left() + 1).Start(), nil); err != nil { // all of it is due
 					return err
@@ -115,7 +117,7 @@ func watchMemory(ctx context.Context, lasts time.Duration, do func(ctx context.C
 				return err
 			}
 			most.Store(max(most.Load(), now))
-			if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			if err := loop.Rest(ctx, 50*time.Millisecond); err != nil {
 				return err
 			}
 		}

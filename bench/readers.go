@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -45,8 +45,8 @@ const (
 func (t readsTrial) load(ctx context.Context, b *bench, e *benchEngine, base mayfly.Instant) (*readersOf, error) {
 	due := int(float64(t.dueEach) * t.window().Seconds())
 	n := t.ended + t.windows()*due + t.live
-	stage := b.stages.begin("load stories", n)
-	defer stage.end()
+	stage := b.progress.Begin("load stories", n)
+	defer stage.End()
 	day := benchLifetime(24 * time.Hour)
 	r := &readersOf{askers: readAskers}
 	load := newBenchLoad(e.store.Set, b.seed, n, stage)
@@ -84,8 +84,8 @@ func (t readsTrial) load(ctx context.Context, b *bench, e *benchEngine, base may
 func (t readsTrial) loadArchived(ctx context.Context, b *bench, e *benchEngine, base mayfly.Instant) error {
 	each := int(float64(t.moveEach) * t.window().Seconds())
 	n := t.archived * each
-	stage := b.stages.begin("load stories with media", n)
-	defer stage.end()
+	stage := b.progress.Begin("load stories with media", n)
+	defer stage.End()
 	first := base.Add(-e.config.Ends.ArchiveAfter)
 	if _, err := walk.Origin(ctx, e.store.Set.Rows, first); err != nil {
 		return err

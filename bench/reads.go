@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // readsTrial asks at a fixed rate, in pairs of rounds: one at rest, one while a
@@ -167,7 +168,7 @@ func (t readsTrial) due(ctx context.Context, b *bench, e *benchEngine, from mayf
 
 func (t readsTrial) measure(ctx context.Context, b *bench, e *benchEngine, a arrivals, readers *readersOf, what string, warm time.Duration) (h *hdrhistogram.Histogram, err error) {
 	runtime.GC() // what came before is no part of it
-	err = b.stages.timed(ctx, what, warm+t.round, func(ctx context.Context) error {
+	err = b.progress.Timed(ctx, what, warm+t.round, func(ctx context.Context) error {
 		h, err = a.run(ctx, warm, t.round, func(asker, _ int) error { return readers.ask(ctx, e, asker) })
 		return err
 	})
@@ -188,7 +189,7 @@ func (t readsTrial) quiet(ctx context.Context, b *bench, e *benchEngine, until m
 		if time.Since(start) > 2*time.Minute {
 			return errors.New("the walks do not come to rest: the machine is too busy")
 		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := loop.Rest(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}

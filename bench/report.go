@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"encoding/json"
@@ -6,8 +6,9 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"strings"
 	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
 )
 
 // benchFigure is one figure that a trial answers with. Names and units are
@@ -204,7 +205,7 @@ func (b benchBound) told(v float64) string {
 func readable(v float64) string {
 	switch size := math.Abs(v); {
 	case v == math.Trunc(v) || size >= 100:
-		return grouped(int64(math.Round(v)))
+		return humanize.Comma(int64(math.Round(v)))
 	case size >= 10:
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	case size >= 1:
@@ -212,17 +213,4 @@ func readable(v float64) string {
 	default:
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
-}
-
-func grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	var parts []string
-	for ; len(digits) > 3; digits = digits[:len(digits)-3] {
-		parts = append([]string{digits[len(digits)-3:]}, parts...)
-	}
-	return sign + strings.Join(append([]string{digits}, parts...), ",")
 }

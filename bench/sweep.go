@@ -1,4 +1,4 @@
-package cli
+package bench
 
 import (
 	"context"
@@ -44,8 +44,8 @@ func (t sweepTrial) run(ctx context.Context, b *bench, folder string) (err error
 	if err != nil {
 		return err
 	}
-	stage := b.stages.begin("sweep stories", t.stories)
-	defer stage.end()
+	stage := b.progress.Begin("sweep stories", t.stories)
+	defer stage.End()
 	before, allocs := e.io(), mallocs()
 	took, err := s.run(ctx, (minute + 1).Start(), 0)
 	if err != nil {
@@ -53,7 +53,7 @@ func (t sweepTrial) run(ctx context.Context, b *bench, folder string) (err error
 	}
 	io := e.io().since(before)
 	allocs = mallocs() - allocs
-	stage.add(t.stories)
+	stage.Add(t.stories)
 	if err := s.check(ctx, t.stories); err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func mallocs() uint64 {
 
 // loadMinute loads stories whose deadlines fall into one minute.
 func loadMinute(ctx context.Context, b *bench, e *benchEngine, minute mayfly.Minute, stories int, media bool) error {
-	stage := b.stages.begin("load stories of one minute", stories)
-	defer stage.end()
+	stage := b.progress.Begin("load stories of one minute", stories)
+	defer stage.End()
 	day := benchLifetime(24 * time.Hour)
 	load := newBenchLoad(e.store.Set, b.seed, stories, stage)
 	load.media = media

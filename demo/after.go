@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine/verify"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // see sees a story to its end: its deadline, the archive, and what can still
@@ -81,7 +83,7 @@ func (d *demo) awaitCold(ctx context.Context, l *life, end mayfly.Instant) (time
 			return 0, err
 		}
 		if e.answered && !e.served {
-			d.count.blame(lost, "%s was refused %s", l.author, l.story.ID)
+			d.count.Add(verify.Lost, "%s was refused %s", l.author, l.story.ID)
 			return 0, nil
 		}
 		l.shows(story.State, nil)
@@ -90,10 +92,10 @@ func (d *demo) awaitCold(ctx context.Context, l *life, end mayfly.Instant) (time
 			return since, nil
 		}
 		if since > coldWithin {
-			d.count.blame(late, "%s is still %s, %s after its end", l.story.ID, story.State, since)
+			d.count.Add(verify.Late, "%s is still %s, %s after its end", l.story.ID, story.State, since)
 			return since, nil
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := loop.Rest(ctx, 50*time.Millisecond); err != nil {
 			return 0, err
 		}
 	}
@@ -109,7 +111,7 @@ func (d *demo) openFromCold(ctx context.Context, l *life) error {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			d.count.blame(lost, "%s cannot open %s from cold storage: %v", l.author, l.story.ID, err)
+			d.count.Add(verify.Lost, "%s cannot open %s from cold storage: %v", l.author, l.story.ID, err)
 		}
 		return ctx.Err()
 	}
@@ -122,10 +124,10 @@ func (d *demo) openFromCold(ctx context.Context, l *life) error {
 }
 
 // want wants somebody to see a story now, or not to.
-func (d *demo) want(ctx context.Context, l *life, who person, want bool, otherwise word) error {
+func (d *demo) want(ctx context.Context, l *life, who person, want bool, otherwise verify.Word) error {
 	_, e, err := d.look(ctx, l, who.ask)
 	if err == nil && e.answered && e.served != want {
-		d.count.blame(otherwise, "%s: seen by %s: %t", l.story.ID, who.name, e.served)
+		d.count.Add(otherwise, "%s: seen by %s: %t", l.story.ID, who.name, e.served)
 	}
 	return err
 }
@@ -152,7 +154,7 @@ func (d *demo) showDelete(ctx context.Context, l *life) error {
 	if err := author.act.Delete(ctx, l.story.ID); err != nil {
 		return fmt.Errorf("delete %s: %w", l.story.ID, err)
 	}
-	if err := d.want(ctx, l, author, false, resurrected); err != nil {
+	if err := d.want(ctx, l, author, false, verify.Resurrected); err != nil {
 		return err
 	}
 	l.shows(mayfly.Deleted.String(), []string{})
@@ -166,10 +168,10 @@ func (d *demo) showDelete(ctx context.Context, l *life) error {
 			break
 		}
 		if d.house.now().Sub(begun) > coldWithin {
-			d.count.blame(late, "%s is deleted and not erased", l.story.ID)
+			d.count.Add(verify.Late, "%s is deleted and not erased", l.story.ID)
 			break
 		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := loop.Rest(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -184,13 +186,13 @@ func (d *demo) showHold(ctx context.Context, l *life) error {
 		return fmt.Errorf("hold %s: %w", l.story.ID, err)
 	}
 	l.shows("held", []string{d.people.moderator.name})
-	if err := d.want(ctx, l, d.people.author(l), false, leak); err != nil {
+	if err := d.want(ctx, l, d.people.author(l), false, verify.Leak); err != nil {
 		return err
 	}
-	if err := d.want(ctx, l, d.people.moderator, true, lost); err != nil {
+	if err := d.want(ctx, l, d.people.moderator, true, verify.Lost); err != nil {
 		return err
 	}
-	if err := sleep(ctx, time.Second); err != nil {
+	if err := loop.Rest(ctx, time.Second); err != nil {
 		return err
 	}
 	if err := d.people.desk.Release(ctx, l.story.ID, "the demonstration goes on"); err != nil {
@@ -199,7 +201,7 @@ func (d *demo) showHold(ctx context.Context, l *life) error {
 	l.shows(mayfly.Cold.String(), []string{l.author, d.people.moderator.name})
 	l.became("held, released")
 	d.tell(l, "held: hidden from %s too, shown to a moderator; released, it is %s's again", l.author, l.author)
-	return d.want(ctx, l, d.people.author(l), true, lost)
+	return d.want(ctx, l, d.people.author(l), true, verify.Lost)
 }
 
 // showRestore brings a story back for a few seconds: whoever could see it does,
@@ -222,7 +224,7 @@ func (d *demo) showRestore(ctx context.Context, l *life) error {
 	}
 	l.became("restored, cold again")
 	d.tell(l, "restored: %s; it is cold again", w.told(d.people.friend(l).name))
-	return d.want(ctx, l, d.people.author(l), true, lost)
+	return d.want(ctx, l, d.people.author(l), true, verify.Lost)
 }
 
 // restore brings a story back until then. A restore has to be quick where every
@@ -236,7 +238,7 @@ func (d *demo) restore(ctx context.Context, l *life, until mayfly.Instant) error
 		case !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown), until.Sub(d.house.now()) < 2500*time.Millisecond:
 			return err
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := loop.Rest(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}

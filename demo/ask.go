@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
+	"github.com/mayflyhq/mayfly/engine/verify"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // exchange is one question over HTTP, between two readings of the clock: what is
@@ -34,16 +36,16 @@ func (d *demo) ask(do func() error) (exchange, error) {
 	case errors.Is(err, mayfly.Gone), errors.Is(err, mayfly.NotFound):
 		e.answered = true
 	case d.house.away(moves, err):
-		d.count.unanswered.Add(1)
+		d.asked.unanswered.Add(1)
 		return e, nil
 	default:
 		return e, err
 	}
-	d.count.asked.Add(1)
+	d.asked.answered.Add(1)
 	if e.served {
-		d.count.served.Add(1)
+		d.asked.served.Add(1)
 	} else {
-		d.count.refused.Add(1)
+		d.asked.refused.Add(1)
 	}
 	return e, nil
 }
@@ -66,7 +68,7 @@ func (d *demo) watch(ctx context.Context, l *life, w *window) error {
 		if err := d.askAround(ctx, l, w, near); err != nil {
 			return err
 		}
-		if err := sleep(ctx, pauseBefore(w.end.Sub(d.house.now()))); err != nil {
+		if err := loop.Rest(ctx, pauseBefore(w.end.Sub(d.house.now()))); err != nil {
 			return err
 		}
 	}
@@ -137,7 +139,7 @@ func (d *demo) look(ctx context.Context, l *life, c *client.Client) (story wire.
 		return err
 	})
 	if e.served && (story.ID != l.story.ID || story.Author != l.story.Author) {
-		d.count.blame(leak, "asked for %s, got %s", l.story.ID, story.ID)
+		d.count.Add(verify.Leak, "asked for %s, got %s", l.story.ID, story.ID)
 	}
 	return story, e, err
 }
@@ -183,7 +185,7 @@ func (d *demo) sameMedium(ctx context.Context, c *client.Client, url string, l *
 	h := sha256.New()
 	_, err = io.Copy(h, r)
 	if err = errors.Join(err, r.Close()); err == nil && hex.EncodeToString(h.Sum(nil)) != l.hash {
-		d.count.blame(lost, "the medium of %s is not what was published", l.story.ID)
+		d.count.Add(verify.Lost, "the medium of %s is not what was published", l.story.ID)
 	}
 	return err
 }
@@ -195,18 +197,18 @@ func (d *demo) judge(l *life, w *window, v onlooker, door string, e exchange) {
 		return
 	}
 	if e.sent > w.end-50 && e.received < w.end+50 {
-		d.count.close.Add(1)
+		d.asked.close.Add(1)
 	}
 	switch {
 	case e.served && !v.permitted:
-		d.count.blame(leak, "%s saw the %s of %s", v.name, door, l.story.ID)
+		d.count.Add(verify.Leak, "%s saw the %s of %s", v.name, door, l.story.ID)
 	case e.served && e.sent >= w.end && !v.always && w.firstRefused.Load() != 0:
-		d.count.blame(resurrected, "%s saw the %s of %s again %d ms after its end", v.name, door, l.story.ID, e.sent-w.end)
+		d.count.Add(verify.Resurrected, "%s saw the %s of %s again %d ms after its end", v.name, door, l.story.ID, e.sent-w.end)
 	case e.served && e.sent >= w.end && !v.always:
-		d.count.blame(late, "%s saw the %s of %s %d ms after its end", v.name, door, l.story.ID, e.sent-w.end)
+		d.count.Add(verify.Late, "%s saw the %s of %s %d ms after its end", v.name, door, l.story.ID, e.sent-w.end)
 	case !e.served && v.always:
-		d.count.blame(lost, "%s was refused the %s of %s", v.name, door, l.story.ID)
+		d.count.Add(verify.Lost, "%s was refused the %s of %s", v.name, door, l.story.ID)
 	case !e.served && v.permitted && e.received < w.end:
-		d.count.blame(early, "%s was refused the %s of %s %d ms before its end", v.name, door, l.story.ID, w.end-e.received)
+		d.count.Add(verify.Early, "%s was refused the %s of %s %d ms before its end", v.name, door, l.story.ID, w.end-e.received)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -46,10 +47,10 @@ func (d *demo) readLog(ctx context.Context) error {
 		}
 		created, expired, archived, restored := count[mayfly.WasCreated], count[mayfly.WasExpired], count[mayfly.WasArchived], count[mayfly.WasRestored]
 		if created < 1 || expired < 1+restored || archived < 1+restored {
-			d.count.blame(lost, "the log tells %d births, %d expiries, %d archivings and %d restores of %s", created, expired, archived, restored, l.story.ID)
+			d.count.Add(verify.Lost, "the log tells %d births, %d expiries, %d archivings and %d restores of %s", created, expired, archived, restored, l.story.ID)
 		}
 		if created > 1 || expired > 1+restored || archived > 1+restored {
-			d.count.blame(double, "the log tells %d births, %d expiries, %d archivings and %d restores of %s", created, expired, archived, restored, l.story.ID)
+			d.count.Add(verify.Double, "the log tells %d births, %d expiries, %d archivings and %d restores of %s", created, expired, archived, restored, l.story.ID)
 		}
 	}
 	return nil
@@ -89,9 +90,9 @@ func (d *demo) verifyAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for w, n := range map[word]int64{lost: v.Lost, resurrected: v.Resurrected, early: v.Early, late: v.Late, leak: v.Leak, double: v.Double} {
+	for w, n := range map[verify.Word]int64{verify.Lost: v.Lost, verify.Resurrected: v.Resurrected, verify.Early: v.Early, verify.Late: v.Late, verify.Leak: v.Leak, verify.Double: v.Double} {
 		if n > 0 {
-			d.count.blame(w, "verify counts %d: %v", n, v.Found)
+			d.count.Add(w, "verify counts %d: %v", n, v.Found)
 		}
 	}
 	d.say("\nthe whole folder is read and verified: %d items, %d media, %d bytes.", v.Items, v.Media, v.Bytes)
@@ -120,7 +121,7 @@ func (d *demo) findOrphans(ctx context.Context) error {
 			case name == "hot" && strings.HasSuffix(string(object.Key), "/0-0") && unfinished < d.unborn:
 				unfinished++
 			default:
-				d.count.blame(orphan, "%s in %s", object.Key, name)
+				d.count.Add(verify.Orphan, "%s in %s", object.Key, name)
 			}
 		}
 	}

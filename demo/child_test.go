@@ -1,26 +1,34 @@
-package cli
+package demo
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
 )
 
-// asProgram makes the test binary the program itself: a process that a test can
-// start and kill without building anything.
-const asProgram = "MAYFLY_TEST_AS_PROGRAM"
+// childFolder names the environment variable that makes the test binary the
+// server that the demo kills, so that no program has to be built.
+const childFolder = "MAYFLY_TEST_DEMO_CHILD"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		os.Exit(Run(os.Args[1:], os.Stdout, os.Stderr))
+	if folder := os.Getenv(childFolder); folder != "" {
+		if err := ServeUntilKilled(context.Background(), folder, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
 func testChild(folder string) (*exec.Cmd, error) {
-	child, err := ownChild(folder)
-	if err == nil {
-		child.Env = append(os.Environ(), asProgram+"=1")
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
-	return child, err
+	child := exec.Command(self)
+	child.Env = append(os.Environ(), childFolder+"="+folder)
+	return child, nil
 }

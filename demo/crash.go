@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"bufio"
@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
 
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/server"
 )
 
 // ownChild is this program once more, serving folder.
@@ -26,18 +26,18 @@ func ownChild(folder string) (*exec.Cmd, error) {
 
 // serveUntilKilled is the server that is killed. It says where it listens, and
 // ends by itself only when whoever started it has ended.
-func serveUntilKilled(ctx context.Context, folder string, in io.Reader, out io.Writer) error {
+func ServeUntilKilled(ctx context.Context, folder string, in io.Reader, out io.Writer) error {
 	cfg := demoConfig(folder)
-	defer tune(cfg)()
-	s, err := startLocal(ctx, cfg, localOptions{log: slog.New(slog.DiscardHandler)})
+	defer server.Tune(cfg)()
+	s, err := server.Start(ctx, cfg, server.LocalOptions{})
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "%s\n%s\n", s.api(), s.admin()); err != nil {
-		return errors.Join(err, s.stop(ctx))
+	if _, err := fmt.Fprintf(out, "%s\n%s\n", s.API(), s.Admin()); err != nil {
+		return errors.Join(err, s.Stop(ctx))
 	}
 	_, err = io.Copy(io.Discard, in)
-	return errors.Join(err, s.stop(ctx))
+	return errors.Join(err, s.Stop(ctx))
 }
 
 // killedServer is a server in another process.

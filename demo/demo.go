@@ -1,4 +1,7 @@
-package cli
+// Package demo shows the life of stories in seconds: it starts a server whose
+// windows are shortened, publishes and reads over HTTP as several users, kills and
+// restarts the server, and judges every answer and everything that is stored.
+package demo
 
 import (
 	"context"
@@ -8,54 +11,43 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/app/server"
+	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
-func newDemo() *cobra.Command {
-	d, child := demo{}, ""
-	c := &cobra.Command{
-		Use:   "demo",
-		Short: "Show the life of stories in seconds, over HTTP, and judge it",
-		Long: "Starts a server on free ports with every window of a life in seconds. ana and ben publish; close friends, followers,\n" +
-			"strangers, somebody without an account and a moderator keep asking over HTTP, most often around the deadlines. A server is\n" +
-			"killed and started again; stories are archived, opened from cold storage, reshared, deleted, held and restored. A table\n" +
-			"shows every life. It prints where the server is and what to try while it runs: a minute, or until Ctrl-C. At the end it says\n" +
-			"whether all was right, and it leaves nothing behind.\n\n" +
-			"The verdict counts what must never happen:\n" +
-			"  LOST         something acknowledged is not there any more\n" +
-			"  RESURRECTED  something that had ended was served again\n" +
-			"  EARLY        refused before its deadline to somebody who may see it\n" +
-			"  LATE         served at or after its deadline to somebody else than its author\n" +
-			"  LEAK         served to somebody who may not see it\n" +
-			"  DOUBLE       one birth or one expiry happened twice\n" +
-			"  ORPHAN       stored media that no story owns",
-		Example: "  mayfly demo\n  mayfly demo --for 5m\n  mayfly demo --once           a few lives, then the verdict, for scripts",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if child != "" {
-				return serveUntilKilled(c.Context(), child, c.InOrStdin(), c.OutOrStdout())
-			}
-			d.out, d.child = c.OutOrStdout(), ownChild
-			return d.run(c.Context())
-		},
-	}
-	c.Flags().StringVar(&child, "child", "", "serve this folder until killed")
-	if err := c.Flags().MarkHidden("child"); err != nil {
-		panic(err) // the flag stands one line above
-	}
-	c.Flags().BoolVar(&d.once, "once", false, "publish some stories at once, see them to their end, and exit (for scripts)")
-	c.Flags().IntVar(&d.stories, "stories", 12, "how many stories, with --once")
-	c.Flags().DurationVar(&d.lasts, "for", time.Minute, "how long it runs, without --once")
-	return c
+// ErrNotRight is the error of a run whose verdict, already printed, is that
+// something was not right.
+var ErrNotRight = errors.New("the verdict of the demo is not right")
+
+// Options configures Run.
+type Options struct {
+	Out     io.Writer
+	Once    bool          // publish Stories stories, follow them to their end, and return
+	Stories int           // with Once: 1 to 200
+	For     time.Duration // without Once: how long to run
+
+	// Open opens the store; default profile.Embedded. With another store no server
+	// is killed, because a second process could not open it.
+	Open func(config.Config) (*profile.Store, error)
 }
 
-// demo is one run of the demonstration.
+// Run shows the life of stories on a server of its own and judges it. It leaves
+// nothing behind.
+func Run(ctx context.Context, o Options) error {
+	d := &demo{out: o.Out, once: o.Once, stories: o.Stories, lasts: o.For, open: o.Open}
+	if o.Open == nil {
+		d.child = ownChild
+	}
+	return d.run(ctx)
+}
+
+// demo is one run.
 type demo struct {
 	out     io.Writer
 	once    bool
@@ -63,18 +55,22 @@ type demo struct {
 	lasts   time.Duration
 	folder  string
 	open    func(config.Config) (*profile.Store, error) // default profile.Embedded
-	child   func(folder string) (*exec.Cmd, error)      // serves until it is killed; nil: nobody is killed
+	child   func(folder string) (*exec.Cmd, error)      // command of the server that is killed; nil: none is
 
 	began  time.Time
 	house  *house
 	people *people
 	table  *demoTable
-	count  tally
+	count  verify.Tally
+	asked  counters
 
 	mu     sync.Mutex
 	all    []*life
-	unborn int // publications that broke off with a killed server: each may leave a medium
+	unborn int // uploads that a killed server left without a story
 }
+
+// counters counts requests.
+type counters struct{ answered, served, refused, close, unanswered atomic.Int64 }
 
 // demoTail is how long lives that have begun may take to come to their end.
 const demoTail = 16 * time.Second
@@ -84,9 +80,9 @@ func (d *demo) say(format string, args ...any) { d.table.say(fmt.Sprintf(format,
 func (d *demo) check() error {
 	switch {
 	case d.once && (d.stories < 1 || d.stories > 200):
-		return usage(mayfly.Errorf(mayfly.Invalid, "--stories %d", d.stories).WithHint("choose 1 to 200"))
+		return mayfly.Errorf(mayfly.Invalid, "invalid --stories %d", d.stories).WithHint("choose 1 to 200")
 	case !d.once && (d.lasts < 5*time.Second || d.lasts > 24*time.Hour):
-		return usage(mayfly.Errorf(mayfly.Invalid, "--for %s", d.lasts).WithHint("choose 5s to 24h"))
+		return mayfly.Errorf(mayfly.Invalid, "invalid --for %s", d.lasts).WithHint("choose 5s to 24h")
 	}
 	return nil
 }
@@ -102,7 +98,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	d.began, d.table = time.Now(), newDemoTable(d.out, d.rows)
 	defer d.table.end()
 	d.house = &house{folder: d.folder, open: d.open}
-	defer tune(demoConfig(d.folder))()
+	defer server.Tune(demoConfig(d.folder))()
 	var broken []*publication
 	if d.child != nil {
 		if broken, err = d.crash(ctx); err != nil {
@@ -148,7 +144,7 @@ func (d *demo) introduce() error {
 	if d.once {
 		return nil
 	}
-	lines, err := trial{data: demoConfig(d.folder).Data, api: d.house.api(), admin: d.house.admin()}.lines()
+	lines, err := server.FirstSteps{Data: demoConfig(d.folder).Data, API: d.house.api(), Admin: d.house.admin()}.Lines()
 	if err != nil {
 		return err
 	}
@@ -162,24 +158,15 @@ func (d *demo) introduce() error {
 
 func (d *demo) verdict() error {
 	d.say("\nasked %d times over HTTP: %d served, %d refused, %d of them within 50 ms of a deadline; %d met no server while it was away",
-		d.count.asked.Load(), d.count.served.Load(), d.count.refused.Load(), d.count.close.Load(), d.count.unanswered.Load())
+		d.asked.answered.Load(), d.asked.served.Load(), d.asked.refused.Load(), d.asked.close.Load(), d.asked.unanswered.Load())
 	d.say("%s", d.count.String())
-	if !d.count.clean() {
+	if !d.count.Clean() {
 		d.say("verdict: NOT RIGHT")
-		for _, fault := range d.count.faults() {
+		for _, fault := range d.count.Faults() {
 			d.say("  %s", fault)
 		}
-		return errWrong
+		return ErrNotRight
 	}
 	d.say("verdict: all was right")
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -1,4 +1,4 @@
-package cli
+package demo
 
 import (
 	"bytes"
@@ -19,6 +19,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
+	"github.com/mayflyhq/mayfly/engine/verify"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // publication is a story that somebody wants to publish, and the key by which it
@@ -97,16 +99,16 @@ func (d *demo) born(p *publication, s wire.Story) *life {
 	l := &life{story: s, author: p.author, hash: p.hash, deadline: s.BornAt + mayfly.Instant(p.lasts.Milliseconds()), state: s.State}
 	l.serves, l.until = &window{end: l.deadline}, l.deadline
 	if s.ExpiresAt != l.deadline {
-		d.count.blame(early, "%s says it ends %d ms after its deadline", s.ID, s.ExpiresAt-l.deadline)
+		d.count.Add(verify.Early, "%s says it ends %d ms after its deadline", s.ID, s.ExpiresAt-l.deadline)
 	}
 	if len(s.Media) != 1 || s.Media[0].SHA256 != p.hash {
-		d.count.blame(lost, "%s was acknowledged without its medium", s.ID)
+		d.count.Add(verify.Lost, "%s was acknowledged without its medium", s.ID)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, other := range d.all {
 		if other.story.ID == s.ID {
-			d.count.blame(double, "%s stands for two stories", s.ID)
+			d.count.Add(verify.Double, "%s stands for two stories", s.ID)
 		}
 	}
 	d.all = append(d.all, l)
@@ -133,7 +135,7 @@ func (d *demo) publish(ctx context.Context, p *publication) (*life, error) {
 		return nil, fmt.Errorf("%s publishes again: %w", p.author, err)
 	}
 	if again.ID != story.ID {
-		d.count.blame(double, "a retry of %s became %s", story.ID, again.ID)
+		d.count.Add(verify.Double, "a retry of %s became %s", story.ID, again.ID)
 	}
 	return l, nil
 }
@@ -174,7 +176,7 @@ func (d *demo) publishAll(ctx context.Context, begin func(*life)) error {
 		if d.once {
 			continue
 		}
-		if err := sleep(ctx, 1200*time.Millisecond); err != nil {
+		if err := loop.Rest(ctx, 1200*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -190,7 +192,7 @@ func (d *demo) goesOn(n int) bool {
 
 // restartOnce stops and starts the server in the middle of it.
 func (d *demo) restartOnce(ctx context.Context) error {
-	if err := sleep(ctx, 2500*time.Millisecond); err != nil {
+	if err := loop.Rest(ctx, 2500*time.Millisecond); err != nil {
 		return err
 	}
 	took, err := d.house.restart(context.WithoutCancel(ctx))

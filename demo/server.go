@@ -1,9 +1,8 @@
-package cli
+package demo
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/app/server"
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -27,7 +27,7 @@ type house struct {
 	open   func(config.Config) (*profile.Store, error)
 
 	mu     sync.RWMutex
-	server *localServer
+	server *server.Local
 	clock  atomic.Pointer[clock.Clock]
 	moves  atomic.Int64 // odd while it is stopped and started
 }
@@ -74,26 +74,26 @@ func (h *house) start(ctx context.Context) (time.Duration, error) {
 func (h *house) startLocked(ctx context.Context) (time.Duration, error) {
 	cfg := demoConfig(h.folder)
 	if h.server != nil {
-		cfg.Listen = h.server.config.Listen
+		cfg.Listen = h.server.Config.Listen
 	}
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil { // the key is there, whatever the store is on
 		return 0, err
 	}
 	began := time.Now()
-	s, err := startLocal(ctx, cfg, localOptions{open: h.open, log: slog.New(slog.DiscardHandler)})
+	s, err := server.Start(ctx, cfg, server.LocalOptions{Open: h.open})
 	if err != nil {
 		return 0, err
 	}
-	s.config.Listen.API, s.config.Listen.Admin = strings.TrimPrefix(s.api(), "http://"), strings.TrimPrefix(s.admin(), "http://")
+	s.Config.Listen.API, s.Config.Listen.Admin = strings.TrimPrefix(s.API(), "http://"), strings.TrimPrefix(s.Admin(), "http://")
 	h.server = s
-	h.clock.Store(s.node.Clock())
+	h.clock.Store(s.Node.Clock())
 	return time.Since(began), nil
 }
 
 func (h *house) stop(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.server.stop(ctx)
+	return h.server.Stop(ctx)
 }
 
 // restart stops and starts the server while whoever asks meets nobody.
@@ -102,7 +102,7 @@ func (h *house) restart(ctx context.Context) (time.Duration, error) {
 	defer h.mu.Unlock()
 	h.moves.Add(1)
 	defer h.moves.Add(1)
-	if err := h.server.stop(ctx); err != nil {
+	if err := h.server.Stop(ctx); err != nil {
 		return 0, fmt.Errorf("stop: %w", err)
 	}
 	return h.startLocked(ctx)
@@ -112,7 +112,7 @@ func (h *house) restart(ctx context.Context) (time.Duration, error) {
 func (h *house) why(err error) error {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	if broken := h.server.err(); broken != nil {
+	if broken := h.server.Err(); broken != nil {
 		return mayfly.Wrap(mayfly.Unavailable, broken, "look at the disk of the folder for temporary files, and run it again")
 	}
 	return err
@@ -121,27 +121,27 @@ func (h *house) why(err error) error {
 func (h *house) api() string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return h.server.api()
+	return h.server.API()
 }
 
 func (h *house) admin() string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return h.server.admin()
+	return h.server.Admin()
 }
 
 // set is the store, for looks behind the doors while the server stays.
 func (h *house) set() store.Set {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return h.server.store.Set
+	return h.server.Store.Set
 }
 
 // isErased says whether nothing is left of an item's content.
 func (h *house) isErased(ctx context.Context, id mayfly.ID) (bool, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	body, err := h.server.store.Set.Ledger.Body(ctx, id)
+	body, err := h.server.Store.Set.Ledger.Body(ctx, id)
 	return err == nil && !body[0].Found, err
 }
 

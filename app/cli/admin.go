@@ -4,152 +4,189 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"iter"
+	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/server"
+	"github.com/mayflyhq/mayfly/client"
 	"github.com/mayflyhq/mayfly/engine/clock"
 )
 
-// desk is where support and operators work: a data folder that no process serves,
-// or the server that serves it. The verbs are the same, and so is what they print.
-type desk interface {
-	now() mayfly.Instant
-	hold(ctx context.Context, id mayfly.ID, who deed) error
-	release(ctx context.Context, id mayfly.ID, who deed) error
-	restore(ctx context.Context, what wire.RestoreRequest, who deed) (wire.Restored, error)
-	runs(ctx context.Context, from mayfly.Instant) iter.Seq2[wire.Run, error]
-	letters(ctx context.Context, item mayfly.ID, step string) iter.Seq2[wire.DeadLetter, error]
-	retry(ctx context.Context, letter wire.DeadLetter, who deed) error
-	drop(ctx context.Context, letter wire.DeadLetter, who deed) error
-	orphans(ctx context.Context, erase bool, who deed) (wire.Orphans, error)
-	scrub(ctx context.Context, mibs int64) (wire.Scrub, error)
-	records(ctx context.Context) iter.Seq2[wire.AuditRecord, error]
-	verifyAudit(ctx context.Context, heads []string) (wire.AuditReport, error)
-}
+// adminHelp is what the help of each admin verb says about where it works.
+const adminHelp = "It works on a data folder that no process uses, or through the server that uses the folder. --admin names a server\n" +
+	"elsewhere. The audit log records who did it."
 
-// deskChoice is which desk a verb works at.
-type deskChoice struct {
+// admin is how a verb reaches the admin API: of a running server over HTTP, or
+// in process on a data folder that no process uses.
+type admin struct {
 	settings settings
-	admin    string
+	url      string
 	token    string
-	source   clock.Source // of a stopped folder's time; the system's unless a test says otherwise
+	source   clock.Source // time of a stopped folder; the system's except in tests
 
 	config config.Config
 }
 
-// flags adds the flags of every verb that works at either desk.
-func (d *deskChoice) flags(c *cobra.Command) {
-	d.settings.flags(c)
-	c.Flags().StringVar(&d.admin, "admin", "", "URL of a server's admin listener (default: that of the server that uses the data folder, if one does; MAYFLY_ADMIN without --data)")
-	c.Flags().StringVar(&d.token, "token", "", "access token of the scope admin (default MAYFLY_TOKEN, or one made with the data folder's key)")
+// adminAPI is what an admin verb works with.
+type adminAPI struct {
+	*client.Client
+	now    mayfly.Instant
+	folder *folder // nil: a server uses the data
 }
 
-// at does the work at the desk: at the server that was named, on the folder if
-// nobody uses it, else at the server that does. The deed is nil for who only looks.
-func (d *deskChoice) at(c *cobra.Command, who *deed, do func(ctx context.Context, at desk) error) (err error) {
-	if err := d.check(c, who); err != nil {
+// flags adds the flags of every admin verb.
+func (a *admin) flags(c *cobra.Command) {
+	a.settings.flags(c)
+	c.Flags().StringVar(&a.url, "admin", "", "URL of a server's admin API (default: that of the server that uses the data folder, if one does; MAYFLY_ADMIN without --data)")
+	c.Flags().StringVar(&a.token, "token", "", "access token with the scope admin (default MAYFLY_TOKEN, or one made with the data folder's key)")
+}
+
+// do calls work with the admin API of the server that --admin names, of the
+// folder if no process uses it, else of the server that does. op is nil for a
+// verb that changes nothing.
+func (a *admin) do(c *cobra.Command, op *operation, work func(ctx context.Context, api adminAPI) error) error {
+	if err := a.load(c, op); err != nil {
 		return err
 	}
-	if d.admin == "" && d.settings.data == "" {
-		d.admin = os.Getenv("MAYFLY_ADMIN")
+	if a.url == "" && a.settings.data == "" {
+		a.url = os.Getenv("MAYFLY_ADMIN")
 	}
-	if d.admin != "" {
-		return d.atServer(c, who, do)
+	if a.url != "" {
+		return a.onServer(c, op, work)
 	}
-	err = d.onFolder(c, func(ctx context.Context, f *folderDesk) error {
-		if err := who.named(); err != nil {
-			return err
-		}
-		return do(ctx, f)
-	})
-	if !isInUse(err) {
+	err := a.onFolder(c, func(ctx context.Context, f *folder) error { return a.inProcess(ctx, c, f, op, work) })
+	var used inUseError
+	if !errors.As(err, &used) {
 		return err
 	}
-	used := err
-	switch d.admin, err = adminOf(d.config.Data); {
+	switch a.url, err = server.AdminURL(a.config.Data); {
 	case err != nil:
 		return err
-	case d.admin == "":
-		return mayfly.Wrap(mayfly.Conflict, fmt.Errorf("%w, which has no admin listener to ask", used),
-			"if it is a server, start it with one (listen.admin); if it has just begun, try again; else wait until it is done, or stop it")
+	case a.url == "":
+		return mayfly.Wrap(mayfly.Conflict, fmt.Errorf("%w, which has no admin listener", used),
+			"if it is a server, start it with one (listen.admin); if it has just started, try again; else wait until it is done, or stop it")
 	}
-	return d.atServer(c, who, do)
+	return a.onServer(c, op, work)
 }
 
-// check reads the configuration, and says whether the deed may be done at all.
-func (d *deskChoice) check(c *cobra.Command, who *deed) (err error) {
-	if d.config, err = d.settings.load(nil); err != nil {
+// load loads the configuration and refuses an operation without a reason.
+func (a *admin) load(c *cobra.Command, op *operation) (err error) {
+	if a.config, err = a.settings.load(nil); err != nil {
 		return err
 	}
 	switch {
-	case who == nil:
+	case op == nil:
 		return nil
-	case d.token != "" && c.Flags().Changed("by"):
-		return usage(mayfly.Errorf(mayfly.Invalid, "--token and --by at once").WithHint("a token says whose it is"))
-	case strings.TrimSpace(who.reason) == "":
-		return errNobody()
+	case a.token != "" && c.Flags().Changed("by"):
+		return usage(mayfly.Errorf(mayfly.Invalid, "--token and --by exclude each other").WithHint("the token names its user"))
+	case strings.TrimSpace(op.reason) == "":
+		return usage(mayfly.Errorf(mayfly.Invalid, "a reason is required for the audit log").WithHint("pass --reason '…'"))
 	}
 	return nil
 }
 
-// inUseError is the error of a folder that another process has locked.
-type inUseError struct{ err error }
-
-// Error says who has, and leaves what to do about it to who knows what was wanted.
-func (e inUseError) Error() string {
-	if known := (*mayfly.Error)(nil); errors.As(e.err, &known) && known.Err != nil {
-		return known.Err.Error()
+// onServer calls work with the admin API at a.url.
+func (a *admin) onServer(c *cobra.Command, op *operation, work func(ctx context.Context, api adminAPI) error) error {
+	now := mayfly.InstantOf(time.Now())
+	token, err := a.bearer(c, op, now)
+	if err != nil {
+		return err
 	}
-	return e.err.Error()
-}
-
-func (e inUseError) Unwrap() error { return e.err }
-
-func isInUse(err error) bool {
-	var used inUseError
-	return errors.As(err, &used)
-}
-
-// isThere says whether there is a data folder to work on.
-func (d *deskChoice) isThere() error {
-	if _, err := os.Stat(filepath.Join(d.config.Data, "FORMAT")); errors.Is(err, fs.ErrNotExist) {
-		return mayfly.Errorf(mayfly.NotFound, "there is no data folder at %s", d.config.Data).WithHint("name it with --data")
+	// No timeout: undoing a run and verifying a long audit log may take minutes,
+	// and the user can interrupt them.
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	api, err := client.New(a.url, client.Options{Token: token, HTTP: &http.Client{Transport: transport}, Retries: -1, Agent: "mayfly/" + server.Version})
+	if err != nil {
+		return usage(err)
 	}
-	return nil
-}
-
-// deed is who does something at the desk and why: it is written down.
-type deed struct{ by, reason string }
-
-func (d *deed) flags(c *cobra.Command) {
-	c.Flags().StringVar(&d.by, "by", os.Getenv("USER"), "who does it, for the audit log")
-	c.Flags().StringVar(&d.reason, "reason", "", "why, for the audit log (required)")
-}
-
-// named says that somebody does it; where a token does not tell who. Who only looks
-// need not say.
-func (d *deed) named() error {
-	if d != nil && strings.TrimSpace(d.by) == "" {
-		return errNobody()
+	defer api.Close()
+	err = work(c.Context(), adminAPI{Client: api, now: now})
+	if isAway(err) {
+		return mayfly.Wrap(mayfly.Unavailable, err, "no server answers at "+a.url+": name its admin API with --admin")
 	}
-	return nil
+	return err
 }
 
-// errNobody is the error of a deed that cannot be written down.
-func errNobody() error {
-	return usage(mayfly.Errorf(mayfly.Invalid, "it is to be written down").WithHint("say who does it and why: --by NAME --reason '…'"))
+// inProcess calls work with the admin API of an idle node on a folder.
+func (a *admin) inProcess(ctx context.Context, c *cobra.Command, f *folder, op *operation, work func(ctx context.Context, api adminAPI) error) error {
+	handler, err := f.adminHandler(a.config)
+	if err != nil {
+		return err
+	}
+	token, err := a.bearer(c, op, f.now)
+	if err != nil {
+		return err
+	}
+	api, err := client.New("http://"+inProcessHost, client.Options{Token: token, HTTP: &http.Client{Transport: inProcess{handler}}, Retries: -1, Agent: "mayfly/" + server.Version})
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	return work(ctx, adminAPI{Client: api, now: f.now, folder: f})
 }
 
-// idOf reads the one argument of a verb.
+// tokenLifetime is the lifetime of a token that is made for one verb. It is
+// checked when a request arrives.
+const tokenLifetime = 5 * time.Minute
+
+// bearer returns the token that was given, or one made with the data folder's key
+// for the user of op.
+func (a *admin) bearer(c *cobra.Command, op *operation, now mayfly.Instant) (string, error) {
+	if a.token != "" {
+		return a.token, nil
+	}
+	named := op != nil && c.Flags().Changed("by")
+	if given := os.Getenv("MAYFLY_TOKEN"); given != "" && !named {
+		return given, nil
+	}
+	request := node.TokenRequest{Scope: "admin", Lasts: tokenLifetime}
+	if op != nil {
+		if request.User = op.by; strings.TrimSpace(op.by) == "" {
+			return "", usage(mayfly.Errorf(mayfly.Invalid, "a name is required for the audit log").WithHint("pass --by NAME"))
+		}
+	}
+	token, err := node.MintToken(a.config, request, now)
+	if err != nil {
+		return "", fmt.Errorf("make a token for the admin API: %w", err)
+	}
+	return string(token), nil
+}
+
+// isAway reports whether no server answered.
+func isAway(err error) bool {
+	var answered *client.Error
+	return errors.Is(err, mayfly.Unavailable) && !errors.As(err, &answered)
+}
+
+// orAbsent names what is not found, which the answer of a server does not.
+func orAbsent(err error, what string, args ...any) error {
+	what = fmt.Sprintf(what, args...)
+	switch {
+	case errors.Is(err, mayfly.NotFound):
+		return mayfly.Errorf(mayfly.NotFound, "there is no %s", what)
+	case errors.Is(err, mayfly.Gone):
+		return mayfly.Errorf(mayfly.Gone, "%s is deleted, or ended too long ago", what).WithHint("mayfly explain says which")
+	default:
+		return err
+	}
+}
+
+// operation is who changes something and why, for the audit log.
+type operation struct{ by, reason string }
+
+func (o *operation) flags(c *cobra.Command) {
+	c.Flags().StringVar(&o.by, "by", os.Getenv("USER"), "who does it, for the audit log")
+	c.Flags().StringVar(&o.reason, "reason", "", "why, for the audit log (required)")
+}
+
+// idOf parses the one argument of a verb.
 func idOf(args []string) (mayfly.ID, error) {
 	id, err := mayfly.ParseID(args[0])
 	if err != nil {
@@ -158,14 +195,14 @@ func idOf(args []string) (mayfly.ID, error) {
 	return id, nil
 }
 
-// untilOf reads an instant, or a span of time from now.
+// untilOf parses an instant, or a duration from now.
 func untilOf(text string, now mayfly.Instant) (mayfly.Instant, error) {
 	if l, err := mayfly.ParseLifetime(text); err == nil && l != mayfly.Never {
 		return now.Add(l.Duration()), nil
 	}
 	var at mayfly.Instant
 	if err := at.UnmarshalText([]byte(text)); err != nil {
-		return 0, usage(fmt.Errorf("--until %q: write a span such as 24h, or an instant such as %s", text, now.Add(24*time.Hour)))
+		return 0, usage(fmt.Errorf("invalid --until %q: write a duration such as 24h, or an instant such as %s", text, now.Add(24*time.Hour)))
 	}
 	return at, nil
 }

@@ -12,20 +12,21 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/app/server"
 )
 
-// deskStep is a verb at the desk: what it exits with and says, wherever it works.
-type deskStep struct {
+// adminStep is a verb at the desk: what it exits with and says, wherever it works.
+type adminStep struct {
 	code int
 	want string
 	args string
 }
 
-// deskScript is a day at the desk. A and B are stories that have ended, N is an id
+// adminScript is a day at the desk. A and B are stories that have ended, N is an id
 // that never was.
-func deskScript() []deskStep {
-	return []deskStep{
-		{exitUsage, "say who does it and why", "hold A --by ben"},
+func adminScript() []adminStep {
+	return []adminStep{
+		{exitUsage, "a reason is required", "hold A --by ben"},
 		{exitUsage, "not an id", "hold nonsense --by ben --reason x"},
 		{exitWrong, "there is no item", "hold N --by ben --reason x"},
 		{exitOK, "A is held", "hold A --by ben --reason case-1"},
@@ -43,14 +44,14 @@ func deskScript() []deskStep {
 		{exitUsage, "is no step", "dlq list --step nap"},
 		{exitOK, "the bucket is away", "dlq show A"},
 		{exitUsage, "say --all", "dlq retry --by ben --reason x"},
-		{exitUsage, "say who does it and why", "dlq retry A --by ben"},
+		{exitUsage, "a reason is required", "dlq retry A --by ben"},
 		{exitOK, "1 of 1 will be tried again", "dlq retry A --by ben --reason it-is-back"},
 		{exitWrong, "no such dead letter", "dlq retry A --by ben --reason it-is-back"},
 		{exitOK, "B: archive is dropped", "dlq drop B --by ben --reason it-will-not"},
 		{exitWrong, "no such dead letter", "dlq retry --all --by ben --reason x"},
 		{exitOK, "There are no dead letters", "dlq list"},
 		{exitOK, "0 of them orphans", "orphans"},
-		{exitUsage, "why", "orphans --erase --by ben"},
+		{exitUsage, "a reason is required", "orphans --erase --by ben"},
 		{exitOK, "0 erased", "orphans --erase --by ben --reason weekly"},
 		{exitOK, "drop_dead_letter", "audit list"},
 		{exitOK, "drop_dead_letter", "audit list --limit 5"},
@@ -61,14 +62,14 @@ func deskScript() []deskStep {
 
 // play plays the script on the folder, and answers what each verb printed, without
 // what no two folders have in common.
-func (f folder) play(items []mayfly.Item, never mayfly.ID) (said []string) {
+func (f dataFolder) play(items []mayfly.Item, never mayfly.ID) (said []string) {
 	f.Helper()
 	a, b := items[0].ID.String(), items[1].ID.String()
 	fill := strings.NewReplacer("A", a, "B", b, "N", never.String())
 	instants := regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
-	strip := strings.NewReplacer(a, "A", b, "B", never.String(), "N", " of mayfly", "")
+	strip := strings.NewReplacer(a, "A", b, "B", never.String(), "N")
 	blanks := regexp.MustCompile(` +`)
-	for _, step := range deskScript() {
+	for _, step := range adminScript() {
 		var args []string
 		for _, arg := range strings.Fields(step.args) {
 			if len(arg) == 1 {
@@ -95,7 +96,7 @@ func neverWas(item mayfly.Item) mayfly.ID {
 }
 
 func TestTheDeskSaysTheSameOnAStoppedFolderAndThroughTheServer(t *testing.T) {
-	prepared := func() (folder, []mayfly.Item) {
+	prepared := func() (dataFolder, []mayfly.Item) {
 		f := newFolder(t)
 		items := f.stories(2)
 		f.with(func(s *profile.Store, n *node.Node) { f.bury(s.Set, items, n.Clock().Read().Steady) })
@@ -106,7 +107,7 @@ func TestTheDeskSaysTheSameOnAStoppedFolderAndThroughTheServer(t *testing.T) {
 	served, items := prepared()
 	startServer(t, served.data)
 	got := served.play(items, neverWas(items[0]))
-	for i, step := range deskScript() {
+	for i, step := range adminScript() {
 		switch {
 		case step.args == "dlq list" && strings.Count(want[i], "\n") > 2: // in order of id, which is random
 			continue
@@ -146,7 +147,7 @@ func TestHeadsThatWereKeptAreFoundAgainThroughTheServer(t *testing.T) {
 }
 
 // until runs a verb until it says what is wanted: the server gets there by itself.
-func (f folder) until(want string, args ...string) string {
+func (f dataFolder) until(want string, args ...string) string {
 	f.Helper()
 	var out, errs bytes.Buffer
 	for enough := time.Now().Add(20 * time.Second); time.Now().Before(enough); {
@@ -216,8 +217,8 @@ func TestWhoMayNotIsRefusedAtTheDesk(t *testing.T) {
 	ana, moderator := token("--user", "ana"), token("--scope", "moderator", "--user", "ben")
 	f.run(exitWrong, "the scope admin", "hold", item, "--reason", "x", "--token", ana)
 	f.run(exitWrong, "cannot be read", "hold", item, "--reason", "x", "--token", "nonsense")
-	f.run(exitUsage, "a token says whose it is", "hold", item, "--reason", "x", "--token", ana, "--by", "ben")
-	f.run(exitUsage, "why", "hold", item, "--token", moderator)
+	f.run(exitUsage, "the token names its user", "hold", item, "--reason", "x", "--token", ana, "--by", "ben")
+	f.run(exitUsage, "a reason is required", "hold", item, "--token", moderator)
 	f.run(exitOK, "is held", "hold", item, "--reason", "x", "--token", moderator)
 	for _, verb := range [][]string{{"audit", "list"}, {"audit", "verify"}, {"dlq", "list"}, {"orphans"}, {"scrub"}} {
 		f.run(exitWrong, "the scope admin", append(verb, "--token", moderator)...)
@@ -228,7 +229,7 @@ func TestWhoMayNotIsRefusedAtTheDesk(t *testing.T) {
 	f.run(exitOK, "is released", "release", item, "--reason", "x", "--by", "ben")
 
 	t.Setenv("MAYFLY_TOKEN", "")
-	elsewhere := folder{t, filepath.Join(t.TempDir(), "none")}
+	elsewhere := dataFolder{t, filepath.Join(t.TempDir(), "none")}
 	elsewhere.run(exitWrong, "there is no key", "hold", item, "--reason", "x", "--by", "ben", "--admin", r.admin)
 	elsewhere.run(exitOK, "is held", "hold", item, "--reason", "x", "--token", moderator, "--admin", r.admin)
 	elsewhere.run(exitUsage, "not the URL of a server", "hold", item, "--reason", "x", "--token", moderator, "--admin", "nonsense")
@@ -240,9 +241,9 @@ func TestWhoMayNotIsRefusedAtTheDesk(t *testing.T) {
 func TestAFolderInUseByWhoCannotBeAskedSaysSo(t *testing.T) {
 	f := newFolder(t)
 	item := f.stories(1)[0].ID.String()
-	address := filepath.Join(f.data, adminFile)
+	address := filepath.Join(f.data, "ADMIN")
 	f.with(func(*profile.Store, *node.Node) {
-		f.run(exitConflict, "no admin listener to ask", "hold", item, "--reason", "x", "--by", "ben")
+		f.run(exitConflict, "no admin listener", "hold", item, "--reason", "x", "--by", "ben")
 		f.run(exitConflict, "verify needs a folder that nobody uses: "+f.data+"/LOCK is held by process", "verify")
 	})
 	if err := os.WriteFile(address, []byte("http://127.0.0.1:1\n"), 0o600); err != nil { // as after a crash
@@ -263,26 +264,17 @@ func TestAFolderInUseByWhoCannotBeAskedSaysSo(t *testing.T) {
 func TestAServerSaysInItsFolderWhereOperatorsAreAnswered(t *testing.T) {
 	f := newFolder(t)
 	r := startServer(t, f.data)
-	address := filepath.Join(f.data, adminFile)
+	address := filepath.Join(f.data, "ADMIN")
 	info, err := os.Stat(address)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
-	if url, err := adminOf(f.data); err != nil || url != r.admin {
+	if url, err := server.AdminURL(f.data); err != nil || url != r.admin {
 		t.Errorf("%q %v, not %s", url, err, r.admin)
 	}
 	r.end()
 	if _, err := os.Stat(address); err == nil {
 		t.Error("it is still there after the stop")
-	}
-	if err := leaveAdmin(f.data, r.admin); err != nil { // a server without one takes away what a crash has left
-		t.Fatal(err)
-	}
-	if err := leaveAdmin(f.data, ""); err != nil {
-		t.Fatal(err)
-	}
-	if url, err := adminOf(f.data); url != "" || err != nil {
-		t.Errorf("a server without an admin listener has %q (%v)", url, err)
 	}
 	if left, err := filepath.Glob(address + "*"); err != nil || len(left) > 0 {
 		t.Error(left, err)

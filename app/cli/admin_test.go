@@ -22,24 +22,24 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// folder is a data folder that nobody uses.
-type folder struct {
+// dataFolder is a data folder that no process uses.
+type dataFolder struct {
 	*testing.T
 	data string
 }
 
-func newFolder(t *testing.T) folder {
-	return folder{t, filepath.Join(t.TempDir(), "data")}
+func newFolder(t *testing.T) dataFolder {
+	return dataFolder{t, filepath.Join(t.TempDir(), "data")}
 }
 
-func (f folder) config() config.Config {
+func (f dataFolder) config() config.Config {
 	cfg := config.Default()
 	cfg.Data, cfg.Disk.Floor = f.data, 0
 	return cfg
 }
 
 // with opens the folder as a process does that serves it, without its loops.
-func (f folder) with(do func(s *profile.Store, n *node.Node)) {
+func (f dataFolder) with(do func(s *profile.Store, n *node.Node)) {
 	f.Helper()
 	cfg := f.config()
 	s, err := profile.Embedded(cfg)
@@ -61,7 +61,7 @@ func (f folder) with(do func(s *profile.Store, n *node.Node)) {
 func author() mayfly.UserID { return mayfly.UserOf("mayfly", "ana") }
 
 // stories publishes stories that live for a second, and waits until they are over.
-func (f folder) stories(count int) (items []mayfly.Item) {
+func (f dataFolder) stories(count int) (items []mayfly.Item) {
 	f.Helper()
 	f.with(func(_ *profile.Store, n *node.Node) {
 		second, err := mayfly.LifetimeOf(time.Second)
@@ -91,7 +91,7 @@ func (f folder) stories(count int) (items []mayfly.Item) {
 }
 
 // run runs a verb on the folder and wants an exit code and words.
-func (f folder) run(code int, want string, args ...string) string {
+func (f dataFolder) run(code int, want string, args ...string) string {
 	f.Helper()
 	var out, errs bytes.Buffer
 	got := Run(append(args, "--data", f.data), &out, &errs)
@@ -109,7 +109,7 @@ func TestSupportHoldsReleasesAndRestoresOnAStoppedFolder(t *testing.T) {
 	items := f.stories(2)
 	a, b := items[0].ID.String(), items[1].ID.String()
 	f.run(exitOK, sevenZeros, "verify")
-	f.run(exitUsage, "say who does it and why", "hold", a, "--by", "ben")
+	f.run(exitUsage, "a reason is required", "hold", a, "--by", "ben")
 	f.run(exitUsage, "not an id", "hold", "nonsense", "--by", "ben", "--reason", "x")
 	f.run(exitOK, a+" is held", "hold", a, "--by", "ben", "--reason", "case 1")
 	f.run(exitConflict, "release it first", "restore", a, "--by", "ben", "--reason", "case 1")
@@ -179,7 +179,7 @@ func TestDeadLettersAreListedShownTriedAgainAndDropped(t *testing.T) {
 }
 
 // bury gives the archive of items up.
-func (f folder) bury(set store.Set, items []mayfly.Item, now mayfly.Instant) {
+func (f dataFolder) bury(set store.Set, items []mayfly.Item, now mayfly.Instant) {
 	f.Helper()
 	var b store.Batch
 	for _, item := range items {
@@ -217,7 +217,7 @@ func TestOrphansAreToldAndOnlyOldOnes(t *testing.T) {
 		}
 	})
 	f.run(exitOK, "0 of them orphans", "orphans")
-	f.run(exitUsage, "why", "orphans", "--erase", "--by", "ben")
+	f.run(exitUsage, "a reason is required", "orphans", "--erase", "--by", "ben")
 	f.run(exitOK, "0 erased", "orphans", "--erase", "--by", "ben", "--reason", "weekly")
 }
 
@@ -248,7 +248,7 @@ func TestAScrubNamesTheColdCopiesThatAreNotWhatWasUploaded(t *testing.T) {
 }
 
 // archive moves items to cold, as the walks do hours later.
-func (f folder) archive(s *profile.Store, n *node.Node, items []mayfly.Item) {
+func (f dataFolder) archive(s *profile.Store, n *node.Node, items []mayfly.Item) {
 	f.Helper()
 	a, err := archive.New(s.Set, archive.Options{Window: time.Nanosecond})
 	if err != nil {
@@ -293,7 +293,7 @@ func TestAClusterIsToldWhatItHasInsteadOfAFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	runVerb(t, exitUsage, "mayfly scrub and mayfly orphans tell", "verify")
-	runVerb(t, exitUsage, "say where its admin listener is with --admin", "orphans")
+	runVerb(t, exitUsage, "name its admin API with --admin", "orphans")
 	runVerb(t, exitOK, "listen.drain_after: 1s (default: 5s)", "config", "check", "--set", "listen.drain_after=1s")
 	if text := runVerb(t, exitOK, "profile: cluster", "config", "check"); strings.Contains(text, "drain_after") {
 		t.Errorf("nobody has changed it: %s", text)

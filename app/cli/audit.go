@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly/api/wire"
@@ -17,7 +18,7 @@ import (
 func newAudit() *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit", Short: "Read and verify the record of what support and operators did",
-		Long:    "Reads and verifies the record of what support and operators did.\n\n" + eitherDesk,
+		Long:    "Reads and verifies the record of what support and operators did.\n\n" + adminHelp,
 		Example: "  mayfly audit list\n  mayfly audit verify\n  mayfly audit verify --heads > heads.txt     keep them elsewhere\n  mayfly audit verify --against heads.txt",
 	}
 	c.AddCommand(newAuditList(), newAuditVerify())
@@ -25,14 +26,14 @@ func newAudit() *cobra.Command {
 }
 
 func newAuditList() *cobra.Command {
-	var d deskChoice
+	var a admin
 	var limit int
 	c := &cobra.Command{Use: "list", Short: "List the records, newest first", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		return d.at(c, nil, func(ctx context.Context, at desk) error {
+		return a.do(c, nil, func(ctx context.Context, api adminAPI) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "AT\tWHO\tWHAT\tOUTCOME\tSUBJECT\tREASON\tDETAIL")
 			left := limit
-			for r, err := range at.records(ctx) {
+			for r, err := range api.Audit(ctx) {
 				if err != nil {
 					return errors.Join(err, w.Flush())
 				}
@@ -44,7 +45,7 @@ func newAuditList() *cobra.Command {
 			return w.Flush()
 		})
 	}}
-	d.flags(c)
+	a.flags(c)
 	c.Flags().IntVar(&limit, "limit", 100, "how many")
 	return c
 }
@@ -64,7 +65,7 @@ func subject(r wire.AuditRecord) string {
 }
 
 func newAuditVerify() *cobra.Command {
-	var d deskChoice
+	var a admin
 	var against string
 	var heads bool
 	c := &cobra.Command{
@@ -76,8 +77,8 @@ func newAuditVerify() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return d.at(c, nil, func(ctx context.Context, at desk) error {
-				report, err := at.verifyAudit(ctx, kept)
+			return a.do(c, nil, func(ctx context.Context, api adminAPI) error {
+				report, err := api.VerifyAudit(ctx, kept)
 				if err != nil {
 					return err
 				}
@@ -85,7 +86,7 @@ func newAuditVerify() *cobra.Command {
 			})
 		},
 	}
-	d.flags(c)
+	a.flags(c)
 	c.Flags().BoolVar(&heads, "heads", false, "print the heads only, one a line")
 	c.Flags().StringVar(&against, "against", "", "a file with heads that were printed earlier")
 	return c
@@ -122,7 +123,7 @@ func tellAudit(c *cobra.Command, r wire.AuditReport, heads bool) error {
 			fmt.Fprintln(out, h)
 		}
 	} else {
-		fmt.Fprintf(out, "%s records in %d chains are whole; %d heads compared\n", grouped(int64(r.Records)), r.Chains, r.Compared)
+		fmt.Fprintf(out, "%s records in %d chains are whole; %d heads compared\n", humanize.Comma(int64(r.Records)), r.Chains, r.Compared)
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintln(c.ErrOrStderr(), f)

@@ -23,7 +23,7 @@ import (
 func Run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	defer context.AfterFunc(ctx, stop)() // who asks twice does not want to wait
+	defer context.AfterFunc(ctx, stop)() // a second Ctrl-C exits immediately
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -51,7 +51,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath()))
 	})
-	root.AddCommand(newServe(), newStory(), newToken(), newExplain(), newConfig(), newDemo(), newVerify(), newScrub(), newRestore(), newHold(), newRelease(), newDLQ(), newOrphans(), newAudit(), newReplay(), newBench(), newWorker(), newVersion())
+	root.AddCommand(newServe(), newStory(), newToken(), newExplain(), newConfig(), newDemo(), newVerify(), newScrub(), newRestore(), newHold(), newRelease(), newDLQ(), newOrphans(), newAudit(), newReplay(), newBench(), newVersion())
 	return root
 }
 

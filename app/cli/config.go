@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/app/server"
 )
 
 func newConfig() *cobra.Command {
@@ -76,7 +77,7 @@ func tryServers(c *cobra.Command, cfg config.Config) error {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the drivers tell a server's log
 	defer slog.SetDefault(before)
 	var wrong []error
-	for _, found := range profile.Check(c.Context(), cfg, newLateClock().time()) {
+	for _, found := range profile.Check(c.Context(), cfg, server.NewLateClock().Time()) {
 		if found.Err == nil {
 			fmt.Fprintf(c.OutOrStdout(), "%-10s ok       %s\n", found.Server, found.At)
 			continue

@@ -18,7 +18,7 @@ func newDLQ() *cobra.Command {
 		Use:   "dlq",
 		Short: "Look at steps that were given up, try them again, or drop them",
 		Long: "A step of an item's life that keeps failing (archive, erase, …) is tried again with longer and longer pauses; after the\n" +
-			"last try it becomes a dead letter. The item itself stays as the last good step left it: nothing is lost by it.\n\n" + eitherDesk,
+			"last try it becomes a dead letter. The item itself stays as the last good step left it: nothing is lost by it.\n\n" + adminHelp,
 		Example: "  mayfly dlq list\n  mayfly dlq show ID\n  mayfly dlq retry ID --reason 'the bucket is back'\n  mayfly dlq retry --all --step archive --reason 'the bucket is back'",
 	}
 	c.AddCommand(newDLQList(), newDLQShow(), newDLQRetry(), newDLQDrop())
@@ -27,10 +27,10 @@ func newDLQ() *cobra.Command {
 
 // dlq is what the verbs of the dead letters share.
 type dlq struct {
-	desk deskChoice
-	deed deed
-	step string
-	all  bool
+	admin admin
+	op    operation
+	step  string
+	all   bool
 }
 
 func (q *dlq) stepFlag(c *cobra.Command) {
@@ -54,8 +54,8 @@ func (q *dlq) check(args []string) (item mayfly.ID, err error) {
 }
 
 // chosen are the dead letters that the arguments name.
-func (q *dlq) chosen(ctx context.Context, at desk, item mayfly.ID) (all []wire.DeadLetter, err error) {
-	for letter, err := range at.letters(ctx, item, q.step) {
+func (q *dlq) chosen(ctx context.Context, api adminAPI, item mayfly.ID) (all []wire.DeadLetter, err error) {
+	for letter, err := range api.DeadLettersOf(ctx, item, q.step) {
 		if err != nil {
 			return nil, err
 		}
@@ -73,10 +73,10 @@ func newDLQList() *cobra.Command {
 		if _, err := q.check(args); err != nil {
 			return err
 		}
-		return q.desk.at(c, nil, func(ctx context.Context, at desk) error {
+		return q.admin.do(c, nil, func(ctx context.Context, api adminAPI) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			n := 0
-			for d, err := range at.letters(ctx, mayfly.ID{}, q.step) {
+			for d, err := range api.DeadLettersOf(ctx, mayfly.ID{}, q.step) {
 				if err != nil {
 					return errors.Join(err, w.Flush())
 				}
@@ -92,7 +92,7 @@ func newDLQList() *cobra.Command {
 			return w.Flush()
 		})
 	}}
-	q.desk.flags(c)
+	q.admin.flags(c)
 	q.stepFlag(c)
 	return c
 }
@@ -111,8 +111,8 @@ func newDLQShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return q.desk.at(c, nil, func(ctx context.Context, at desk) error {
-			all, err := q.chosen(ctx, at, item)
+		return q.admin.do(c, nil, func(ctx context.Context, api adminAPI) error {
+			all, err := q.chosen(ctx, api, item)
 			for _, d := range all {
 				fmt.Fprintf(c.OutOrStdout(), "%s: %s was given up at %s after %d tries\n", d.Item, d.Step, d.Since, d.Attempts)
 				if d.Reason != "" {
@@ -125,7 +125,7 @@ func newDLQShow() *cobra.Command {
 			return err
 		})
 	}}
-	q.desk.flags(c)
+	q.admin.flags(c)
 	q.stepFlag(c)
 	return c
 }
@@ -140,14 +140,14 @@ func newDLQRetry() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return q.desk.at(c, &q.deed, func(ctx context.Context, at desk) error {
-				all, err := q.chosen(ctx, at, item)
+			return q.admin.do(c, &q.op, func(ctx context.Context, api adminAPI) error {
+				all, err := q.chosen(ctx, api, item)
 				if err != nil {
 					return err
 				}
 				n := 0
 				for _, d := range all {
-					if err = at.retry(ctx, d, q.deed); err != nil {
+					if err = orAbsent(api.RetryDeadLetter(ctx, d.Item, d.Step, q.op.reason), "dead letter for %s of %s", d.Step, d.Item); err != nil {
 						break
 					}
 					n++
@@ -157,8 +157,8 @@ func newDLQRetry() *cobra.Command {
 			})
 		},
 	}
-	q.desk.flags(c)
-	q.deed.flags(c)
+	q.admin.flags(c)
+	q.op.flags(c)
 	q.stepFlag(c)
 	c.Flags().BoolVar(&q.all, "all", false, "all of them, or all of --step")
 	return c
@@ -173,10 +173,10 @@ func newDLQDrop() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return q.desk.at(c, &q.deed, func(ctx context.Context, at desk) error {
-				all, err := q.chosen(ctx, at, item)
+			return q.admin.do(c, &q.op, func(ctx context.Context, api adminAPI) error {
+				all, err := q.chosen(ctx, api, item)
 				for _, d := range all {
-					if err := at.drop(ctx, d, q.deed); err != nil {
+					if err := orAbsent(api.DropDeadLetter(ctx, d.Item, d.Step, q.op.reason), "dead letter for %s of %s", d.Step, d.Item); err != nil {
 						return err
 					}
 					fmt.Fprintf(c.OutOrStdout(), "%s: %s is dropped\n", d.Item, d.Step)
@@ -185,8 +185,8 @@ func newDLQDrop() *cobra.Command {
 			})
 		},
 	}
-	q.desk.flags(c)
-	q.deed.flags(c)
+	q.admin.flags(c)
+	q.op.flags(c)
 	q.stepFlag(c)
 	return c
 }

@@ -5,29 +5,34 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
 func newOrphans() *cobra.Command {
-	var d deskChoice
-	var who deed
+	var a admin
+	var op operation
 	var erasing bool
 	c := &cobra.Command{
 		Use: "orphans", Short: "Find media that no item owns, and erase them",
 		Long: "Uploads that were never published, and what a crash left, older than a day. It tells what it would erase; with --erase it does,\n" +
-			"at most 0.1 % of what it looked at in one go (10 at least, 10,000 at most).\n\n" + eitherDesk + " A server looks at 100,000\n" +
+			"at most 0.1 % of what it looked at in one go (10 at least, 10,000 at most).\n\n" + adminHelp + " A server looks at 100,000\n" +
 			"objects in hot and in cold storage in one go; each run that erases goes on where the one before ended.",
 		Example: "  mayfly orphans\n  mayfly orphans --erase --reason 'weekly'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			deed := &who
+			who := &op
 			if !erasing {
-				deed = nil
+				who = nil
 			}
-			return d.at(c, deed, func(ctx context.Context, at desk) error {
-				r, err := at.orphans(ctx, erasing, who)
+			return a.do(c, who, func(ctx context.Context, api adminAPI) error {
+				find := api.Orphans
+				if erasing {
+					find = func(ctx context.Context) (wire.Orphans, error) { return api.EraseOrphans(ctx, op.reason) }
+				}
+				r, err := find(ctx)
 				if err == nil || r.Looked > 0 {
 					tellOrphans(c.OutOrStdout(), r)
 				}
@@ -35,14 +40,14 @@ func newOrphans() *cobra.Command {
 			})
 		},
 	}
-	d.flags(c)
-	who.flags(c)
+	a.flags(c)
+	op.flags(c)
 	c.Flags().BoolVar(&erasing, "erase", false, "erase them")
 	return c
 }
 
 func tellOrphans(out io.Writer, r wire.Orphans) {
-	fmt.Fprintf(out, "%s objects looked at, %s of them orphans, %s erased\n", grouped(int64(r.Looked)), grouped(int64(r.Orphans)), grouped(int64(r.Erased)))
+	fmt.Fprintf(out, "%s objects looked at, %s of them orphans, %s erased\n", humanize.Comma(int64(r.Looked)), humanize.Comma(int64(r.Orphans)), humanize.Comma(int64(r.Erased)))
 	for _, key := range r.Examples {
 		fmt.Fprintf(out, "  %s\n", key)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/server"
 	"github.com/mayflyhq/mayfly/client"
 )
 
@@ -45,7 +46,7 @@ func (r *remote) client() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(r.server, client.Options{Token: token, Agent: "mayfly/" + version})
+	return client.New(r.server, client.Options{Token: token, Agent: "mayfly/" + server.Version})
 }
 
 // bearer is the token that was given, or one of scope for the user that was named; "" for nobody.

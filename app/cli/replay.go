@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/app/server"
 	"github.com/mayflyhq/mayfly/engine/logread"
 )
 
@@ -46,8 +48,8 @@ type replay struct {
 }
 
 func (r *replay) run(c *cobra.Command) (err error) {
-	late := newLateClock()
-	from, err := r.instant(late.time().Now())
+	late := server.NewLateClock()
+	from, err := r.instant(late.Time().Now())
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,7 @@ func (r *replay) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	st, err := profile.OpenLog(c.Context(), cfg, late.time())
+	st, err := profile.OpenLog(c.Context(), cfg, late.Time())
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (r *replay) run(c *cobra.Command) (err error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.OutOrStdout(), "%s: group %s reads on from %s; %s events wait for it\n", stream, r.group, r.said(from), grouped(waiting))
+		fmt.Fprintf(c.OutOrStdout(), "%s: group %s reads on from %s; %s events wait for it\n", stream, r.group, r.said(from), humanize.Comma(waiting))
 	}
 	return nil
 }

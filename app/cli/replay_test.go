@@ -14,7 +14,7 @@ import (
 )
 
 // births reads what waits for a group, and commits it.
-func (f folder) births(group string, want int) (events []mayfly.Event) {
+func (f dataFolder) births(group string, want int) (events []mayfly.Event) {
 	f.Helper()
 	f.with(func(s *profile.Store, _ *node.Node) {
 		ctx, cancel := context.WithTimeout(f.Context(), time.Minute)

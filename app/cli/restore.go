@@ -23,14 +23,14 @@ func newRestore() *cobra.Command {
 		Long: "An expired item serves again until --until, to those who could see it before, and then ends once more by itself: from hot\n" +
 			"storage within the safety window, from cold storage within 30 days. What is deleted cannot come back.\n\n" +
 			"A run is what one node did by one walk in one hour. If it went wrong, --run brings back everything that it was the last to\n" +
-			"move; it first counts, and does it only with --yes.\n\n" + eitherDesk,
+			"move; it first counts, and does it only with --yes.\n\n" + adminHelp,
 		Example: "  mayfly restore ID --until 24h --reason 'case 4711'\n  mayfly restore --runs\n  mayfly restore --run 9f0c…  --until 24h --reason 'clock was wrong'          counts\n" +
 			"  mayfly restore --run 9f0c…  --until 24h --reason 'clock was wrong' --yes    does it",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return r.run(c, args) },
 	}
-	r.desk.flags(c)
-	r.deed.flags(c)
+	r.admin.flags(c)
+	r.op.flags(c)
 	c.Flags().StringVar(&r.until, "until", "24h", "how long it serves again: a span or an instant")
 	c.Flags().StringVar(&r.number, "run", "", "undo this run")
 	c.Flags().BoolVar(&r.list, "runs", false, "list the runs since --since")
@@ -41,8 +41,8 @@ func newRestore() *cobra.Command {
 }
 
 type restoring struct {
-	desk      deskChoice
-	deed      deed
+	admin     admin
+	op        operation
 	until     string
 	number    string
 	list, yes bool
@@ -62,7 +62,7 @@ func (r *restoring) run(c *cobra.Command, args []string) error {
 	}
 	switch {
 	case r.list:
-		return r.desk.at(c, nil, func(ctx context.Context, at desk) error { return r.runs(ctx, c, at) })
+		return r.admin.do(c, nil, func(ctx context.Context, api adminAPI) error { return r.runs(ctx, c, api) })
 	case r.number != "":
 		return r.undo(c)
 	}
@@ -74,25 +74,25 @@ func (r *restoring) item(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return r.desk.at(c, &r.deed, func(ctx context.Context, at desk) error {
-		until, err := untilOf(r.until, at.now())
+	return r.admin.do(c, &r.op, func(ctx context.Context, api adminAPI) error {
+		until, err := untilOf(r.until, api.now)
 		if err != nil {
 			return err
 		}
-		restored, err := at.restore(ctx, wire.RestoreRequest{ID: &id, Until: &until, Reason: r.deed.reason}, r.deed)
+		restored, err := api.Restore(ctx, wire.RestoreRequest{ID: &id, Until: &until, Reason: r.op.reason})
 		if err != nil {
-			return err
+			return orAbsent(err, "item %s", id)
 		}
 		fmt.Fprintf(c.OutOrStdout(), "%s serves again until %s\n", id, restored.ServesUntil)
 		return nil
 	})
 }
 
-func (r *restoring) runs(ctx context.Context, c *cobra.Command, at desk) error {
+func (r *restoring) runs(ctx context.Context, c *cobra.Command, api adminAPI) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RUN\tWALK\tSHARD\tBEGAN\tFROM DEADLINE")
 	n := 0
-	for run, err := range at.runs(ctx, at.now().Add(-r.since)) {
+	for run, err := range api.Runs(ctx, api.now.Add(-r.since)) {
 		if err != nil {
 			return errors.Join(err, w.Flush())
 		}
@@ -109,18 +109,18 @@ func (r *restoring) undo(c *cobra.Command) error {
 	if _, err := strconv.ParseUint(r.number, 16, 64); err != nil {
 		return usage(fmt.Errorf("--run %q: a run has 16 hexadecimal digits; mayfly restore --runs lists them", r.number))
 	}
-	who := &r.deed
+	who := &r.op
 	if !r.yes { // nothing is done, and nothing written down
-		who, r.deed.reason = nil, "to count"
+		who, r.op.reason = nil, "to count"
 	}
-	return r.desk.at(c, who, func(ctx context.Context, at desk) error {
-		until, err := untilOf(r.until, at.now())
+	return r.admin.do(c, who, func(ctx context.Context, api adminAPI) error {
+		until, err := untilOf(r.until, api.now)
 		if err != nil {
 			return err
 		}
-		done, err := at.restore(ctx, wire.RestoreRequest{Run: r.number, Until: &until, Reason: r.deed.reason, DryRun: !r.yes, Max: r.max}, r.deed)
+		done, err := api.Restore(ctx, wire.RestoreRequest{Run: r.number, Until: &until, Reason: r.op.reason, DryRun: !r.yes, Max: r.max})
 		if err != nil && done.Found == 0 {
-			return err
+			return orAbsent(err, "run %s", r.number)
 		}
 		r.tell(c.OutOrStdout(), done)
 		if done.Failed > 0 && err == nil {

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly/api/wire"
+	scrubber "github.com/mayflyhq/mayfly/engine/scrub"
+	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
 func newScrub() *cobra.Command {
@@ -25,25 +28,29 @@ func newScrub() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return s.run(c) },
 	}
-	s.desk.flags(c)
+	s.admin.flags(c)
 	c.Flags().Int64Var(&s.rate, "rate", 1024, "how many MiB are read a second at most, of a folder that nobody uses")
 	return c
 }
 
 type scrub struct {
-	desk deskChoice
-	rate int64
+	admin admin
+	rate  int64
 }
 
 func (s *scrub) run(c *cobra.Command) error {
 	if s.rate < 1 || s.rate > 1<<20 {
 		return usage(fmt.Errorf("--rate %d: write a number of MiB from 1 on", s.rate))
 	}
-	return s.desk.at(c, nil, func(ctx context.Context, at desk) error {
-		if _, served := at.(serverDesk); served && c.Flags().Changed("rate") {
-			return usage(errors.New("--rate: a server scrubs at its own (ends.scrub_bytes)"))
+	return s.admin.do(c, nil, func(ctx context.Context, api adminAPI) error {
+		if api.folder == nil && c.Flags().Changed("rate") {
+			return usage(errors.New("--rate: a server scrubs at its own rate (ends.scrub_bytes)"))
 		}
-		found, err := at.scrub(ctx, s.rate)
+		find := api.Scrub
+		if api.folder != nil {
+			find = func(ctx context.Context) (wire.Scrub, error) { return api.folder.scrub(ctx, s.rate) }
+		}
+		found, err := find(ctx)
 		if err == nil || found.Items > 0 {
 			tellScrubbed(c.OutOrStdout(), found)
 		}
@@ -62,14 +69,25 @@ func tellScrubbed(out io.Writer, r wire.Scrub) {
 		fmt.Fprintln(out, "The server has not begun to scrub yet.")
 		return
 	}
-	fmt.Fprintf(out, "%s items with %s cold media, %s bytes read, %s do not match\n", grouped(r.Items), grouped(r.Objects), grouped(r.Bytes), grouped(r.Mismatch))
+	fmt.Fprintf(out, "%s items with %s cold media, %s bytes read, %s do not match\n", humanize.Comma(r.Items), humanize.Comma(r.Objects), humanize.Comma(r.Bytes), humanize.Comma(r.Mismatch))
 	for _, bad := range r.Bad {
 		fmt.Fprintf(out, "  %s of %s: %s\n", bad.Key, bad.Item, bad.Why)
 	}
 	if over := r.Mismatch - int64(len(r.Bad)); over > 0 {
-		fmt.Fprintf(out, "  and %s more\n", grouped(over))
+		fmt.Fprintf(out, "  and %s more\n", humanize.Comma(over))
 	}
 	if r.Again > 0 {
-		fmt.Fprintf(out, "%s items will be copied again from hot\n", grouped(r.Again))
+		fmt.Fprintf(out, "%s items will be copied again from hot\n", humanize.Comma(r.Again))
 	}
+}
+
+// scrub reads every cold copy of the folder, at most mibs MiB a second.
+func (f *folder) scrub(ctx context.Context, mibs int64) (wire.Scrub, error) {
+	origin, err := walk.Origin(ctx, f.store.Set.Rows, f.now)
+	if err != nil {
+		return wire.Scrub{}, err
+	}
+	show, end := f.show("scrub", "minutes of deadlines")
+	defer end()
+	return f.node.Desk().Scrub(ctx, scrubber.Run{Rows: walk.Span{From: origin, To: f.now}, Now: f.now, BytesPerSecond: mibs << 20, Progress: show})
 }

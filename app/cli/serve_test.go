@@ -19,7 +19,6 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
-	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/client"
 	"github.com/mayflyhq/mayfly/store"
@@ -212,7 +211,7 @@ func TestAServerThatStopsSaysSoBeforeItRefusesAnybody(t *testing.T) {
 		}
 	}
 	r.stop()
-	r.awaitLog("not ready any more")
+	r.awaitLog("draining")
 	for _, url := range []string{r.admin + "/readyz", r.admin + "/readyz?role=api", r.admin + "/readyz?role=walk"} {
 		if status, _, body := r.answerOf(url); status != 503 || !strings.Contains(body, `"draining`) {
 			t.Errorf("%s: %d %s", url, status, body)
@@ -228,7 +227,7 @@ func TestAServerThatStopsSaysSoBeforeItRefusesAnybody(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.end()
-	if text := r.log.String(); !strings.Contains(text, "requests that are under way may finish") || strings.Contains(text, "level=ERROR") {
+	if text := r.log.String(); !strings.Contains(text, "stopping, finishing requests") || strings.Contains(text, "level=ERROR") {
 		t.Error(text)
 	}
 }
@@ -248,26 +247,6 @@ type waiting <-chan struct{}
 func (w waiting) Read([]byte) (int, error) {
 	<-w
 	return 0, io.EOF
-}
-
-func TestTheListenersAreLimited(t *testing.T) {
-	l := config.Default().Listen
-	d, err := newDoor(l, "127.0.0.1:0", 1, http.NotFoundHandler(), discard())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := d.server; s.ReadHeaderTimeout != l.HeaderWithin || s.IdleTimeout != l.IdleWithin || s.MaxHeaderBytes == 0 {
-		t.Errorf("%+v", s)
-	}
-	both := &doors{api: d}
-	failed := both.serve()
-	_ = d.listen.Close()
-	if err := <-failed; err == nil {
-		t.Error("a listener that fails is not told")
-	}
-	if err := both.close(); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestAFailedDiskHasItsOwnExitCode(t *testing.T) {

@@ -32,13 +32,22 @@ func (s *settings) allFlags(c *cobra.Command) {
 	c.Flags().StringArrayVar(&s.set, "set", nil, "set one key, such as --set walk.cadence=2s; mayfly config describe prints them all")
 }
 
-// load puts the configuration together; more are further keys that flags set.
+// load loads the configuration; more has further keys that flags set.
 func (s *settings) load(more map[string]string) (config.Config, error) {
+	from, err := s.sources(more)
+	if err != nil {
+		return config.Config{}, err
+	}
+	return config.Load(from)
+}
+
+// sources returns where the configuration comes from.
+func (s *settings) sources(more map[string]string) (config.Sources, error) {
 	flags := map[string]string{}
 	for _, one := range s.set {
 		key, value, ok := strings.Cut(one, "=")
 		if !ok {
-			return config.Config{}, usage(mayfly.Errorf(mayfly.Invalid, "--set %s", one).WithHint("write --set key=value"))
+			return config.Sources{}, usage(mayfly.Errorf(mayfly.Invalid, "--set %s", one).WithHint("write --set key=value"))
 		}
 		flags[key] = value
 	}
@@ -52,5 +61,5 @@ func (s *settings) load(more map[string]string) (config.Config, error) {
 			flags[key] = value
 		}
 	}
-	return config.Load(config.Sources{File: s.file, Environ: os.Environ(), Flags: flags})
+	return config.Sources{File: s.file, Environ: os.Environ(), Flags: flags}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
@@ -45,7 +46,7 @@ func tellStory(out io.Writer, s wire.Story) {
 }
 
 func mediumLine(m wire.Medium) string {
-	line := fmt.Sprintf("%s, %s bytes", m.Type, grouped(m.Size))
+	line := fmt.Sprintf("%s, %s bytes", m.Type, humanize.Comma(m.Size))
 	if m.Width > 0 {
 		line += fmt.Sprintf(", %d × %d", m.Width, m.Height)
 	}

@@ -8,6 +8,7 @@ import (
 	"image/jpeg"
 	"os"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
@@ -30,7 +31,7 @@ func newStoryPicture() *cobra.Command {
 			if err := os.WriteFile(args[0], picture, 0o644); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: a picture of %s bytes\n", args[0], grouped(int64(len(picture))))
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: a picture of %s bytes\n", args[0], humanize.Comma(int64(len(picture))))
 			return err
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/cwriter"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -52,7 +53,7 @@ func (s *sending) tell(medium int, done, size int64) {
 	defer s.mu.Unlock()
 	if !s.quiet && done == size && medium >= s.told {
 		s.told = medium + 1
-		fmt.Fprintf(s.out, "%s: %s bytes sent\n", s.media[medium].Name, grouped(size))
+		fmt.Fprintf(s.out, "%s: %s bytes sent\n", s.media[medium].Name, humanize.Comma(size))
 	}
 }
 

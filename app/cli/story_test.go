@@ -74,5 +74,5 @@ func TestExplainKnowsIdsThatNeverWere(t *testing.T) {
 	r.run(exitOK, "404", "explain", never, "--admin", r.admin, "--viewer", "ben", "--at", "2025-11-16T00:00:00Z")
 	r.run(exitUsage, "write an instant", "explain", never, "--at", "yesterday")
 	r.run(exitUsage, "not an id", "explain", "nonsense")
-	r.run(exitConflict, "name its admin listener", "explain", never, "--admin", "http://127.0.0.1:1")
+	r.run(exitConflict, "name its admin API", "explain", never, "--admin", "http://127.0.0.1:1")
 }

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
@@ -35,40 +37,40 @@ func newVerify() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return v.run(c) },
 	}
-	v.desk.settings.flags(c)
+	v.admin.settings.flags(c)
 	c.Flags().BoolVar(&v.quick, "quick", false, "do not read the bytes of media")
 	return c
 }
 
 type verify struct {
-	desk  deskChoice
+	admin admin
 	quick bool
 }
 
 func (v *verify) run(c *cobra.Command) error {
-	if err := v.desk.check(c, nil); err != nil {
+	if err := v.admin.load(c, nil); err != nil {
 		return err
 	}
-	if v.desk.config.Profile == config.Cluster {
+	if v.admin.config.Profile == config.Cluster {
 		return mayfly.Errorf(mayfly.Invalid, "verify reads a data folder, and on a cluster the items are not in one").
 			WithHint("mayfly scrub and mayfly orphans tell what a node of it has found, mayfly explain ID tells of one item, each with --admin URL")
 	}
-	err := v.desk.onFolder(c, func(ctx context.Context, f *folderDesk) error { return v.look(ctx, c.OutOrStdout(), f) })
-	if isInUse(err) {
+	err := v.admin.onFolder(c, func(ctx context.Context, f *folder) error { return v.look(ctx, c.OutOrStdout(), f) })
+	if errors.As(err, new(inUseError)) {
 		return mayfly.Wrap(mayfly.Conflict, fmt.Errorf("verify needs a folder that nobody uses: %w", err),
 			"stop the server, or verify a copy of the folder; of a server that runs, mayfly scrub and mayfly orphans tell what it has found itself")
 	}
 	return err
 }
 
-func (v *verify) look(ctx context.Context, out io.Writer, f *folderDesk) error {
-	show, end := f.progress("verify", "minutes of deadlines")
-	found, err := node.Verify(ctx, f.store.Set, node.Verification{Now: f.began, Bytes: !v.quick, Progress: show})
+func (v *verify) look(ctx context.Context, out io.Writer, f *folder) error {
+	show, end := f.show("verify", "minutes of deadlines")
+	found, err := node.Verify(ctx, f.store.Set, node.Verification{Now: f.now, Bytes: !v.quick, Progress: show})
 	end()
 	if err != nil {
 		return err
 	}
-	orphans, err := f.orphans(ctx, false, deed{})
+	orphans, err := f.node.Desk().Orphans(ctx, "", "", allObjects, f.now)
 	if err != nil {
 		return err
 	}
@@ -83,16 +85,19 @@ func (v *verify) look(ctx context.Context, out io.Writer, f *folderDesk) error {
 	return nil
 }
 
+// allObjects is more than a folder has.
+const allObjects = 1 << 30
+
 func tellVerified(out io.Writer, v *node.Verified, o wire.Orphans) {
 	fmt.Fprintf(out, "%s items with %s media, %s bytes read; %s objects looked at the other way round\n",
-		grouped(v.Items), grouped(v.Media), grouped(v.Bytes), grouped(int64(o.Looked)))
+		humanize.Comma(v.Items), humanize.Comma(v.Media), humanize.Comma(v.Bytes), humanize.Comma(int64(o.Looked)))
 	var states []string
 	for state := range v.States {
 		states = append(states, state)
 	}
 	slices.Sort(states)
 	for _, state := range states {
-		fmt.Fprintf(out, "  %-14s %s\n", state, grouped(v.States[state]))
+		fmt.Fprintf(out, "  %-14s %s\n", state, humanize.Comma(v.States[state]))
 	}
 	for _, line := range v.Found {
 		fmt.Fprintln(out, line)

@@ -6,10 +6,9 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
-)
 
-// version is what this source will be released as.
-const version = "0.1.0-dev"
+	"github.com/mayflyhq/mayfly/app/server"
+)
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
@@ -32,5 +31,5 @@ func versionLine() string {
 			}
 		}
 	}
-	return fmt.Sprintf("mayfly %s%s %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("mayfly %s%s %s %s/%s", server.Version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

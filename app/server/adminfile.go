@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"errors"
@@ -11,48 +11,48 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// adminFile is where a server says, beside the lock of its data folder, what its
-// admin listener is called: whoever finds the folder in use knows whom to ask.
+// adminFile is a file in the data folder with the URL of the running server's
+// admin API, so that an admin verb that finds the folder locked knows whom to call.
 const adminFile = "ADMIN"
 
-// leaveAdmin says in a data folder where its server's admin listener is; "" says
-// that there is none. Only who holds the lock may.
-func leaveAdmin(data, url string) error {
+// writeAdminFile writes the admin file; without a URL it removes it. The caller
+// holds the lock of the data folder.
+func writeAdminFile(data, url string) error {
 	if url == "" {
-		return forgetAdmin(data)
+		return RemoveAdminFile(data)
+	}
+	failed := func(err error) error {
+		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("write %s: %w", filepath.Join(data, adminFile), err), "the data folder must be writable")
 	}
 	if err := os.MkdirAll(data, 0o700); err != nil { // on a cluster nothing else is in it
-		return notLeft(data, err)
+		return failed(err)
 	}
-	file, err := os.CreateTemp(data, adminFile+".*") // 0600; the name becomes whole at once
+	file, err := os.CreateTemp(data, adminFile+".*") // mode 0600; the rename is atomic
 	if err != nil {
-		return notLeft(data, err)
+		return failed(err)
 	}
 	_, err = file.WriteString(url + "\n")
 	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Rename(file.Name(), filepath.Join(data, adminFile))
 	}
 	if err != nil {
-		return notLeft(data, errors.Join(err, os.Remove(file.Name())))
+		return failed(errors.Join(err, os.Remove(file.Name())))
 	}
 	return nil
 }
 
-func notLeft(data string, err error) error {
-	return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("say in %s where the admin listener is: %w", data, err), "the data folder must be writable")
-}
-
-// forgetAdmin takes away what a server has left.
-func forgetAdmin(data string) error {
+// RemoveAdminFile removes the admin file. The caller holds the lock of the data
+// folder.
+func RemoveAdminFile(data string) error {
 	if err := os.Remove(filepath.Join(data, adminFile)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// adminOf is the admin listener of the server that uses a data folder; "" if it
-// has none.
-func adminOf(data string) (string, error) {
+// AdminURL returns the URL of the admin API of the server that uses a data
+// folder; "" if it has none.
+func AdminURL(data string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(data, adminFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

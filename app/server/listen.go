@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/net/netutil"
 
 	"github.com/mayflyhq/mayfly"
@@ -17,87 +18,87 @@ import (
 	"github.com/mayflyhq/mayfly/app/node"
 )
 
-// Bounds of what every listener takes (C9).
+// Limits of every listener (C9).
 const (
-	longestHeader    = 64 << 10 // a token has 8 KiB at most
+	maxHeader        = 64 << 10 // a token has at most 8 KiB
 	adminConnections = 100
 )
 
-// doors are the listeners of a server.
-type doors struct {
-	api   *door
-	admin *door // nil if there is none
+// listeners are the listeners of a server.
+type listeners struct {
+	api   *listener
+	admin *listener // nil if there is none
 }
 
-// door is one listener and who answers on it.
-type door struct {
+// listener is a TCP listener with its HTTP server.
+type listener struct {
 	server  *http.Server
 	listen  net.Listener
 	url     string
 	secure  bool
-	leaving atomic.Bool // each answer is its connection's last
+	leaving atomic.Bool // close each connection after its next response
 }
 
-// open opens the listeners; nothing is answered yet.
-func (s *serve) open(ctx context.Context, n *node.Node) (*doors, error) {
-	l := s.config.Listen
-	api, err := n.API(node.ServeOptions{Listen: l, Logger: s.log, Tracer: s.tracer, Version: version})
+// listen opens the listeners; nothing is served yet.
+func listen(ctx context.Context, n *node.Node, c config.Config, log *slog.Logger, tracer trace.Tracer) (*listeners, error) {
+	api, err := n.API(node.ServeOptions{Listen: c.Listen, Logger: log, Tracer: tracer, Version: Version})
 	if err != nil {
 		return nil, err
 	}
-	public, err := newDoor(l, l.API, l.Connections, api.Public(), s.log)
+	public, err := newListener(c.Listen, c.Listen.API, c.Listen.Connections, api.Public(), log)
 	if err != nil {
-		return nil, fmt.Errorf("listen for users: %w", err)
+		return nil, fmt.Errorf("listen for the API: %w", err)
 	}
-	d := &doors{api: public}
-	if err := d.api.useTLS(ctx, s.config, s.log); err != nil {
-		return nil, errors.Join(err, d.close())
+	l := &listeners{api: public}
+	if err := l.api.useTLS(ctx, c, log); err != nil {
+		return nil, errors.Join(err, l.close())
 	}
-	d.api.warnIfOpen(s.log)
-	if l.Admin == "" {
-		return d, nil
+	l.api.warnIfPlain(log)
+	if c.Listen.Admin == "" {
+		return l, nil
 	}
-	if d.admin, err = newDoor(l, l.Admin, adminConnections, api.Admin(), s.log); err != nil {
-		return nil, errors.Join(fmt.Errorf("listen for operators: %w", err), d.close())
+	if l.admin, err = newListener(c.Listen, c.Listen.Admin, adminConnections, api.Admin(), log); err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for the admin API: %w", err), l.close())
 	}
-	d.admin.warnIfOpen(s.log)
-	return d, nil
+	l.admin.warnIfPlain(log)
+	return l, nil
 }
 
-// warnIfOpen says when tokens would travel over a network so that it can read them.
-func (d *door) warnIfOpen(log *slog.Logger) {
-	at, ok := d.listen.Addr().(*net.TCPAddr)
-	if ok && !at.IP.IsLoopback() && !d.secure {
-		log.Warn("plain HTTP at an address that others can reach: set listen.cert and listen.key or listen.acme, or put a proxy with TLS in front", "address", at)
+// warnIfPlain logs a warning if tokens would cross a network in plain text.
+func (l *listener) warnIfPlain(log *slog.Logger) {
+	at, ok := l.listen.Addr().(*net.TCPAddr)
+	if ok && !at.IP.IsLoopback() && !l.secure {
+		log.Warn("plain HTTP on a reachable address; set listen.cert_file and listen.key_file or listen.acme_domains, or use a TLS proxy", "address", at)
 	}
 }
 
-func newDoor(l config.Listen, address string, connections int, h http.Handler, log *slog.Logger) (*door, error) {
-	listen, err := net.Listen("tcp", address)
+func newListener(c config.Listen, address string, connections int, h http.Handler, log *slog.Logger) (*listener, error) {
+	tcp, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, mayfly.Wrap(mayfly.Unavailable, err, "is another server running? choose another address with --listen and --admin")
 	}
-	d := &door{listen: netutil.LimitListener(listen, connections), url: "http://" + reachable(listen.Addr())}
-	d.server = &http.Server{
-		Handler: d.last(h), ReadHeaderTimeout: l.HeaderWithin, IdleTimeout: l.IdleWithin, MaxHeaderBytes: longestHeader,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // what clients do wrong before they say anything
+	l := &listener{listen: netutil.LimitListener(tcp, connections), url: "http://" + reachable(tcp.Addr())}
+	l.server = &http.Server{
+		Handler: l.closeWhenLeaving(h), ReadHeaderTimeout: c.HeaderWithin, IdleTimeout: c.IdleWithin, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // errors of clients before a request
 	}
-	return d, nil
+	return l, nil
 }
 
-// last lets connections end with an answer, once the door is being left: one
-// that is closed while it is idle could lose a request that is on its way.
-func (d *door) last(h http.Handler) http.Handler {
+// closeWhenLeaving makes each response the last of its connection once the
+// listener is leaving. Closing an idle connection instead could lose a request
+// that the client is just sending.
+func (l *listener) closeWhenLeaving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d.leaving.Load() {
+		if l.leaving.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-// reachable is an address that this machine can call: one that listens to all
-// of them is called at the loopback.
+// reachable returns an address that this machine can connect to: the loopback
+// for a listener on all addresses.
 func reachable(address net.Addr) string {
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {
@@ -109,25 +110,25 @@ func reachable(address net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-func (d *doors) all() []*door {
-	if d.admin == nil {
-		return []*door{d.api}
+func (l *listeners) all() []*listener {
+	if l.admin == nil {
+		return []*listener{l.api}
 	}
-	return []*door{d.api, d.admin}
+	return []*listener{l.api, l.admin}
 }
 
-// adminURL is where operators are answered; "" if nowhere.
-func (d *doors) adminURL() string {
-	if d.admin == nil {
+// adminURL returns the URL of the admin API; "" if there is none.
+func (l *listeners) adminURL() string {
+	if l.admin == nil {
 		return ""
 	}
-	return d.admin.url
+	return l.admin.url
 }
 
-// serve lets the listeners answer, and tells when one of them cannot any more.
-func (d *doors) serve() <-chan error {
-	failed := make(chan error, len(d.all()))
-	for _, one := range d.all() {
+// serve starts serving and returns a channel that reports a listener that fails.
+func (l *listeners) serve() <-chan error {
+	failed := make(chan error, len(l.all()))
+	for _, one := range l.all() {
 		go func() {
 			if err := one.serve(); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("listen at %s: %w", one.url, err)
@@ -137,23 +138,23 @@ func (d *doors) serve() <-chan error {
 	return failed
 }
 
-func (d *door) serve() error {
-	if d.secure {
-		return d.server.ServeTLS(d.listen, "", "")
+func (l *listener) serve() error {
+	if l.secure {
+		return l.server.ServeTLS(l.listen, "", "")
 	}
-	return d.server.Serve(d.listen)
+	return l.server.Serve(l.listen)
 }
 
-// drain takes no new connections and lets requests that are under way finish.
-// Operators can look at it until the last has: their door closes second.
-func (d *doors) drain(within time.Duration, log *slog.Logger) error {
-	ctx, stop := context.WithTimeout(context.Background(), within)
+// drain accepts no new connections and waits for the requests in progress. The
+// admin listener closes second, so that operators can watch the drain.
+func (l *listeners) drain(timeout time.Duration, log *slog.Logger) error {
+	ctx, stop := context.WithTimeout(context.Background(), timeout)
 	defer stop()
 	var errs []error
-	for _, one := range d.all() {
+	for _, one := range l.all() {
 		err := one.server.Shutdown(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			log.Warn("requests that were still under way are cut off", "listener", one.url)
+			log.Warn("drain timeout, closing connections with requests in progress", "listener", one.url)
 			err = one.server.Close()
 		}
 		errs = append(errs, err)
@@ -161,17 +162,17 @@ func (d *doors) drain(within time.Duration, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// close closes the listeners and whatever is under way.
-func (d *doors) close() error {
+// close closes the listeners and all connections.
+func (l *listeners) close() error {
 	var errs []error
-	for _, one := range d.all() {
-		errs = append(errs, one.server.Close(), notClosed(one.listen.Close()))
+	for _, one := range l.all() {
+		errs = append(errs, one.server.Close(), ignoreClosed(one.listen.Close()))
 	}
 	return errors.Join(errs...)
 }
 
-// notClosed is err unless it says that there is nothing left to close.
-func notClosed(err error) error {
+// ignoreClosed returns err unless it reports that the listener is closed already.
+func ignoreClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -11,88 +11,89 @@ import (
 	"github.com/mayflyhq/mayfly/app/profile"
 )
 
-// localServer is a server within this process: the store, the node and the
-// listeners are those of serve, on the loopback.
-type localServer struct {
-	config config.Config
-	store  *profile.Store
-	node   *node.Node
-	doors  *doors
-	log    *slog.Logger
-	failed <-chan error
+// Local is a server inside this process, for demo and bench: the store, the node
+// and the listeners of Run, started and stopped by the caller.
+type Local struct {
+	Config config.Config
+	Store  *profile.Store
+	Node   *node.Node
+
+	listeners *listeners
+	log       *slog.Logger
+	failed    <-chan error
 }
 
-// localOptions are how one is started.
-type localOptions struct {
-	open func(config.Config) (*profile.Store, error) // default profile.Embedded
-	log  *slog.Logger
+// LocalOptions configures Start.
+type LocalOptions struct {
+	Open func(config.Config) (*profile.Store, error) // default profile.Embedded
+	Log  *slog.Logger                                // default: discarded
 }
 
-// startLocal starts one. It listens where the configuration says; port 0 is a
-// free one.
-func startLocal(ctx context.Context, cfg config.Config, o localOptions) (*localServer, error) {
-	if o.open == nil {
-		o.open = profile.Embedded
+// Start starts a Local. It listens where cfg says; port 0 picks a free port.
+func Start(ctx context.Context, cfg config.Config, o LocalOptions) (*Local, error) {
+	if o.Open == nil {
+		o.Open = profile.Embedded
 	}
-	s := &localServer{config: cfg, log: o.log}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	l := &Local{Config: cfg, log: o.Log}
 	var err error
-	if s.store, err = o.open(cfg); err != nil {
+	if l.Store, err = o.Open(cfg); err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(err, s.stop(ctx))
+	if err := l.start(ctx); err != nil {
+		return nil, errors.Join(err, l.Stop(ctx))
 	}
-	return s, nil
+	return l, nil
 }
 
-func (s *localServer) start(ctx context.Context) error {
-	o := node.FromConfig(s.config)
-	o.Reclaim = s.store.Reclaim
-	o.Problem = func(loop string, err error) {
-		s.log.Warn("a loop failed and will try again", "loop", loop, "error", err)
-	}
-	var err error
-	if o.Products.Key, err = node.LoadKey(s.config); err != nil {
+func (l *Local) start(ctx context.Context) error {
+	o, err := nodeOptions(l.Config, l.Store, l.log)
+	if err != nil {
 		return err
 	}
-	if s.node, err = node.Start(ctx, s.store.Set, o); err != nil {
+	if l.Node, err = node.Start(ctx, l.Store.Set, o); err != nil {
 		return err
 	}
-	if s.doors, err = (&serve{config: s.config, log: s.log}).open(ctx, s.node); err != nil {
+	if l.listeners, err = listen(ctx, l.Node, l.Config, l.log, nil); err != nil {
 		return err
 	}
-	s.failed = s.doors.serve()
+	l.failed = l.listeners.serve()
 	return nil
 }
 
-// api and admin are where it answers.
-func (s *localServer) api() string   { return s.doors.api.url }
-func (s *localServer) admin() string { return s.doors.admin.url }
+// API returns the URL of the API.
+func (l *Local) API() string { return l.listeners.api.url }
 
-func (s *localServer) now() mayfly.Instant { return s.node.Clock().Read().Now }
+// Admin returns the URL of the admin API; "" if there is none.
+func (l *Local) Admin() string { return l.listeners.adminURL() }
 
-// err is why it cannot go on; nil while it can.
-func (s *localServer) err() error {
-	if err := s.node.Err(); err != nil {
+// Now returns the time of the node's clock.
+func (l *Local) Now() mayfly.Instant { return l.Node.Clock().Read().Now }
+
+// Err returns why the server cannot go on; nil while it can.
+func (l *Local) Err() error {
+	if err := l.Node.Err(); err != nil {
 		return err
 	}
 	select {
-	case err := <-s.failed:
+	case err := <-l.failed:
 		return err
 	default:
 		return nil
 	}
 }
 
-// stop stops it in good order: requests that are under way finish first.
-func (s *localServer) stop(ctx context.Context) error {
+// Stop finishes the requests in progress and stops the node and the store.
+func (l *Local) Stop(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
-	if s.doors != nil {
-		errs = append(errs, s.doors.drain(s.config.Listen.DrainWithin, s.log))
+	if l.listeners != nil {
+		errs = append(errs, l.listeners.drain(l.Config.Listen.DrainWithin, l.log))
 	}
-	if s.node != nil {
-		errs = append(errs, s.node.Stop(ctx))
+	if l.Node != nil {
+		errs = append(errs, l.Node.Stop(ctx))
 	}
-	return errors.Join(append(errs, s.store.Close())...)
+	return errors.Join(append(errs, l.Store.Close())...)
 }

@@ -1,16 +1,22 @@
-package cli
+// Package server runs a node as a process: it opens the store of the configured
+// profile, starts the node, listens with or without TLS, and stops in order
+// (not ready first, then drain, then the node, then the store).
+//
+// It acknowledges nothing after a write that must be durable has failed: Run
+// returns, and the process exits.
+package server
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
-	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mayflyhq/mayfly"
@@ -19,144 +25,119 @@ import (
 	"github.com/mayflyhq/mayfly/app/profile"
 )
 
-func newServe() *cobra.Command {
-	s := &serve{}
-	c := &cobra.Command{
-		Use: "serve", Short: "Run a server; nothing needs to be configured",
-		Long: "Runs a server with an embedded store: one process, one data folder, which it makes if it is not there. With --profile\n" +
-			"cluster it is one of several nodes on Cassandra, Redis, Kafka and S3 (docs/cluster.md); mayfly config check --connect\n" +
-			"tries them. It prints what to try next. SIGINT or SIGTERM stops it in good order: /readyz says so first (listen.drain_after),\n" +
-			"then requests that are under way finish (listen.drain_within).\n\n" +
-			"Settings come from ./" + config.DefaultFile + " or --config, from the environment (MAYFLY_WALK_CADENCE sets walk.cadence), and from\n" +
-			"flags, each over the one before. It exits with 7 if the disk can no longer be trusted: nothing was acknowledged that is not there.",
-		Example: "  mayfly serve\n  mayfly serve --data /var/lib/mayfly --listen :7420\n  mayfly serve --config /etc/mayfly.yaml --log-level debug\n" +
-			"  mayfly serve --set stories.live=10 --set listen.cert=cert.pem --set listen.key=key.pem\n" +
-			"  mayfly serve --profile cluster --config /etc/mayfly.yaml --set node=a --roles api",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return s.run(c) },
-	}
-	s.settings.allFlags(c)
-	c.Flags().StringVar(&s.listen, "listen", "", "address of the API (default 127.0.0.1:7420)")
-	c.Flags().StringVar(&s.admin, "admin", "", "address of the admin listener (default 127.0.0.1:7421)")
-	c.Flags().StringVar(&s.roles, "roles", "", "what this node does among others: api, walk or all (default all)")
-	completeWords(c, "roles", "api", "walk", "all")
-	c.Flags().BoolVar(&s.newKey, "new-key", false, "on a cluster: the key in tokens.key_file was changed on purpose; everybody has to sign in again")
-	c.Flags().StringVar(&s.level, "log-level", "info", "debug, info, warn or error")
-	completeWords(c, "log-level", "debug", "info", "warn", "error")
-	return c
+// Version is the version that this source will be released as.
+const Version = "0.1.0-dev"
+
+// Options configures Run.
+type Options struct {
+	Config config.Config
+	File   string // configuration file, for the commands that Run prints
+	NewKey bool   // the signing key of a cluster was changed on purpose
+	Log    *slog.Logger
+	Out    io.Writer // gets the addresses and what to try first
 }
 
-type serve struct {
-	settings      settings
-	listen, admin string
-	roles         string
-	newKey        bool
-	level         string
-
-	config config.Config
-	log    *slog.Logger
+// process is one call of Run.
+type process struct {
+	Options
 	tracer trace.Tracer // nil: no traces
 }
 
-func (s *serve) run(c *cobra.Command) (err error) {
-	if s.config, err = s.settings.load(map[string]string{"listen.api": s.listen, "listen.admin": s.admin, "roles": s.roles}); err != nil {
-		return err
-	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.level)); err != nil {
-		return usage(mayfly.Errorf(mayfly.Invalid, "--log-level %s is none", s.level).WithHint("choose debug, info, warn or error"))
-	}
-	s.log = slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+// Run serves until ctx ends, a listener fails, or the disk can no longer be
+// trusted.
+func Run(ctx context.Context, o Options) (err error) {
 	before := slog.Default()
-	slog.SetDefault(s.log) // what the drivers log
+	slog.SetDefault(o.Log) // for the drivers
 	defer slog.SetDefault(before)
-	defer tune(s.config)()
-	traces, err := newTraces(c.Context(), s.config, s.log)
+	defer Tune(o.Config)()
+	traces, err := newTraces(ctx, o.Config, o.Log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, traces.close()) }()
-	s.tracer = traces.tracer
-	return s.onStore(c)
+	p := &process{Options: o, tracer: traces.tracer}
+	return p.onStore(ctx)
 }
 
-// onStore serves on the profile's store, and closes it after everything else.
-func (s *serve) onStore(c *cobra.Command) (err error) {
-	late := newLateClock()
-	st, err := profile.Open(c.Context(), s.config, late.time())
+// onStore opens the profile's store, serves on it, and closes it last.
+func (p *process) onStore(ctx context.Context) (err error) {
+	late := NewLateClock()
+	st, err := profile.Open(ctx, p.Config, late.Time())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	o := node.FromConfig(s.config)
+	o, err := nodeOptions(p.Config, st, p.Log)
+	if err != nil {
+		return err
+	}
+	o.Products.NewKey, o.Follow = p.NewKey, late.Follow
+	n, err := node.Start(ctx, st.Set, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Stop(context.WithoutCancel(ctx))) }()
+	return p.onNode(ctx, n)
+}
+
+// nodeOptions returns the options of a node that runs on st.
+func nodeOptions(cfg config.Config, st *profile.Store, log *slog.Logger) (o node.Options, err error) {
+	o = node.FromConfig(cfg)
 	o.Reclaim = st.Reclaim
-	o.Problem = s.problem
-	if o.Products.Key, err = node.LoadKey(s.config); err != nil {
-		return err
+	o.Problem = func(loop string, err error) {
+		level := slog.LevelWarn
+		if errors.Is(err, context.Canceled) { // a stop: the next start does the rest
+			level = slog.LevelDebug
+		}
+		log.Log(context.Background(), level, "background loop failed, will retry", "loop", loop, "error", err)
 	}
-	o.Products.NewKey, o.Follow = s.newKey, late.follow
-	n, err := node.Start(c.Context(), st.Set, o)
+	o.Products.Key, err = node.LoadKey(cfg)
+	return o, err
+}
+
+// onNode listens and serves until something ends it.
+func (p *process) onNode(ctx context.Context, n *node.Node) (err error) {
+	l, err := listen(ctx, n, p.Config, p.Log, p.tracer)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, n.Stop(context.WithoutCancel(c.Context()))) }()
-	return s.onNode(c, n)
-}
-
-// problem logs what a loop could not do. What a stop has cut short is done after
-// the next start.
-func (s *serve) problem(loop string, err error) {
-	level := slog.LevelWarn
-	if errors.Is(err, context.Canceled) {
-		level = slog.LevelDebug
+	if err := writeAdminFile(p.Config.Data, l.adminURL()); err != nil {
+		return errors.Join(err, l.close())
 	}
-	s.log.Log(context.Background(), level, "a loop failed and will try again", "loop", loop, "error", err)
-}
-
-// onNode answers until the process is told to stop, a listener fails, or the
-// disk can no longer be trusted.
-func (s *serve) onNode(c *cobra.Command, n *node.Node) (err error) {
-	doors, err := s.open(c.Context(), n)
-	if err != nil {
-		return err
+	defer func() { err = errors.Join(err, RemoveAdminFile(p.Config.Data)) }()
+	for _, line := range p.welcome(l) {
+		fmt.Fprintln(p.Out, line)
 	}
-	if err := leaveAdmin(s.config.Data, doors.adminURL()); err != nil {
-		return errors.Join(err, doors.close())
-	}
-	defer func() { err = errors.Join(err, forgetAdmin(s.config.Data)) }()
-	for _, line := range s.welcome(doors) {
-		fmt.Fprintln(c.OutOrStdout(), line)
-	}
-	failed := doors.serve()
-	if err := s.await(c.Context().Done(), n, failed); err != nil {
-		return errors.Join(err, doors.close())
+	failed := l.serve()
+	if err := p.await(ctx.Done(), n, failed); err != nil {
+		return errors.Join(err, l.close())
 	}
 	n.Leave()
-	if err := s.notice(n, doors, failed); err != nil {
-		return errors.Join(err, doors.close())
+	if err := p.awaitLoadBalancer(n, l, failed); err != nil {
+		return errors.Join(err, l.close())
 	}
-	s.log.Info("stopping: requests that are under way may finish", "within", s.config.Listen.DrainWithin)
-	return doors.drain(s.config.Listen.DrainWithin, s.log)
+	p.Log.Info("stopping, finishing requests", "timeout", p.Config.Listen.DrainWithin)
+	return l.drain(p.Config.Listen.DrainWithin, p.Log)
 }
 
-// await waits until done is closed. The error says why the server cannot go on
-// until then.
-func (s *serve) await(done <-chan struct{}, n *node.Node, failed <-chan error) error {
+// await waits until done is closed. It returns an error if the server cannot go
+// on until then.
+func (p *process) await(done <-chan struct{}, n *node.Node, failed <-chan error) error {
 	select {
 	case <-done:
 		return nil
 	case err := <-failed:
 		return err
 	case <-n.Blown():
-		return mayfly.Wrap(mayfly.Unavailable, n.Err(), "look at the disk; start again when it is well: what was acknowledged is there")
+		return mayfly.Wrap(mayfly.Unavailable, n.Err(), "check the disk, then start again; everything that was acknowledged is stored")
 	}
 }
 
-// notice goes on serving on a node that says that it is not ready: users whom a
-// load balancer still sends here are answered until it has noticed. A second
-// signal ends it.
-func (s *serve) notice(n *node.Node, d *doors, failed <-chan error) error {
-	after := s.config.Listen.DrainAfter
+// awaitLoadBalancer keeps serving for listen.drain_after while /readyz reports
+// not ready, so that a load balancer stops sending requests before the listener
+// closes. A second signal ends the wait.
+func (p *process) awaitLoadBalancer(n *node.Node, l *listeners, failed <-chan error) error {
+	after := p.Config.Listen.DrainAfter
 	if after == 0 {
 		return nil
 	}
@@ -164,27 +145,24 @@ func (s *serve) notice(n *node.Node, d *doors, failed <-chan error) error {
 	defer stop()
 	over, cancel := context.WithTimeout(again, after)
 	defer cancel()
-	d.api.leaving.Store(true)
-	s.log.Info("draining: not ready any more, and users are still answered; a second signal ends it", "for", after)
-	return s.await(over.Done(), n, failed)
+	l.api.leaving.Store(true)
+	p.Log.Info("draining, not ready, still serving until a second signal", "for", after)
+	return p.await(over.Done(), n, failed)
 }
 
-// welcome says where it listens and what to try next.
-func (s *serve) welcome(d *doors) []string {
-	lines := []string{"mayfly " + version + " listens at " + d.api.url + " (docs at " + d.api.url + "/docs/api)"}
-	if d.admin != nil {
-		lines = append(lines, "  for operators at "+d.admin.url+"; data in "+s.config.Data)
+// welcome returns the lines that name the addresses and what to try first.
+func (p *process) welcome(l *listeners) []string {
+	lines := []string{"mayfly " + Version + " listens at " + l.api.url + " (docs at " + l.api.url + "/docs/api)"}
+	first := FirstSteps{Data: p.Config.Data, File: p.File, API: l.api.url, Admin: l.adminURL()}
+	if first.Admin != "" {
+		lines = append(lines, "  admin API at "+first.Admin+"; data in "+p.Config.Data)
 	}
-	t := trial{data: s.config.Data, api: d.api.url, file: s.settings.file}
-	if d.admin != nil {
-		t.admin = d.admin.url
+	if p.Config.Listen.Public != "" && l.api.secure {
+		first.API = strings.TrimSuffix(p.Config.Listen.Public, "/")
 	}
-	if s.config.Listen.Public != "" && d.api.secure {
-		t.api = strings.TrimSuffix(s.config.Listen.Public, "/")
-	}
-	try, err := t.lines()
+	try, err := first.Lines()
 	if err != nil {
-		s.log.Warn("what to try next cannot be said", "error", err)
+		p.Log.Warn("cannot print the first steps", "error", err)
 		return lines
 	}
 	return append(append(lines, "Try it, in another terminal:"), try...)

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -18,45 +18,44 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
-// useTLS makes the door a secure one, if the configuration says by which
-// certificate (C7): files, or an authority that is asked for one.
-func (d *door) useTLS(ctx context.Context, c config.Config, log *slog.Logger) error {
-	l := c.Listen
+// useTLS serves TLS if the configuration names a certificate, from files or from
+// an ACME CA (C7).
+func (l *listener) useTLS(ctx context.Context, c config.Config, log *slog.Logger) error {
 	switch {
-	case l.Cert != "":
-		files := &certFiles{cert: l.Cert, key: l.Key, log: log}
+	case c.Listen.Cert != "":
+		files := &certFiles{cert: c.Listen.Cert, key: c.Listen.Key, log: log}
 		if err := files.load(); err != nil {
 			return err
 		}
-		d.server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.current}
-	case len(l.ACME) > 0:
+		l.server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.current}
+	case len(c.Listen.ACME) > 0:
 		magic, err := acme(ctx, c, log)
 		if err != nil {
 			return err
 		}
-		d.server.TLSConfig = magic.TLSConfig()
-		d.server.TLSConfig.NextProtos = append([]string{"h2", "http/1.1"}, d.server.TLSConfig.NextProtos...)
+		l.server.TLSConfig = magic.TLSConfig()
+		l.server.TLSConfig.NextProtos = append([]string{"h2", "http/1.1"}, l.server.TLSConfig.NextProtos...)
 	default:
 		return nil
 	}
-	d.secure, d.url = true, "https"+strings.TrimPrefix(d.url, "http")
+	l.secure, l.url = true, "https"+strings.TrimPrefix(l.url, "http")
 	return nil
 }
 
-// certFiles is a certificate in files. It is read again when they change, so that
-// a renewal needs no restart.
+// certFiles is a certificate in files. It is reloaded when they change, so that a
+// renewal needs no restart.
 type certFiles struct {
 	cert, key string
 	log       *slog.Logger
 
-	mu     sync.Mutex
-	loaded *tls.Certificate
-	stamp  [2]time.Time // when the files were changed
-	looked time.Time
+	mu      sync.Mutex
+	loaded  *tls.Certificate
+	stamp   [2]time.Time // modification times of the files
+	checked time.Time
 }
 
-// lookEvery is how often the files are looked at, by the handshakes.
-const lookEvery = 5 * time.Second
+// checkEvery is how often a handshake checks whether the files have changed.
+const checkEvery = 5 * time.Second
 
 func (f *certFiles) load() error {
 	stamp, err := f.stampNow()
@@ -65,7 +64,7 @@ func (f *certFiles) load() error {
 	}
 	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 	if err != nil {
-		return mayfly.Wrap(mayfly.Invalid, fmt.Errorf("TLS certificate: %w", err), "listen.cert and listen.key name a certificate in PEM and its key")
+		return mayfly.Wrap(mayfly.Invalid, fmt.Errorf("TLS certificate: %w", err), "listen.cert and listen.key must name a certificate in PEM and its key")
 	}
 	f.loaded, f.stamp = &pair, stamp
 	return nil
@@ -75,38 +74,38 @@ func (f *certFiles) stampNow() (stamp [2]time.Time, err error) {
 	for i, name := range []string{f.cert, f.key} {
 		info, err := os.Stat(name)
 		if err != nil {
-			return stamp, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("TLS certificate: %w", err), "listen.cert and listen.key name files that are there")
+			return stamp, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("TLS certificate: %w", err), "listen.cert and listen.key must name files that exist")
 		}
 		stamp[i] = info.ModTime()
 	}
 	return stamp, nil
 }
 
-// current is the certificate of a handshake. Files that cannot be read leave the
-// last good one in use: somebody may be half way through replacing them.
+// current returns the certificate for a handshake. While the files cannot be read
+// the last good certificate stays in use: they may be half replaced.
 func (f *certFiles) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if time.Since(f.looked) < lookEvery {
+	if time.Since(f.checked) < checkEvery {
 		return f.loaded, nil
 	}
-	f.looked = time.Now()
+	f.checked = time.Now()
 	stamp, err := f.stampNow()
 	if err == nil && stamp != f.stamp {
 		if err = f.load(); err == nil {
-			f.log.Info("the TLS certificate was read again", "file", f.cert)
+			f.log.Info("TLS certificate reloaded", "file", f.cert)
 		}
 	}
 	if err != nil {
-		f.log.Warn("the TLS certificate could not be read again; the last one stays in use", "error", err)
+		f.log.Warn("cannot reload TLS certificate, keeping the last one", "error", err)
 	}
 	return f.loaded, nil
 }
 
-// acme obtains certificates, and renews them, for as long as ctx goes on. The
-// authority calls back at port 443 of the domains (TLS-ALPN), which must lead here.
+// acme obtains and renews certificates until ctx ends. The CA connects to port
+// 443 of the domains (TLS-ALPN), which must lead to this listener.
 func acme(ctx context.Context, c config.Config, log *slog.Logger) (*certmagic.Config, error) {
-	quiet := zap.NewNop() // what matters comes as an event
+	quiet := zap.NewNop() // OnEvent logs what matters
 	var magic *certmagic.Config
 	cache := certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return magic, nil }, Logger: quiet,
@@ -117,9 +116,9 @@ func acme(ctx context.Context, c config.Config, log *slog.Logger) (*certmagic.Co
 		OnEvent: func(_ context.Context, event string, data map[string]any) error {
 			switch event {
 			case "cert_obtained":
-				log.Info("a certificate was obtained", "domain", data["identifier"])
+				log.Info("certificate obtained", "domain", data["identifier"])
 			case "cert_failed":
-				log.Warn("a certificate could not be obtained; it is tried again", "domain", data["identifier"], "error", data["error"])
+				log.Warn("cannot obtain certificate, will retry", "domain", data["identifier"], "error", data["error"])
 			}
 			return nil
 		},
@@ -128,14 +127,14 @@ func acme(ctx context.Context, c config.Config, log *slog.Logger) (*certmagic.Co
 		CA: orLetsEncrypt(c.Listen.Authority), Email: c.Listen.Email, Agreed: true, DisableHTTPChallenge: true, Logger: quiet,
 	})}
 	if err := magic.ManageAsync(ctx, c.Listen.ACME); err != nil {
-		return nil, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("certificates for %s: %w", strings.Join(c.Listen.ACME, ", "), err), "look at listen.acme and listen.email")
+		return nil, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("certificates for %s: %w", strings.Join(c.Listen.ACME, ", "), err), "check listen.acme and listen.email")
 	}
 	return magic, nil
 }
 
-func orLetsEncrypt(authority string) string {
-	if authority != "" {
-		return authority
+func orLetsEncrypt(ca string) string {
+	if ca != "" {
+		return ca
 	}
 	return certmagic.LetsEncryptProductionCA
 }

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
-// traces go to a collector, if one is configured.
+// traces sends spans to a collector, if one is configured.
 type traces struct {
 	tracer   trace.Tracer // nil: no traces
 	provider *sdktrace.TracerProvider
@@ -28,22 +28,23 @@ func newTraces(ctx context.Context, c config.Config, log *slog.Logger) (*traces,
 	if c.Traces.Endpoint == "" {
 		return &traces{}, nil
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Debug("traces", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Debug("cannot send traces", "error", err) }))
 	out, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(c.Traces.Endpoint))
 	if err != nil {
-		return nil, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("traces: %w", err), "look at traces.endpoint")
+		return nil, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("traces: %w", err), "check traces.endpoint")
 	}
 	t := &traces{log: log, provider: sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(out),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.Traces.Share))),
 		sdktrace.WithResource(resource.NewSchemaless(
-			attribute.String("service.name", "mayfly"), attribute.String("service.version", version), attribute.String("service.instance.id", c.Node))),
+			attribute.String("service.name", "mayfly"), attribute.String("service.version", Version), attribute.String("service.instance.id", c.Node))),
 	)}
 	t.tracer = t.provider.Tracer("github.com/mayflyhq/mayfly")
 	return t, nil
 }
 
-// close sends what is left. A collector that is away keeps nobody from stopping.
+// close sends the remaining spans. A collector that is down does not prevent the
+// server from stopping.
 func (t *traces) close() error {
 	if t.provider == nil {
 		return nil
@@ -51,7 +52,7 @@ func (t *traces) close() error {
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 	defer stop()
 	if err := t.provider.Shutdown(ctx); err != nil {
-		t.log.Warn("the last traces were not sent", "error", err)
+		t.log.Warn("cannot send the last traces", "error", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"os"
@@ -8,15 +8,15 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
-// tune fits the Go runtime to a node, and answers how to take that back. What
-// the environment sets (GOMAXPROCS, GOGC) stays as it was set.
+// Tune sets the Go runtime up for a node and returns a function that restores
+// it. GOMAXPROCS and GOGC of the environment take precedence.
 //
-// Two threads more than cores: a read that wakes up then runs at once, because
-// the kernel lets it interrupt a walk or a compaction, which the Go scheduler does
-// only after 10 ms. And the limit of memory decides when to collect, more than
-// the growth of the heap does: a collection is what reads feel most
-// (docs/decisions/0005-pacing.md).
-func tune(c config.Config) (undo func()) {
+// It uses two threads more than there are cores: a read that becomes ready then
+// runs at once, because the kernel preempts a walk or a compaction for it; the Go
+// scheduler would do so only after 10 ms. And it lets the memory limit, more than
+// the growth of the heap, decide when to collect garbage, because a collection
+// slows reads down most (docs/decisions/0005-pacing.md).
+func Tune(c config.Config) (undo func()) {
 	limit := debug.SetMemoryLimit(int64(c.Memory.Limit))
 	percent, procs := 0, 0
 	if os.Getenv("GOGC") == "" {

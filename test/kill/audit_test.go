@@ -1,4 +1,4 @@
-package cli
+package kill
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -291,9 +292,9 @@ func (a *killAudit) items(ctx context.Context) error {
 		case !found || row.State == mayfly.Deleted && !row.Held:
 			a.gone(i, row, found)
 		case i.deleted == yes && row.State != mayfly.Deleted:
-			a.book.count.blame(resurrected, "%s was deleted, and is %s", i.id, row.State)
+			a.book.count.Add(verify.Resurrected, "%s was deleted, and is %s", i.id, row.State)
 		case i.held == yes && !row.Held:
-			a.book.count.blame(lost, "the hold of %s", i.id)
+			a.book.count.Add(verify.Lost, "the hold of %s", i.id)
 		case row.Held:
 			if err := a.whole(ctx, i, row); err != nil {
 				return err
@@ -311,33 +312,33 @@ func (a *killAudit) items(ctx context.Context) error {
 // of it left?
 func (a *killAudit) gone(i *killItem, row mayfly.Item, found bool) {
 	if i.there(a.now) && !i.failed {
-		a.book.count.blame(lost, "%s is not there any more, and should be until %s (%+v)", i.id, i.sure(), row)
+		a.book.count.Add(verify.Lost, "%s is not there any more, and should be until %s (%+v)", i.id, i.sure(), row)
 		return
 	}
 	if i.held == yes && !i.failed {
-		a.book.count.blame(lost, "%s is held, and is not there (%+v)", i.id, row)
+		a.book.count.Add(verify.Lost, "%s is held, and is not there (%+v)", i.id, row)
 		return
 	}
 	if a.erased++; found {
 		a.tombstones++
 	}
 	if _, body := a.bodies[i.id]; body {
-		a.book.count.blame(late, "%s is deleted, and its content is there", i.id)
+		a.book.count.Add(verify.Late, "%s is deleted, and its content is there", i.id)
 	}
 	for _, key := range slices.Concat(a.under[i.id], a.under[i.upload]) {
-		a.book.count.blame(late, "%s is deleted, and %s is there", i.id, key)
+		a.book.count.Add(verify.Late, "%s is deleted, and %s is there", i.id, key)
 	}
 }
 
 // whole is for what is held: every byte of it is there, deleted or not (I21).
 func (a *killAudit) whole(ctx context.Context, i *killItem, row mayfly.Item) error {
 	if i.held == no && !i.failed {
-		a.book.count.blame(late, "%s was released, and is held", i.id)
+		a.book.count.Add(verify.Late, "%s was released, and is held", i.id)
 	}
 	a.held++
 	body, found := a.bodies[i.id]
 	if !found || len(body.Media) != len(i.draft.Sizes) {
-		a.book.count.blame(lost, "the content of %s, which is held", i.id)
+		a.book.count.Add(verify.Lost, "the content of %s, which is held", i.id)
 		return nil
 	}
 	for n, want := range i.draft.hashes() {
@@ -349,12 +350,12 @@ func (a *killAudit) whole(ctx context.Context, i *killItem, row mayfly.Item) err
 		// A hold may come between the naming of cold and the erasing of hot: one
 		// copy that the row names is whole (I2).
 		if hot != want && cold != want {
-			a.book.count.blame(lost, "medium %d of %s, which is held (%+v)", n, i.id, row)
+			a.book.count.Add(verify.Lost, "medium %d of %s, which is held (%+v)", n, i.id, row)
 		}
 	}
 	_, err := a.node.Gate().Open(ctx, i.id, mayfly.ViewerOf(workerOwner(i.draft.Owner)), a.now)
 	if !errors.Is(err, mayfly.Gone) && !errors.Is(err, mayfly.NotFound) {
-		a.book.count.blame(leak, "%s is held, and its author got %v", i.id, err)
+		a.book.count.Add(verify.Leak, "%s is held, and its author got %v", i.id, err)
 	}
 	return nil
 }
@@ -382,23 +383,23 @@ func hashAt(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, g mayfly.
 func (a *killAudit) readable(ctx context.Context, i *killItem, row mayfly.Item) error {
 	switch {
 	case row.State != mayfly.Cold:
-		a.book.count.blame(late, "%s ended at %s, and is %s", i.id, row.End(), row.State)
+		a.book.count.Add(verify.Late, "%s ended at %s, and is %s", i.id, row.End(), row.State)
 	case i.draft.Purge:
-		a.book.count.blame(late, "%s was to be purged at %s, and is %s", i.id, row.End(), row.State)
+		a.book.count.Add(verify.Late, "%s was to be purged at %s, and is %s", i.id, row.End(), row.State)
 	case a.notRetired(i.id):
-		a.book.count.blame(late, "%s was to be retired at %s, and is %s", i.id, i.sure(), row.State)
+		a.book.count.Add(verify.Late, "%s was to be retired at %s, and is %s", i.id, i.sure(), row.State)
 	}
 	opened, err := a.node.Gate().Open(ctx, i.id, mayfly.ViewerOf(workerOwner(i.draft.Owner)), a.now)
 	if err != nil {
-		a.book.count.blame(lost, "its author cannot open %s: %v", i.id, err)
+		a.book.count.Add(verify.Lost, "its author cannot open %s: %v", i.id, err)
 		return nil
 	}
 	got, err := readMedia(ctx, a.node.Hydrate(), opened)
 	if err != nil || !slices.Equal(got, i.draft.hashes()) || opened.Body.Text != i.draft.Text {
-		a.book.count.blame(lost, "%s is not what was published: %v", i.id, err)
+		a.book.count.Add(verify.Lost, "%s is not what was published: %v", i.id, err)
 	}
 	if _, err := a.node.Gate().Open(ctx, i.id, mayfly.Viewer{}, a.now); !errors.Is(err, mayfly.Gone) {
-		a.book.count.blame(leak, "a stranger got %v for %s, which ended at %s", err, i.id, row.End())
+		a.book.count.Add(verify.Leak, "a stranger got %v for %s, which ended at %s", err, i.id, row.End())
 	}
 	a.read++
 	return nil
@@ -419,11 +420,11 @@ func (a *killAudit) events(i *killItem, row mayfly.Item) {
 	}
 	for _, verb := range want {
 		if told[verb] == 0 {
-			a.book.count.blame(lost, "the log does not tell that %s was %s", i.id, verb)
+			a.book.count.Add(verify.Lost, "the log does not tell that %s was %s", i.id, verb)
 		}
 	}
 	if told[mayfly.WasCreated] > 1 {
-		a.book.count.blame(double, "the log tells %d births of %s", told[mayfly.WasCreated], i.id)
+		a.book.count.Add(verify.Double, "the log tells %d births of %s", told[mayfly.WasCreated], i.id)
 	}
 }
 
@@ -442,12 +443,12 @@ func (a *killAudit) unknownRows(context.Context) error {
 			continue
 		}
 		if _, open := a.book.open[body.Text]; !open || texts[body.Text] {
-			a.book.count.blame(double, "%s, %q: nobody published it, or twice", id, body.Text)
+			a.book.count.Add(verify.Double, "%s, %q: nobody published it, or twice", id, body.Text)
 		}
 		texts[body.Text] = true
 	}
 	if len(texts)+tombstones > len(a.book.open) {
-		a.book.count.blame(double, "%d rows for %d births in flight", len(texts)+tombstones, len(a.book.open))
+		a.book.count.Add(verify.Double, "%d rows for %d births in flight", len(texts)+tombstones, len(a.book.open))
 	}
 	return nil
 }
@@ -463,7 +464,7 @@ func (a *killAudit) objects(context.Context) error {
 			case tier == "hot" && a.stray(key):
 				a.strays++
 			default:
-				a.book.count.blame(orphan, "%s %s", tier, key)
+				a.book.count.Add(verify.Orphan, "%s %s", tier, key)
 			}
 		}
 	}
@@ -472,7 +473,7 @@ func (a *killAudit) objects(context.Context) error {
 		most += n
 	}
 	if a.strays > most {
-		a.book.count.blame(orphan, "%d objects of broken uploads, of %d that can be there", a.strays, most)
+		a.book.count.Add(verify.Orphan, "%d objects of broken uploads, of %d that can be there", a.strays, most)
 	}
 	return nil
 }
@@ -489,9 +490,9 @@ func (b *killBook) verify(ctx context.Context, set store.Set, o node.Verificatio
 	if err != nil {
 		return err
 	}
-	for w, n := range map[word]int64{lost: v.Lost, resurrected: v.Resurrected, early: v.Early, late: v.Late, leak: v.Leak, double: v.Double, orphan: v.Orphan} {
+	for w, n := range map[verify.Word]int64{verify.Lost: v.Lost, verify.Resurrected: v.Resurrected, verify.Early: v.Early, verify.Late: v.Late, verify.Leak: v.Leak, verify.Double: v.Double, verify.Orphan: v.Orphan} {
 		if n > 0 {
-			b.count.blame(w, "verify found %d: %s", n, strings.Join(v.Found, "; "))
+			b.count.Add(w, "verify found %d: %s", n, strings.Join(v.Found, "; "))
 		}
 	}
 	return nil
@@ -504,7 +505,7 @@ func (a *killAudit) chains(ctx context.Context) error {
 		return err
 	}
 	if !report.Sound() {
-		a.book.count.blame(lost, "the audit log is not sound: %v", report.Findings)
+		a.book.count.Add(verify.Lost, "the audit log is not sound: %v", report.Findings)
 	}
 	a.records = report.Records
 	return nil
@@ -518,7 +519,7 @@ func (a *killAudit) deadLetters(ctx context.Context) error {
 			return err
 		}
 		for _, d := range dead {
-			a.book.count.blame(late, "%s of %s was given up: %+v", d.Step, d.ID, d.History)
+			a.book.count.Add(verify.Late, "%s of %s was given up: %+v", d.Step, d.ID, d.History)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package cli
+package kill
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // hand does one operation after the other.
@@ -37,7 +38,7 @@ func (h *hand) work(ctx context.Context) error {
 		if err := h.node.Err(); err != nil {
 			return err
 		}
-		if sleep(ctx, time.Duration(h.rand.IntN(16))*time.Millisecond) != nil {
+		if loop.Rest(ctx, time.Duration(h.rand.IntN(16))*time.Millisecond) != nil {
 			return nil // it is to stop
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package kill
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
 // inspect looks at the folder as a kill has left it, before anything goes on: at
@@ -53,7 +54,7 @@ func (k *killer) readAs(ctx context.Context, n *node.Node, i *killItem, now mayf
 	}
 	a := readNow(ctx, n, i.id, mayfly.ModeratorOf(author), now)
 	if want := i.draft.hashes(); a.Kind != "" || strings.Join(a.Media, " ") != strings.Join(want, " ") {
-		k.book.count.blame(lost, "%s is held, and a moderator cannot read it: %s", i.id, a.Error)
+		k.book.count.Add(verify.Lost, "%s is held, and a moderator cannot read it: %s", i.id, a.Error)
 	}
 }
 

@@ -1,4 +1,4 @@
-package cli
+package kill
 
 import (
 	"encoding/json"
@@ -93,7 +93,7 @@ func TestTheBookOfKillsJudgesEveryAnswer(t *testing.T) {
 				s.answer.N = int64(n)
 				tellBook(t, b, workerLine{Answer: s.answer})
 			}
-			got := strings.Join(b.count.faults(), "\n")
+			got := strings.Join(b.count.Faults(), "\n")
 			if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
 				t.Errorf("%q, want %q", got, c.want)
 			}

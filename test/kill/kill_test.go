@@ -1,4 +1,4 @@
-package cli
+package kill
 
 import (
 	"bufio"
@@ -24,7 +24,7 @@ const (
 	leastRead         = 100 // items whose bytes are held against their birth at the end
 )
 
-// The real binary is killed with SIGKILL again and again while it publishes,
+// A process that runs the engine as the product does is killed with SIGKILL again and again while it publishes,
 // reads, deletes, restores, holds and releases; each life goes on where the one
 // before was broken off. What it acknowledged is there, what it did not may have
 // happened or not (I2, I3, I7, I13, I21).
@@ -55,7 +55,7 @@ func TestWhatWasAcknowledgedSurvivesKills(t *testing.T) {
 	for _, why := range k.book.why {
 		t.Logf("failed: %s", why)
 	}
-	for _, fault := range k.book.count.faults() {
+	for _, fault := range k.book.count.Faults() {
 		t.Error(fault)
 	}
 	if k.kills < kills {
@@ -99,10 +99,9 @@ func newKiller(t *testing.T) *killer {
 	}
 	t.Logf("MAYFLY_SEED=%d", seed)
 	folder := t.TempDir()
-	binary := filepath.Join(folder, "mayfly")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "github.com/mayflyhq/mayfly/cmd/mayfly")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return &killer{
 		binary: binary, data: filepath.Join(folder, "data"), seed: seed, rand: rand.New(rand.NewPCG(seed, 0)),
@@ -131,7 +130,8 @@ func (k *killer) start(t *testing.T) *killedLife {
 	}
 	k.lives++
 	l := &killedLife{working: make(chan struct{}), silent: make(chan error, 1), begins: make(chan struct{}, 1)}
-	l.cmd = exec.Command(k.binary, "worker", "--data", k.data, "--seed", strconv.FormatUint(k.seed+k.lives, 10))
+	l.cmd = exec.Command(k.binary, "-data", k.data, "-seed", strconv.FormatUint(k.seed+k.lives, 10))
+	l.cmd.Env = append(os.Environ(), asWorker+"=1")
 	l.cmd.Stderr = &l.errs
 	in, err := l.cmd.StdinPipe()
 	if err != nil {

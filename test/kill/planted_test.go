@@ -1,4 +1,4 @@
-package cli
+package kill
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
 // seesWhatIsPlanted breaks the folder and the book on purpose, one thing of each
@@ -13,7 +14,7 @@ import (
 func (a *killAudit) seesWhatIsPlanted(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	a.book.count = tally{}
+	a.book.count = verify.Tally{}
 	var live []*killItem
 	for _, i := range a.book.items {
 		row, found := a.rows[i.id]
@@ -25,7 +26,7 @@ func (a *killAudit) seesWhatIsPlanted(t *testing.T) {
 		t.Fatalf("%d items are too few to plant faults in", len(live))
 	}
 	var want []string
-	plant := func(w word, format string, args ...any) {
+	plant := func(w verify.Word, format string, args ...any) {
 		want = append(want, w.String()+": "+fmt.Sprintf(format, args...))
 	}
 
@@ -33,32 +34,32 @@ func (a *killAudit) seesWhatIsPlanted(t *testing.T) {
 	if err := a.set.Cold.Delete(ctx, gone.MediaKey(gone.Keys.Cold, 0)); err != nil {
 		t.Fatal(err)
 	}
-	plant(lost, "%s is not what was published", gone.ID)
+	plant(verify.Lost, "%s is not what was published", gone.ID)
 
 	wrong := a.rows[live[1].id]
 	if _, err := a.set.Cold.Put(ctx, wrong.MediaKey(wrong.Keys.Cold, 0), strings.NewReader("something else")); err != nil {
 		t.Fatal(err)
 	}
-	plant(lost, "%s is not what was published", wrong.ID)
+	plant(verify.Lost, "%s is not what was published", wrong.ID)
 
 	live[2].deleted = yes
-	plant(resurrected, "%s was deleted", live[2].id)
+	plant(verify.Resurrected, "%s was deleted", live[2].id)
 
 	live[3].held = yes
-	plant(lost, "the hold of %s", live[3].id)
+	plant(verify.Lost, "the hold of %s", live[3].id)
 
 	delete(a.book.items, live[4].id)
-	plant(double, "%s", live[4].id)
+	plant(verify.Double, "%s", live[4].id)
 
 	stray := a.rows[live[5].id].MediaKey(1_000, 0)
 	if _, err := a.set.Hot.Put(ctx, stray, strings.NewReader("nobody's")); err != nil {
 		t.Fatal(err)
 	}
-	plant(orphan, "hot %s", stray)
+	plant(verify.Orphan, "hot %s", stray)
 
 	a.look(t)
 	for _, fault := range want {
-		if !strings.Contains(strings.Join(a.book.count.faults(), "\n"), fault) {
+		if !strings.Contains(strings.Join(a.book.count.Faults(), "\n"), fault) {
 			t.Errorf("the audit does not see what was planted: %s", fault)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package kill
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
 // belief is what the book knows of something that may have been done.
@@ -61,7 +62,7 @@ type killBook struct {
 
 	acknowledged, refused, failed int
 	inFlight                      map[string]int // at kills, by verb
-	count                         tally
+	count                         verify.Tally
 	why                           []string // the first operations that failed
 }
 
@@ -147,7 +148,7 @@ func (b *killBook) answer(in *workerIntent, a *workerAnswer) {
 	}
 	i := b.items[in.ID]
 	if i == nil {
-		b.count.blame(double, "an operation on %s, which nobody published", in.ID)
+		b.count.Add(verify.Double, "an operation on %s, which nobody published", in.ID)
 		return
 	}
 	switch {
@@ -167,7 +168,7 @@ func (b *killBook) fail(in *workerIntent, a *workerAnswer) {
 		b.why = append(b.why, in.Verb+": "+a.Error)
 	}
 	if a.Kind == mayfly.Corrupt.String() {
-		b.count.blame(lost, "%s %s: %s", in.Verb, in.ID, a.Error)
+		b.count.Add(verify.Lost, "%s %s: %s", in.Verb, in.ID, a.Error)
 	}
 	if i := b.items[in.ID]; i != nil && in.Verb != workerRead {
 		i.failed = true
@@ -179,7 +180,7 @@ func (b *killBook) published(in *workerIntent, a *workerAnswer) {
 	d := *in.Draft
 	if a.Kind != "" {
 		if id, known := b.keys[d.Key]; known && b.items[id].there(a.At) {
-			b.count.blame(lost, "published again, %s was refused: %s", id, a.Error)
+			b.count.Add(verify.Lost, "published again, %s was refused: %s", id, a.Error)
 		}
 		return // its first birth may still be there, or come
 	}
@@ -187,7 +188,7 @@ func (b *killBook) published(in *workerIntent, a *workerAnswer) {
 	delete(b.stray, in.Upload) // it is owned, or was dropped for the one that is
 	delete(b.stray, a.Upload)
 	if id, known := b.keys[d.Key]; known && id != a.ID {
-		b.count.blame(double, "%q was published as %s and as %s", d.Key, id, a.ID)
+		b.count.Add(verify.Double, "%q was published as %s and as %s", d.Key, id, a.ID)
 	}
 	if b.items[a.ID] == nil {
 		b.items[a.ID] = &killItem{id: a.ID, draft: d, upload: a.Upload}
@@ -208,10 +209,10 @@ func (b *killBook) done(i *killItem, in *workerIntent) {
 		i.held, i.touched = no, true
 	case workerBringBack:
 		if i.deleted == yes {
-			b.count.blame(resurrected, "%s is deleted, and a restore brought it back", i.id)
+			b.count.Add(verify.Resurrected, "%s is deleted, and a restore brought it back", i.id)
 		}
 		if i.held == yes {
-			b.count.blame(leak, "%s is held, and a restore brought it back", i.id)
+			b.count.Add(verify.Leak, "%s is held, and a restore brought it back", i.id)
 		}
 		i.serves, i.touched = max(i.serves, in.Until), true
 	}
@@ -221,7 +222,7 @@ func (b *killBook) done(i *killItem, in *workerIntent) {
 func (b *killBook) refuse(i *killItem, in *workerIntent, a *workerAnswer) {
 	absent := a.Kind == mayfly.NotFound.String() || a.Kind == mayfly.Gone.String()
 	if absent && i.there(a.At) && !i.failed {
-		b.count.blame(lost, "%s of %s: %s", in.Verb, i.id, a.Error)
+		b.count.Add(verify.Lost, "%s of %s: %s", in.Verb, i.id, a.Error)
 	}
 }
 
@@ -230,21 +231,21 @@ func (b *killBook) read(i *killItem, in *workerIntent, a *workerAnswer) {
 		switch {
 		case i.failed || i.deleted != no || i.held != no:
 		case !in.Stranger && i.there(a.At):
-			b.count.blame(lost, "its author cannot read %s at %s: %s", i.id, a.At, a.Error)
+			b.count.Add(verify.Lost, "its author cannot read %s at %s: %s", i.id, a.At, a.Error)
 		case in.Stranger && a.At < i.end():
-			b.count.blame(early, "%s serves until %s, and was refused at %s: %s", i.id, i.end(), a.At, a.Error)
+			b.count.Add(verify.Early, "%s serves until %s, and was refused at %s: %s", i.id, i.end(), a.At, a.Error)
 		}
 		return
 	}
 	switch {
 	case i.deleted == yes:
-		b.count.blame(resurrected, "%s is deleted, and was read at %s", i.id, in.At)
+		b.count.Add(verify.Resurrected, "%s is deleted, and was read at %s", i.id, in.At)
 	case i.held == yes:
-		b.count.blame(leak, "%s is held, and was read at %s", i.id, in.At)
+		b.count.Add(verify.Leak, "%s is held, and was read at %s", i.id, in.At)
 	case in.Stranger && in.At >= i.latest():
-		b.count.blame(late, "%s ended at %s, and a stranger read it at %s", i.id, i.latest(), in.At)
+		b.count.Add(verify.Late, "%s ended at %s, and a stranger read it at %s", i.id, i.latest(), in.At)
 	case !slices.Equal(a.Media, i.draft.hashes()):
-		b.count.blame(lost, "%s was read at %s, and is not what was published", i.id, in.At)
+		b.count.Add(verify.Lost, "%s was read at %s, and is not what was published", i.id, in.At)
 	}
 	if !i.failed { // what a kill broke off has not happened, and will not
 		i.deleted, i.held = no, no

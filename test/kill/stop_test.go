@@ -1,4 +1,4 @@
-package cli
+package kill
 
 import (
 	"bufio"
@@ -17,14 +17,11 @@ import (
 func TestAWorkerStopsInGoodOrderWhenItsInputEnds(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	for seed := range uint64(2) {
-		c := newWorker()
+		w := worker{data: data, seed: 1 + seed, hands: 16}
 		in, say := io.Pipe()
 		hear, out := io.Pipe()
-		c.SetIn(in)
-		c.SetOut(out)
-		c.SetArgs([]string{"--data", data, "--seed", string(rune('1' + seed))})
 		ended := make(chan error, 1)
-		go func() { ended <- errors.Join(c.ExecuteContext(t.Context()), out.Close()) }()
+		go func() { ended <- errors.Join(w.run(t.Context(), in, out), out.Close()) }()
 		go func() { _, _ = io.WriteString(say, "\n") }()
 		book, lines := newKillBook(), bufio.NewScanner(hear)
 		for n := 0; lines.Scan(); n++ {
@@ -40,7 +37,7 @@ func TestAWorkerStopsInGoodOrderWhenItsInputEnds(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if book.acknowledged < 50 || len(book.flying) > 0 || len(book.count.faults()) > 0 {
+		if book.acknowledged < 50 || len(book.flying) > 0 || len(book.count.Faults()) > 0 {
 			t.Errorf("%d acknowledged, %d without an answer, %s", book.acknowledged, len(book.flying), &book.count)
 		}
 	}

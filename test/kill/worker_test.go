@@ -1,10 +1,11 @@
-package cli
+package kill
 
 import (
 	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,9 +13,9 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
@@ -23,25 +24,32 @@ import (
 	"github.com/mayflyhq/mayfly/app/profile"
 )
 
-// newWorker is the verb of a process that is there to be killed: a test starts
-// it, keeps the expected state from what it writes, and ends it with SIGKILL.
-func newWorker() *cobra.Command {
-	w := &worker{}
-	c := &cobra.Command{
-		Use: "worker", Hidden: true, Short: "Drive the engine in process until killed, for tests",
-		Long: "Publishes, reads, deletes, restores, holds and releases at random, with lives of seconds. Every operation is one line of JSON\n" +
-			"before it begins and one after it has ended. It reads what it knows from its input up to an empty line, and stops in good order\n" +
-			"when its input ends. It takes a folder of its own and refuses any other: its items are erased within a minute.",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return w.run(c.Context(), c.InOrStdin(), c.OutOrStdout()) },
+// asWorker names the environment variable that makes the test binary a worker: the
+// process that the kill tests start and kill.
+const asWorker = "MAYFLY_TEST_WORKER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asWorker) == "" {
+		os.Exit(m.Run())
 	}
-	c.Flags().StringVar(&w.data, "data", "", "the data folder (required)")
-	c.Flags().Uint64Var(&w.seed, "seed", 1, "of what it does")
-	c.Flags().IntVar(&w.hands, "hands", 16, "how many operations are under way at once")
-	return c
+	var w worker
+	flags := flag.NewFlagSet("worker", flag.ExitOnError)
+	flags.StringVar(&w.data, "data", "", "the data folder (required)")
+	flags.Uint64Var(&w.seed, "seed", 1, "of the operations")
+	flags.IntVar(&w.hands, "hands", 16, "how many operations run at once")
+	_ = flags.Parse(os.Args[1:]) // exits on an error
+	if err := w.run(context.Background(), os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
-// worker is the process that is killed.
+// worker publishes, reads, deletes, restores, holds and releases at random, with
+// lifetimes of seconds. It writes a line of JSON before each operation and one
+// after it. It reads what it knows from its input up to an empty line, and stops
+// in order when its input ends. It refuses a folder that is not its own: with its
+// windows all items are erased within a minute.
 type worker struct {
 	data  string
 	seed  uint64
@@ -133,7 +141,7 @@ func (w *worker) readKnown(input *bufio.Scanner) error {
 	for input.Scan() && len(input.Bytes()) > 0 {
 		var known workerKnown
 		if err := json.Unmarshal(input.Bytes(), &known); err != nil {
-			return usage(fmt.Errorf("input: %w", err))
+			return fmt.Errorf("input: %w", err)
 		}
 		if known.Again != nil {
 			w.known.retry(*known.Again)
@@ -160,7 +168,7 @@ func (w *worker) tell(line workerLine) error {
 // everything of somebody else's would soon be erased.
 func takeWorkerFolder(data string) error {
 	if data == "" {
-		return usage(errors.New("--data is missing"))
+		return errors.New("--data is missing")
 	}
 	mark := filepath.Clean(data) + ".worker"
 	if _, err := os.Stat(mark); err == nil {
