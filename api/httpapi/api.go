@@ -41,6 +41,10 @@ type Options struct {
 	// Ready is always true.
 	Ready func(context.Context) bool
 
+	// Authenticated is called for every request of a known user, before it is
+	// handled. May be nil.
+	Authenticated func(ctx context.Context, user mayfly.UserID, now mayfly.Instant)
+
 	PublicURL   string        // the URL by which users reach the API; empty: URLs are relative
 	Origins     []string      // web origins that may call from a browser
 	Proxies     []string      // networks whose X-Forwarded-For is trusted

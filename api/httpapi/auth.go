@@ -34,6 +34,9 @@ func (c *Call) authorize() error {
 	if err := c.takeRateLimit(); err != nil {
 		return err
 	}
+	if notify := c.api.o.Authenticated; notify != nil && !c.Caller.User.IsZero() && !c.route.Admin {
+		notify(c.Context(), c.Caller.User, c.Now)
+	}
 	return c.checkBody()
 }
 

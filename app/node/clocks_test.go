@@ -38,7 +38,7 @@ func TestANodeWhoseClockIsOffDoesNothingUntilItIsRight(t *testing.T) {
 			inTown(t, func(t *testing.T, w *town) {
 				m := newMachine()
 				m.step(off)
-				bad := w.join("bad", node.Options{Source: m.source(), Products: node.Products{Key: newKey(t)}})
+				bad := w.join("bad", node.Options{Source: m.source(), Products: node.ProductOptions{Key: newKey(t)}})
 				defer func() { stop(t, bad.Node) }()
 				admin, public := bad.doors(t)
 				time.Sleep(10 * time.Second)
@@ -100,7 +100,7 @@ func TestANodeWhoseClockIsOffDoesNothingUntilItIsRight(t *testing.T) {
 // A correction that a node alone would follow takes one of several out of bound.
 func TestANodeThatGoesOffWhileItRunsStopsAtOnce(t *testing.T) {
 	inTown(t, func(t *testing.T, w *town) {
-		a := w.join("a", node.Options{Products: node.Products{Key: newKey(t)}})
+		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, a.Node) }()
 		_, public := a.doors(t)
 		b := w.join("b", node.Options{})

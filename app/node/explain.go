@@ -20,7 +20,7 @@ func (n *Node) Explain(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, 
 	}
 	c := &inquiry{id: id, viewer: viewer, at: at}
 	for _, look := range []func(context.Context, *inquiry) error{
-		n.lookAtRow, n.lookAtRelation, n.lookAtIndexes, n.lookAtWalks, n.lookAtReminders, n.lookAtDeadLetters, n.lookAtAudit, n.lookAtMedia,
+		n.lookAtRow, n.lookAtRelation, n.lookAtIndexes, n.lookAtWalks, n.lookAtReminders, n.lookAtDeadLetters, n.lookAtAudit, n.lookAtMedia, n.lookAtProduct,
 	} {
 		if err := look(ctx, c); err != nil {
 			return wire.Explanation{}, fmt.Errorf("explain %s: %w", id, err)

@@ -196,7 +196,7 @@ func TestANodeWithAKeyHasStoriesForFollowers(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		key, err := node.LoadKey(keyConfig(t))
 		must(t, err)
-		n := start(t, set, node.Options{Source: m.source(), Idle: true, Products: node.Products{Key: key}})
+		n := start(t, set, node.Options{Source: m.source(), Idle: true, Products: node.ProductOptions{Key: key}})
 		defer stop(t, n)
 		item := publishWithMedium(t, n, mayfly.Followers)
 		now := n.Clock().Read().Now

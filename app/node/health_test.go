@@ -64,7 +64,7 @@ func onPatchy(t *testing.T, test func(p *patchy, n *node.Node, admin, public htt
 		defer closed()
 		p := &patchy{Ledger: set.Ledger}
 		set.Ledger = p
-		n := start(t, set, node.Options{Source: newMachine().source(), Idle: true, Products: node.Products{Key: newKey(t)}})
+		n := start(t, set, node.Options{Source: newMachine().source(), Idle: true, Products: node.ProductOptions{Key: newKey(t)}})
 		defer stop(t, n)
 		api, err := n.API(node.ServeOptions{Version: "v1"})
 		if err != nil {
@@ -163,7 +163,7 @@ func TestAReadinessThatNobodyWaitsForIsStillTrue(t *testing.T) {
 
 func TestANodeThatWillStopIsReadyForNothingAndGoesOn(t *testing.T) {
 	inTown(t, func(t *testing.T, w *town) {
-		a := w.join("a", node.Options{Products: node.Products{Key: newKey(t)}})
+		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, a.Node) }()
 		admin, public := a.doors(t)
 		item := mustPublish(t, a.Node, 10*time.Second)

@@ -23,7 +23,7 @@ func TestStoriesOfALifetimeThatIsNotAllowedAnyMoreStayInRingAndLimit(t *testing.
 				}
 				rules.Lifetimes = append(rules.Lifetimes, l)
 			}
-			return start(t, set, node.Options{Source: m.source(), Idle: true, Products: node.Products{Stories: rules}})
+			return start(t, set, node.Options{Source: m.source(), Idle: true, Products: node.ProductOptions{Stories: rules}})
 		}
 		const day = 24 * time.Hour
 		n := allowing(day, 7*day)

@@ -24,6 +24,7 @@ type collector struct {
 	confirmed, offWall, blown         *prometheus.Desc
 	clockOff, offset, shards          *prometheus.Desc
 	orphans, orphansOver, scrubBad    *prometheus.Desc
+	consumerLag                       *prometheus.Desc
 }
 
 func newCollector(n *Node) *collector {
@@ -49,6 +50,7 @@ func newCollector(n *Node) *collector {
 		blown:       desc("store_blown", "1 when the store can promise nothing any more."),
 		orphans:     desc("orphans_erased_total", "Objects that nobody named, erased."),
 		orphansOver: desc("orphans_over_cap", "1 when there are more orphans than one run may erase: look at mayfly orphans."),
+		consumerLag: desc("consumer_lag", "Events that wait for a reader of the log.", "group", "stream"),
 		scrubBad:    desc("scrub_bad_total", "Cold copies that are not what was uploaded."),
 	}
 }
@@ -92,6 +94,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	counter(c.orphans, c.node.Orphans().Deleted)
 	gauge(c.orphansOver, truth(c.node.Orphans().Over))
 	counter(c.scrubBad, c.node.Scrubbed().BadObjects)
+	for _, l := range c.node.Lags() {
+		gauge(c.consumerLag, float64(l.Events), l.Group, l.Stream.String())
+	}
 	c.collectRows(gauge, r.Steady)
 }
 

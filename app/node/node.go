@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/maypok86/otter/v2"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/archive"
@@ -24,10 +26,13 @@ import (
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/logread"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
 )
@@ -60,7 +65,7 @@ type Options struct {
 	Remind    remind.Options
 	// Tombstones is handed to every part of the engine that deletes items.
 	Tombstones remind.Tombstones
-	Products   Products
+	Products   ProductOptions
 
 	ArchiveLateness time.Duration // how late the walks behind the sweep may be while they go slowly; default 10 min
 	ArchiveTimeout  time.Duration // of one of their batches; default 5 min
@@ -77,7 +82,12 @@ type Node struct {
 	clock    *clock.Clock
 	marks    *clock.Marks
 	engine   engine
-	products products
+	accounts *account.Accounts // nil without a key
+	stories  *story.Stories    // nil without the product
+	opened   []opened          // the products
+	readers  []*logread.Reader // of the event log, for products
+
+	firstRequests *otter.Cache[mayfly.UserID, struct{}] // users that had their first request
 
 	work     atomic.Pointer[work] // nil until the clock was right for the first time
 	leaving  atomic.Bool          // it is ready for nothing any more, and goes on
@@ -92,15 +102,19 @@ type Node struct {
 	loops    []*loop.Loop
 }
 
-// Start starts a node on set. A node whose clock is not right starts all the
+// Start starts a node on set with products; without any it has those of
+// Products. A node whose clock is not right starts all the
 // same, so that it can say so: it begins its work when the clock is.
-func Start(ctx context.Context, set store.Set, o Options) (*Node, error) {
+func Start(ctx context.Context, set store.Set, o Options, products ...Product) (*Node, error) {
+	if len(products) == 0 {
+		products = Products()
+	}
 	o = o.withDefaults(set)
 	n := &Node{set: set, o: o, marks: clock.NewMarks(set.Rows, o.Name)}
 	n.running, n.stopping = context.WithCancel(context.Background())
-	if err := n.start(ctx); err != nil {
+	if err := n.start(ctx, products); err != nil {
 		n.stopping()
-		return nil, errors.Join(fmt.Errorf("start: %w", err), n.closeProducts())
+		return nil, errors.Join(fmt.Errorf("start: %w", err), n.closeEngine())
 	}
 	if o.Idle {
 		return n, nil
@@ -112,10 +126,13 @@ func Start(ctx context.Context, set store.Set, o Options) (*Node, error) {
 	if set.Time != nil {
 		n.startLoop("clock", compareEvery, n.keepRight)
 	}
+	if err := n.startProducts(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start: %w", err), n.Stop(ctx))
+	}
 	return n, nil
 }
 
-func (n *Node) start(ctx context.Context) error {
+func (n *Node) start(ctx context.Context, products []Product) error {
 	mark, err := n.marks.Load(ctx)
 	if err != nil {
 		return err
@@ -134,7 +151,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.saveMark(ctx); err != nil {
 		return err
 	}
-	if err := n.open(ctx); err != nil {
+	if err := n.open(ctx, products); err != nil {
 		return err
 	}
 	if r := n.clock.Read(); !r.Off {
@@ -252,7 +269,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	if n.set.Fuse.Err() == nil {
 		errs = append(errs, within(ctx, leaveWithin, n.worked().leave), within(ctx, leaveWithin, n.lastMark))
 	}
-	errs = append(errs, n.closeProducts())
+	errs = append(errs, n.stopProducts(ctx), n.closeEngine())
 	return errors.Join(errs...)
 }
 

@@ -32,7 +32,7 @@ func TestAnAPINodeServesAndWalksNothing(t *testing.T) {
 	inTown(t, func(t *testing.T, w *town) {
 		var reclaimed atomic.Int32
 		reclaim := func(context.Context, mayfly.Instant) error { reclaimed.Add(1); return nil }
-		api := w.join("api", node.Options{Roles: []node.Role{node.API}, Reclaim: reclaim, Products: node.Products{Key: newKey(t)}})
+		api := w.join("api", node.Options{Roles: []node.Role{node.API}, Reclaim: reclaim, Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, api.Node) }()
 		admin, public := api.doors(t)
 		item := mustPublish(t, api.Node, 10*time.Second)
@@ -67,7 +67,7 @@ func TestAWalkNodeWalksAndServesNoUser(t *testing.T) {
 	inTown(t, func(t *testing.T, w *town) {
 		api := w.join("api", node.Options{Roles: []node.Role{node.API}})
 		defer func() { stop(t, api.Node) }()
-		walker := w.join("walk", node.Options{Roles: []node.Role{node.Walk}, Products: node.Products{Key: newKey(t)}})
+		walker := w.join("walk", node.Options{Roles: []node.Role{node.Walk}, Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, walker.Node) }()
 		admin, public := walker.doors(t)
 		item := mustPublish(t, api.Node, 10*time.Second)
@@ -121,7 +121,7 @@ func TestTheUpkeepIsOneNodes(t *testing.T) {
 func TestOnlyTheHolderTellsTheLagOfAShard(t *testing.T) {
 	pace.Heavy(t, "a node that lives for hours of virtual time")
 	inTown(t, func(t *testing.T, w *town) {
-		a := w.join("a", node.Options{Products: node.Products{Key: newKey(t)}})
+		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, a.Node) }()
 		admin, _ := a.doors(t)
 		b := w.join("b", node.Options{})

@@ -12,7 +12,6 @@ import (
 	"github.com/mayflyhq/mayfly/api/accountapi"
 	"github.com/mayflyhq/mayfly/api/adminapi"
 	"github.com/mayflyhq/mayfly/api/httpapi"
-	"github.com/mayflyhq/mayfly/api/storyapi"
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
@@ -45,7 +44,7 @@ func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 		return nil, err
 	}
 	return httpapi.New(httpapi.Options{
-		Accounts: n.Accounts(), Clock: n.clock, Routes: routes, Open: n.serves, Ready: n.readyForUsers,
+		Accounts: n.Accounts(), Clock: n.clock, Routes: routes, Open: n.serves, Ready: n.readyForUsers, Authenticated: n.firstRequest,
 		PublicURL: o.Listen.Public, Origins: o.Listen.Origins, Proxies: o.Listen.Proxies, BodyTimeout: o.Listen.BodyWithin,
 		Logger: o.Logger, Registry: registry, Tracer: o.Tracer, Version: o.Version,
 	})
@@ -53,16 +52,11 @@ func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 
 // routes returns the routes of every product of the node.
 func (n *Node) routes(registry *prometheus.Registry, version string) ([]httpapi.Route, error) {
-	rules := n.o.Products
-	stories, err := storyapi.Routes(storyapi.Options{
-		Stories: n.Stories(), Key: n.Key(), URLs: rules.Stories.URLs, ArchiveURLs: rules.Stories.ArchiveURLs, Presign: rules.Presign,
-		Limits: mediaLimits(rules.Stories), ThumbnailPixels: rules.Stories.ThumbnailPixels, Registry: registry,
-	})
+	products, err := n.productRoutes(registry)
 	if err != nil {
 		return nil, err
 	}
-	routes := accountapi.Routes(n.Accounts())
-	routes = append(routes, stories...)
+	routes := append(accountapi.Routes(n.Accounts()), products...)
 	return append(routes, adminapi.Routes(operator{n, version}, n.Accounts(), registry)...), nil
 }
 

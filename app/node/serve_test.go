@@ -26,7 +26,7 @@ func served(t *testing.T, m *machine) (n *node.Node, admin http.Handler, fuse fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	n = start(t, set, node.Options{Source: m.source(), Products: node.Products{Key: key}})
+	n = start(t, set, node.Options{Source: m.source(), Products: node.ProductOptions{Key: key}})
 	api, err := n.API(node.ServeOptions{Version: "v1"})
 	if err != nil {
 		t.Fatal(err)

@@ -234,7 +234,7 @@ func TestAShardThatNobodyWalksIsSaid(t *testing.T) {
 		if _, _, err := w.set.Rows.Swap(context.Background(), store.Leases, key, nil, []byte("?"), 0); err != nil {
 			t.Fatal(err)
 		}
-		a := w.join("a", node.Options{Products: node.Products{Key: newKey(t)}})
+		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer stop(t, a.Node)
 		admin, _ := a.doors(t)
 		time.Sleep(2 * lease)

@@ -47,7 +47,19 @@ type Eraser struct {
 	set   store.Set
 	items *erase.Erase
 	o     Options
+	parts []Part
 }
+
+// Part erases what a product keeps of a user outside of tables, such as the
+// documents of a search server.
+type Part struct {
+	Name  string
+	Erase func(ctx context.Context, user mayfly.UserID, now mayfly.Instant) (erased int, err error) // may be repeated
+	Left  func(ctx context.Context, user mayfly.UserID) (int, error)                                // for Scan: how much is left
+}
+
+// Add adds parts. It is called before the first erasure.
+func (e *Eraser) Add(parts ...Part) { e.parts = append(e.parts, parts...) }
 
 // New returns an Eraser over set that ends items with items.
 func New(set store.Set, items *erase.Erase, o Options) (*Eraser, error) {
@@ -166,6 +178,13 @@ func (e *Eraser) pass(ctx context.Context, r *Receipt, now mayfly.Instant) error
 		if err := e.eraseTable(ctx, r, t); err != nil {
 			return fmt.Errorf("table %s: %w", t, err)
 		}
+	}
+	for _, p := range e.parts {
+		erased, err := p.Erase(ctx, r.User, now)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		r.Rows[p.Name] += erased
 	}
 	if away != nil {
 		return fmt.Errorf("items: %w", away)

@@ -39,6 +39,15 @@ func (e *Eraser) Scan(ctx context.Context, user mayfly.UserID) (References, erro
 			return r, fmt.Errorf("scan: table %s: %w", t, err)
 		}
 	}
+	for _, p := range e.parts {
+		left, err := p.Left(ctx, user)
+		if err != nil {
+			return r, fmt.Errorf("scan: %s: %w", p.Name, err)
+		}
+		for range left {
+			r.add("%s: something of the user", p.Name)
+		}
+	}
 	if err := walk.Everything().Each(ctx, e.set.Ledger, func(page []mayfly.Item) error { return e.scanRows(ctx, &r, page, user) }); err != nil {
 		return r, fmt.Errorf("scan: ledger: %w", err)
 	}

@@ -1,0 +1,237 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/maypok86/otter/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
+	"github.com/mayflyhq/mayfly/engine/logread"
+	"github.com/mayflyhq/mayfly/engine/verify"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Product is one product of a node. Start takes the list of them, so that a test
+// can add one.
+type Product struct {
+	Name   string
+	Items  []mayfly.Product // the types of item that belong to it
+	Tables []store.Table    // its own tables; each has an erasure rule
+
+	// Off removes routes, listeners, readers and the hook on first requests. Tables
+	// and erasure stay: what the product stored before must still be erased.
+	Off bool
+
+	// Open opens the product on the engine of n.
+	Open func(ctx context.Context, n *Node) (Parts, error)
+}
+
+// Parts is what an opened product adds to a node. Every field may be zero.
+type Parts struct {
+	// Erase erases what the product keeps of a user outside of tables.
+	Erase []accounterase.Part
+	// Routes returns the routes for both listeners; its metrics go to the registry.
+	Routes func(*prometheus.Registry) ([]httpapi.Route, error)
+	// Listeners are for protocols other than HTTP.
+	Listeners []Listener
+	// Readers read the event log on nodes that walk. Now and Failed are set by the node.
+	Readers []logread.Options
+	// FirstRequest is called at the first authenticated request of a user that this
+	// node sees since its start, and again for users it has forgotten. An error is
+	// reported, the request goes on, and the next request calls it again.
+	FirstRequest func(ctx context.Context, user mayfly.UserID, now mayfly.Instant) error
+	// Verify checks an item of the product; it adds what it finds to the report.
+	Verify func(ctx context.Context, r *verify.Report, item mayfly.Item, body store.FoundBody) error
+	// Explain returns facts about an item of the product, for operators.
+	Explain func(ctx context.Context, item mayfly.Item) ([]wire.Fact, error)
+	// Start is called when the node begins its work, Stop before its engine closes.
+	Start func(ctx context.Context) error
+	Stop  func(ctx context.Context) error
+}
+
+// Listener serves a protocol of a product on an address.
+type Listener struct {
+	Name, Address string
+	Serve         func(ctx context.Context, l net.Listener) error
+}
+
+// Products returns every product of this module: what a node runs unless Start is
+// given another list.
+func Products() []Product { return []Product{Stories()} }
+
+// opened is a product with its parts.
+type opened struct {
+	Product
+	Parts
+}
+
+// rememberedUsers is how many users a node remembers to have had a first request.
+const rememberedUsers = 1 << 16
+
+// openProducts opens the products on the engine.
+func (n *Node) openProducts(ctx context.Context, products []Product) error {
+	names := map[string]bool{}
+	for _, p := range products {
+		if p.Name == "" || names[p.Name] || p.Open == nil {
+			return mayfly.Errorf(mayfly.Invalid, "product %q: a product has a name of its own and a function Open", p.Name)
+		}
+		names[p.Name] = true
+		parts, err := p.Open(ctx, n)
+		if err != nil {
+			return fmt.Errorf("open product %s: %w", p.Name, err)
+		}
+		n.opened = append(n.opened, opened{p, parts})
+		n.engine.accounts.Add(parts.Erase...)
+	}
+	n.firstRequests = otter.Must(&otter.Options[mayfly.UserID, struct{}]{MaximumSize: rememberedUsers})
+	return nil
+}
+
+// on returns the products that are not switched off.
+func (n *Node) on() (all []opened) {
+	for _, p := range n.opened {
+		if !p.Off {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Tables returns the tables that products declare, also those that are off.
+func Tables(products []Product) (all []store.Table) {
+	for _, p := range products {
+		all = append(all, p.Tables...)
+	}
+	return all
+}
+
+// Listeners returns the listeners that the products need.
+func (n *Node) Listeners() (all []Listener) {
+	for _, p := range n.on() {
+		all = append(all, p.Listeners...)
+	}
+	return all
+}
+
+// productRoutes returns the routes of the products.
+func (n *Node) productRoutes(registry *prometheus.Registry) (all []httpapi.Route, err error) {
+	for _, p := range n.on() {
+		if p.Routes == nil {
+			continue
+		}
+		routes, err := p.Routes(registry)
+		if err != nil {
+			return nil, fmt.Errorf("routes of product %s: %w", p.Name, err)
+		}
+		all = append(all, routes...)
+	}
+	return all, nil
+}
+
+// firstRequest calls the products' hooks when a user is new to this node.
+func (n *Node) firstRequest(ctx context.Context, user mayfly.UserID, now mayfly.Instant) {
+	if _, known := n.firstRequests.GetIfPresent(user); known {
+		return
+	}
+	var errs []error
+	for _, p := range n.on() {
+		if p.FirstRequest == nil {
+			continue
+		}
+		if err := p.FirstRequest(ctx, user, now); err != nil {
+			errs = append(errs, fmt.Errorf("first request, product %s: %w", p.Name, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		n.o.Problem("first request", err)
+		return
+	}
+	n.firstRequests.Set(user, struct{}{})
+}
+
+// startProducts starts the products and, on a node that walks, their readers of
+// the log.
+func (n *Node) startProducts(ctx context.Context) error {
+	for _, p := range n.on() {
+		if p.Start != nil {
+			if err := p.Start(ctx); err != nil {
+				return fmt.Errorf("start product %s: %w", p.Name, err)
+			}
+		}
+		if !n.walks() {
+			continue
+		}
+		for _, o := range p.Readers {
+			o.Now = func() mayfly.Instant { return n.clock.Read().Steady }
+			o.Failed = func(stream mayfly.Stream, err error, _ int) { n.o.Problem("reader "+o.Group, err) }
+			r, err := logread.New(n.set, o)
+			if err != nil {
+				return fmt.Errorf("product %s: %w", p.Name, err)
+			}
+			r.Start(n.running)
+			n.readers = append(n.readers, r)
+		}
+	}
+	return nil
+}
+
+// stopProducts stops readers and products, the last one first.
+func (n *Node) stopProducts(ctx context.Context) error {
+	var errs []error
+	for _, r := range n.readers {
+		errs = append(errs, r.Stop(ctx))
+	}
+	on := n.on()
+	for i := len(on) - 1; i >= 0; i-- {
+		if on[i].Stop != nil {
+			errs = append(errs, on[i].Stop(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Lags returns how many events wait for each reader of the log on this node.
+func (n *Node) Lags() (all []logread.Lag) {
+	for _, r := range n.readers {
+		all = append(all, r.Lags()...)
+	}
+	return all
+}
+
+// of returns the product that an item belongs to.
+func (n *Node) of(item mayfly.Item) (opened, bool) {
+	for _, p := range n.opened {
+		for _, product := range p.Items {
+			if product == item.Product {
+				return p, true
+			}
+		}
+	}
+	return opened{}, false
+}
+
+// VerifyItem checks an item by the rules of its product, for verify.Options.Each.
+func (n *Node) VerifyItem(ctx context.Context, r *verify.Report, item mayfly.Item, body store.FoundBody) error {
+	if p, found := n.of(item); found && p.Verify != nil {
+		return p.Verify(ctx, r, item, body)
+	}
+	return nil
+}
+
+// lookAtProduct adds what the item's product says about it.
+func (n *Node) lookAtProduct(ctx context.Context, c *inquiry) error {
+	p, found := n.of(c.item)
+	if !c.found || !found || p.Explain == nil {
+		return nil
+	}
+	facts, err := p.Explain(ctx, c.item)
+	c.facts = append(c.facts, facts...)
+	return err
+}
