@@ -57,8 +57,7 @@ func (n *Node) openEngine(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.o.Tombstones, n.o.Erase.Tombstone, n.o.Erase.Slack = t, t.Kept, t.Slack
-	n.o.Sweep.Tombstones, n.o.Archive.Tombstones, n.o.Retire.Tombstones, n.o.Restore.Tombstones = t, t, t, t
+	n.o.Tombstones, n.o.Erase.Tombstones, n.o.Sweep.Tombstones, n.o.Archive.Tombstones, n.o.Retire.Tombstones, n.o.Restore.Tombstones = t, t, t, t, t, t
 	if e.erase, err = erase.New(n.set, n.o.Erase); err != nil {
 		return err
 	}

@@ -16,13 +16,16 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/erasure"
 )
 
 // brief makes tombstones leave after minutes, so that few minutes are walked.
-func brief() erase.Options { return erase.Options{Tombstone: 10 * time.Minute, Slack: 5 * time.Minute} }
+func brief() erase.Options {
+	return erase.Options{Tombstones: remind.Tombstones{Kept: 10 * time.Minute, Slack: 5 * time.Minute}}
+}
 
 // life is a scenario: what it deletes, what it holds and what it leaves alone.
 type life struct {

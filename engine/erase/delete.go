@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/walk"
@@ -108,10 +107,7 @@ func (e *Erase) endTogether(ctx context.Context, rows []mayfly.Item, now mayfly.
 			changes, at = append(changes, ending(row, mayfly.ByAccount, now)), append(at, i)
 		}
 	}
-	if len(changes) == 0 {
-		return after
-	}
-	outcomes, err := e.set.Ledger.Transition(ctx, changes)
+	outcomes, err := walk.Transition(ctx, e.set.Ledger, changes)
 	if err != nil {
 		return after // each is tried alone and reports its own error
 	}
@@ -125,10 +121,7 @@ func (e *Erase) endTogether(ctx context.Context, rows []mayfly.Item, now mayfly.
 
 // ending returns the change that deletes a row as it was read.
 func ending(row mayfly.Item, cause mayfly.Cause, now mayfly.Instant) mayfly.Change {
-	return mayfly.Change{
-		ID: row.ID, From: row.State, Generation: row.Generation, To: mayfly.Deleted,
-		Nonce: mayfly.Nonce(rand.Uint64() | 1), Cause: cause, At: now,
-	}
+	return walk.Compose(row, mayfly.Change{To: mayfly.Deleted, Cause: cause, At: now})
 }
 
 // detached returns a context for a deletion that has begun: it is finished also
@@ -170,31 +163,25 @@ func errHeld(row mayfly.Item, why error) error {
 // meanwhile: more often than a row changes in that time.
 const rounds = 16
 
-// end moves the row to deleted. When an outcome is in doubt no nonce has to be
-// compared: deleted is final, so a row in another state was not deleted by an
-// earlier try, and a deleted one is deleted no matter by which caller.
+// end moves the row to deleted. Deleted is final: a row in another state was not
+// deleted by an earlier try, and a deleted one is deleted no matter by which caller.
 func (e *Erase) end(ctx context.Context, row mayfly.Item, cause mayfly.Cause, now mayfly.Instant) (mayfly.Item, error) {
 	var last error
 	for range rounds {
 		if row.State == mayfly.Deleted {
 			return row, nil
 		}
-		outcomes, err := e.set.Ledger.Transition(ctx, []mayfly.Change{ending(row, cause, now)})
-		outcome := store.Outcome{Result: store.InDoubt}
-		if err == nil {
-			outcome = outcomes[0]
+		outcome, err := walk.TransitionOne(ctx, e.set.Ledger, ending(row, cause, now))
+		if err != nil {
+			return row, mayfly.Wrap(mayfly.Unknown, err, tryAgain)
 		}
-		switch last = err; outcome.Result {
-		case store.Applied, store.Stale:
-			row = outcome.Current
+		switch outcome.Result {
 		case store.Missing:
 			return row, mayfly.Errorf(mayfly.NotFound, "there is no item %s", row.ID)
 		case store.Refused:
 			return row, errHeld(row, outcome.Err)
 		default:
-			if row, err = store.ItemOf(ctx, e.set.Ledger, row.ID); err != nil {
-				return row, mayfly.Wrap(mayfly.Unknown, err, tryAgain)
-			}
+			row, last = outcome.Current, outcome.Err
 		}
 	}
 	if row.State == mayfly.Deleted {

@@ -7,6 +7,8 @@
 package erase
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -16,25 +18,21 @@ import (
 
 // Options are the settings of an Erase.
 type Options struct {
-	RemindAfter time.Duration // how far ahead a reminder is written; default 2 min
-	Tombstone   time.Duration // how long a deleted row stays (L13); default 30 days
-	Slack       time.Duration // how late a deletion may come for the tidy walk to find it; default 1 day
+	RemindAfter time.Duration // how far ahead a reminder is written; default mayfly.DefaultRemindAfter
+	Tombstones  remind.Tombstones
 	Timeout     time.Duration // of one deletion, shorter than RemindAfter; default half of RemindAfter
 }
 
 const day = 24 * time.Hour
 
 func (o Options) withDefaults() (Options, error) {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
+	o.RemindAfter = cmp.Or(o.RemindAfter, mayfly.DefaultRemindAfter)
+	o.Timeout = cmp.Or(o.Timeout, o.RemindAfter/2)
+	var err error
+	if o.Tombstones, err = o.Tombstones.WithDefaults(); err != nil {
+		return o, fmt.Errorf("erase: %w", err)
 	}
-	def(&o.RemindAfter, mayfly.DefaultRemindAfter)
-	def(&o.Timeout, o.RemindAfter/2)
-	def(&o.Tombstone, mayfly.DefaultTombstone)
-	def(&o.Slack, day)
-	if o.RemindAfter < 0 || o.Timeout < 0 || o.Tombstone < 0 || o.Slack < 0 {
+	if o.RemindAfter < 0 || o.Timeout < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "erase: a setting is negative: %+v", o)
 	}
 	return o, nil
@@ -61,7 +59,7 @@ func New(set store.Set, o Options) (*Erase, error) {
 // before the item is deleted, or released when it is deleted already (L15).
 func (e *Erase) Remind(b *store.Batch, id mayfly.ID, reason string, now mayfly.Instant) {
 	remind.Write(b, remind.Reminder{Due: now.Add(e.o.RemindAfter), ID: id, Step: remind.Erase, Reason: reason})
-	if !id.Expires() || now > id.Deadline().Add(e.o.Slack) {
+	if !id.Expires() || now > id.Deadline().Add(e.o.Tombstones.Slack) {
 		remind.Write(b, e.tidyReminder(id, now))
 	}
 }
@@ -69,5 +67,5 @@ func (e *Erase) Remind(b *store.Batch, id mayfly.ID, reason string, now mayfly.I
 // tidyReminder returns the reminder for the tombstone of an item that was last
 // changed at changed. The same arguments give the same row.
 func (e *Erase) tidyReminder(id mayfly.ID, changed mayfly.Instant) remind.Reminder {
-	return remind.Reminder{Due: changed.Add(e.o.Tombstone + e.o.Slack), ID: id, Step: remind.Tidy, Reason: "deleted after the tidy walk passed"}
+	return remind.Reminder{Due: e.o.Tombstones.Due(changed), ID: id, Step: remind.Tidy, Reason: "deleted after the tidy walk passed"}
 }

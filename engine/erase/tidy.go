@@ -20,13 +20,13 @@ const (
 // Tidy returns the walk that removes the tombstones of items that were deleted up
 // to a day (Slack) after their deadline (L13).
 func (e *Erase) Tidy() walk.Walk {
-	return walk.Walk{Name: TidyName, Offset: e.o.Tombstone + e.o.Slack, Act: e.TidyAct, Park: parkTidy}
+	return walk.Walk{Name: TidyName, Offset: e.o.Tombstones.Kept + e.o.Tombstones.Slack, Act: e.TidyAct, Park: parkTidy}
 }
 
 // TidyAfter returns the same walk for items that are retired so long after their
 // deadline.
 func (e *Erase) TidyAfter(retire time.Duration) walk.Walk {
-	return walk.Walk{Name: TidyAfterName, Offset: retire + e.o.Tombstone + e.o.Slack, Act: e.TidyAct, Park: parkTidy}
+	return walk.Walk{Name: TidyAfterName, Offset: retire + e.o.Tombstones.Kept + e.o.Tombstones.Slack, Act: e.TidyAct, Park: parkTidy}
 }
 
 func parkTidy(b *store.Batch, f walk.Failure, due mayfly.Instant) {
@@ -69,5 +69,5 @@ func (e *Erase) TidyAct(ctx context.Context, b walk.Batch) ([]walk.Failure, erro
 // over reports whether the tombstone is old enough, counted from the deadline and
 // from the deletion (L13).
 func (e *Erase) over(row mayfly.Item, now mayfly.Instant) bool {
-	return max(row.Changed, row.ID.Deadline()).Add(e.o.Tombstone) <= now
+	return max(row.Changed, row.ID.Deadline()).Add(e.o.Tombstones.Kept) <= now
 }

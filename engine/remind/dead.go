@@ -10,7 +10,7 @@ import (
 )
 
 // Dead is a dead letter: a step that was given up after its last try. The item
-// itself is as the last step left it.
+// itself is as the last successful step left it.
 type Dead struct {
 	ID      mayfly.ID
 	Step    Step
@@ -24,27 +24,16 @@ func deadKey(id mayfly.ID, step Step) store.Key {
 	return store.Key{Partition: string([]byte{byte(id.Shard())}), Clustering: string(append(id[:], byte(step)))}
 }
 
-// bury makes a dead letter of the reminder. One that is there already is
-// replaced: it is the same step, given up once more.
+// bury makes a dead letter of the reminder. It replaces an older one of the same step.
 func bury(ctx context.Context, rows store.Rows, r Reminder, now mayfly.Instant) error {
 	value := binary.BigEndian.AppendUint64([]byte{format}, uint64(now))
 	value = appendNote(value, r.Reason, r.Tries, r.History)
 	key := deadKey(r.ID, r.Step)
-	var old []byte
-	for range swapTries {
-		swapped, current, err := rows.Swap(ctx, store.DeadLetters, key, old, value, 0)
-		if err != nil {
-			return fmt.Errorf("bury %s of %s: %w", r.Step, r.ID, err)
-		}
-		if swapped {
-			return nil
-		}
-		old = current
+	if _, err := store.UpdateFrom(ctx, rows, store.DeadLetters, key, nil, 0, func([]byte) ([]byte, error) { return value, nil }); err != nil {
+		return fmt.Errorf("write dead letter %s of %s: %w", r.Step, r.ID, err)
 	}
-	return mayfly.Errorf(mayfly.Conflict, "bury %s of %s: the row keeps changing", r.Step, r.ID)
+	return nil
 }
-
-const swapTries = 4
 
 // DeadLetters reads dead letters of one shard in order of id, after the given
 // one (zero: from the beginning), at most limit.
@@ -68,7 +57,7 @@ func DeadLetters(ctx context.Context, rows store.Rows, shard mayfly.Shard, after
 	return all, nil
 }
 
-// DeadLetter is the dead letter of a step of an item. Errors: NotFound.
+// DeadLetter returns the dead letter of a step of an item. Errors: NotFound.
 func DeadLetter(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) (Dead, error) {
 	value, err := deadValue(ctx, rows, id, step)
 	if err != nil {
@@ -83,13 +72,13 @@ func deadValue(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) ([
 		return nil, fmt.Errorf("dead letter %s of %s: %w", step, id, err)
 	}
 	if found[0] == nil {
-		return nil, mayfly.Errorf(mayfly.NotFound, "there is no dead letter for %s of %s", step, id)
+		return nil, mayfly.Errorf(mayfly.NotFound, "no dead letter for step %s of %s", step, id)
 	}
 	return found[0], nil
 }
 
-// Retry puts a dead letter on its way again, due at due, with fresh tries. Errors:
-// NotFound, Conflict (it was given up anew meanwhile).
+// Retry turns a dead letter into a reminder that is due at due, with no failed tries.
+// Errors: NotFound, Conflict (the step was given up again meanwhile).
 func Retry(ctx context.Context, set store.Set, id mayfly.ID, step Step, due mayfly.Instant) error {
 	value, err := deadValue(ctx, set.Rows, id, step)
 	if err != nil {
@@ -107,7 +96,7 @@ func Retry(ctx context.Context, set store.Set, id mayfly.ID, step Step, due mayf
 	return unbury(ctx, set.Rows, id, step, value)
 }
 
-// Drop forgets a dead letter: its step is not done. Errors: NotFound, Conflict.
+// Drop removes a dead letter; its step is never done. Errors: NotFound, Conflict.
 func Drop(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) error {
 	value, err := deadValue(ctx, rows, id, step)
 	if err != nil {
@@ -117,19 +106,15 @@ func Drop(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) error {
 }
 
 func unbury(ctx context.Context, rows store.Rows, id mayfly.ID, step Step, value []byte) error {
-	swapped, _, err := rows.Swap(ctx, store.DeadLetters, deadKey(id, step), value, nil, 0)
-	if err != nil {
-		return fmt.Errorf("dead letter %s of %s: %w", step, id, err)
-	}
-	if !swapped {
-		return mayfly.Errorf(mayfly.Conflict, "the dead letter for %s of %s has just changed", step, id).WithHint("look at it again")
+	if err := store.Replace(ctx, rows, store.DeadLetters, deadKey(id, step), value, nil, 0); err != nil {
+		return fmt.Errorf("remove dead letter %s of %s: %w", step, id, err)
 	}
 	return nil
 }
 
 func readDead(sort string, value []byte) (Dead, error) {
 	if len(sort) != 17 || len(value) < 9 || value[0] != format {
-		return Dead{}, mayfly.Errorf(mayfly.Corrupt, "a dead letter cannot be read: key %x", sort)
+		return Dead{}, mayfly.Errorf(mayfly.Corrupt, "dead letter with key %x has an unknown format", sort)
 	}
 	d := Dead{ID: mayfly.ID([]byte(sort[:16])), Step: Step(sort[16]), Since: mayfly.Instant(binary.BigEndian.Uint64(value[1:]))}
 	var err error

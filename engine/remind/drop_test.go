@@ -15,7 +15,7 @@ import (
 )
 
 // due are the reminders of the shard that are there, by when they are due.
-func (h *house) due(from, to mayfly.Instant) (all []mayfly.Instant) {
+func (h *fixture) due(from, to mayfly.Instant) (all []mayfly.Instant) {
 	h.t.Helper()
 	for minute := from.Minute(); minute <= to.Minute(); minute++ {
 		rows, err := h.set.Rows.Range(h.t.Context(), store.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1000})
@@ -34,7 +34,7 @@ func (h *house) due(from, to mayfly.Instant) (all []mayfly.Instant) {
 }
 
 // every writes a reminder for each step of time from now on.
-func (h *house) every(step, span time.Duration) (dues []mayfly.Instant) {
+func (h *fixture) every(step, span time.Duration) (dues []mayfly.Instant) {
 	h.t.Helper()
 	for at := soon; at < span; at += step {
 		dues = append(dues, now.Add(at))
@@ -46,7 +46,7 @@ func (h *house) every(step, span time.Duration) (dues []mayfly.Instant) {
 const kept = 2 * time.Hour
 
 func TestFinishedRemindersAreDroppedInWholeMinutesBehindTheWatermark(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	dues := h.every(7*time.Minute, 5*time.Hour)
 	w := h.walker(remind.Options{Kept: kept})
 	dropped := 0
@@ -73,7 +73,7 @@ func TestFinishedRemindersAreDroppedInWholeMinutesBehindTheWatermark(t *testing.
 // L13: though the walk stood still for longer than they are kept, what it has not
 // done is there. A store that ended reminders by its clock would have taken it.
 func TestNothingThatIsNotFinishedIsDropped(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	dues := h.every(time.Hour, 24*time.Hour)
 	const outage = 20 * 24 * time.Hour
 	h.remind(remind.Reminder{Due: dues[0], ID: h.item(), Step: remind.Expire}) // two of a page: it is not the items
@@ -143,7 +143,7 @@ func (r *ranges) Range(ctx context.Context, t store.Table, rg store.Range) ([]st
 func TestWhereverTheWriterStopsEverythingFinishedIsDroppedInTheEnd(t *testing.T) {
 	stopped := 0
 	for stop := range 40 {
-		h := newHouse(t)
+		h := newFixture(t)
 		dues := h.every(5*time.Minute, 2*time.Hour)
 		real, left := h.set, stop
 		h.set.Writer, h.set.Rows = dying{h.set.Writer, &left}, dyingRows{h.set.Rows, &left}

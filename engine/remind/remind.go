@@ -1,11 +1,11 @@
-// Package remind is in charge of reminders: durable notes to do a step for an
-// item at an instant (L15). They are a safety net behind deletes, restores,
-// retries and walks that had to go on without an item; what fails again and
-// again ends in the dead letters (L10).
+// Package remind writes reminders, durable notes to do a step for an item at an
+// instant, and does what they ask for when they are due (L15). They are a safety net
+// behind deletes, restores, retries and walks that had to go on without an item. A
+// step that keeps failing becomes a dead letter (L10).
 //
-// A reminder is never deleted one by one: its walk passes, reads the item's row
-// again and usually finds nothing to do. Far behind it, whole minutes are dropped.
-// It knows no step that it reminds of.
+// Reminders are not deleted one by one. Their Walker passes them, reads the row of
+// the item again and usually finds nothing left to do; long after that, whole
+// minutes are dropped. The package does not know what the steps do.
 package remind
 
 import (
@@ -18,23 +18,23 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Step is what is to be done. Its number is part of the stored format.
+// Step is what a reminder asks for. Its number is part of the stored format.
 type Step uint8
 
 // The steps.
 const (
 	Announce Step = iota + 1 // append the event of a birth
-	Expire                   // do what the sweep does at the deadline
+	Expire                   // expire it, as the sweep does at the deadline
 	Archive                  // move its media to cold storage
 	Erase                    // erase the bytes of what is deleted
 	Tidy                     // remove its tombstone
-	Retire                   // end its years in cold storage
+	Retire                   // delete it after its time in cold storage
 )
 
-// Steps lists every step, for tables and tests.
+// Steps returns all steps.
 func Steps() []Step { return []Step{Announce, Expire, Archive, Erase, Tidy, Retire} }
 
-// String is the step's word.
+// String returns the name of the step.
 func (s Step) String() string {
 	switch s {
 	case Announce:
@@ -54,17 +54,17 @@ func (s Step) String() string {
 	}
 }
 
-// ParseStep reads a step's word.
+// ParseStep returns the step with that name. Errors: Invalid.
 func ParseStep(word string) (Step, error) {
 	for _, s := range Steps() {
 		if s.String() == word {
 			return s, nil
 		}
 	}
-	return 0, mayfly.Errorf(mayfly.Invalid, "%.40q is no step; the steps are %v", word, Steps())
+	return 0, mayfly.Errorf(mayfly.Invalid, "unknown step %.40q: use one of %v", word, Steps())
 }
 
-// Kept is how far behind the watermark a finished reminder is taken away.
+// Kept is how long finished reminders are kept behind the watermark.
 const Kept = 30 * 24 * time.Hour
 
 // Tombstones says how long the row of a deleted item stays, and which deletions
@@ -87,7 +87,7 @@ func (t Tombstones) WithDefaults() (Tombstones, error) {
 // be removed by a reminder: after the tidy walk would have removed it.
 func (t Tombstones) Due(changed mayfly.Instant) mayfly.Instant { return changed.Add(t.Kept + t.Slack) }
 
-// Reminder is one note.
+// Reminder is a note to do a step for an item at an instant.
 type Reminder struct {
 	Due     mayfly.Instant
 	ID      mayfly.ID
@@ -95,11 +95,11 @@ type Reminder struct {
 	Reason  string // why it was written
 	Tries   uint32 // how often the step has failed
 	History []Try  // the last of them, oldest first
-	// Waits is since when it waits for what its step needs and is away; 0: it does not.
+	// Waits is since when what its step needs has been unavailable; 0 if it is not.
 	Waits mayfly.Instant
 }
 
-// Try is one try that failed.
+// Try is a try that failed.
 type Try struct {
 	At     mayfly.Instant
 	Reason string
@@ -107,13 +107,13 @@ type Try struct {
 
 const (
 	format     = 1
-	waiting    = 2   // the format of one that waits: since when comes first
+	waiting    = 2   // the format of a reminder with Waits, which comes first
 	maxReason  = 256 // bytes kept of a reason
 	maxHistory = 8   // tries kept
 )
 
-// Write adds the reminder to a batch. No store reclaims it: none can tell whether
-// it is finished (L13).
+// Write adds the reminder to a batch. It has no time to live, because a store cannot
+// know whether it is finished (L13).
 func Write(b *store.Batch, r Reminder) {
 	value := []byte{format}
 	if r.Waits != 0 {
@@ -122,7 +122,7 @@ func Write(b *store.Batch, r Reminder) {
 	b.Put(store.Reminders, r.key(), appendNote(value, r.Reason, r.Tries, r.History), 0)
 }
 
-// failed is the reminder after one more try that failed.
+// failed returns the reminder after one more failed try.
 func (r Reminder) failed(at mayfly.Instant, why error) Reminder {
 	r.Tries++
 	r.Waits = 0
@@ -131,7 +131,7 @@ func (r Reminder) failed(at mayfly.Instant, why error) Reminder {
 	return r
 }
 
-// Partition is where the reminders of a shard that are due in a minute lie.
+// Partition returns the partition of the reminders of a shard that are due in a minute.
 func Partition(minute mayfly.Minute, shard mayfly.Shard) string {
 	return string(append(binary.BigEndian.AppendUint32(nil, uint32(minute)), byte(shard)))
 }
@@ -145,11 +145,11 @@ func (r Reminder) key() store.Key {
 	return store.Key{Partition: Partition(r.Due.Minute(), r.ID.Shard()), Clustering: string(sort)}
 }
 
-// Read reads a row that Write wrote. What its key tells is in the answer also
-// when the rest cannot be read.
+// Read decodes a row that Write wrote. If only the value cannot be read, what the key
+// holds is returned with the error. Errors: Corrupt.
 func Read(row store.Row) (Reminder, error) {
 	if len(row.Clustering) != sortSize {
-		return Reminder{}, mayfly.Errorf(mayfly.Corrupt, "a reminder cannot be read: key %x", row.Clustering)
+		return Reminder{}, mayfly.Errorf(mayfly.Corrupt, "reminder with key %x has an unknown format", row.Clustering)
 	}
 	r := Reminder{
 		Due:  mayfly.Instant(binary.BigEndian.Uint64([]byte(row.Clustering[:8]))),
@@ -163,16 +163,16 @@ func Read(row store.Row) (Reminder, error) {
 	case len(v) > 9 && v[0] == waiting:
 		r.Waits, note = mayfly.Instant(binary.BigEndian.Uint64(v[1:])), v[9:]
 	default:
-		return r, mayfly.Errorf(mayfly.Corrupt, "a reminder for %s cannot be read", r.ID)
+		return r, mayfly.Errorf(mayfly.Corrupt, "reminder for %s has an unknown format", r.ID)
 	}
 	var err error
 	if r.Reason, r.Tries, r.History, err = readNote(note); err != nil {
-		return r, fmt.Errorf("a reminder for %s: %w", r.ID, err)
+		return r, fmt.Errorf("reminder for %s: %w", r.ID, err)
 	}
 	return r, nil
 }
 
-// appendNote writes what reminders and dead letters have in common.
+// appendNote encodes what reminders and dead letters have in common.
 func appendNote(b []byte, reason string, tries uint32, history []Try) []byte {
 	text := func(b []byte, s string) []byte {
 		s = s[:min(len(s), maxReason)]
@@ -188,7 +188,7 @@ func appendNote(b []byte, reason string, tries uint32, history []Try) []byte {
 }
 
 func readNote(b []byte) (reason string, tries uint32, history []Try, err error) {
-	bad := mayfly.Errorf(mayfly.Corrupt, "its note cannot be read")
+	bad := mayfly.Errorf(mayfly.Corrupt, "reason and history cannot be decoded")
 	number := func() uint64 {
 		v, n := binary.Uvarint(b)
 		if n <= 0 {

@@ -20,8 +20,8 @@ import (
 
 const shard mayfly.Shard = 5
 
-// house is a store with one shard of reminders, and the acts that they lead to.
-type house struct {
+// fixture is a store with one shard of reminders, and acts that record what they did.
+type fixture struct {
 	t     *testing.T
 	set   store.Set
 	done  map[remind.Step][]mayfly.ID
@@ -30,7 +30,7 @@ type house struct {
 	nextN uint64
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	db, err := pebblestore.Open(pebblestore.Options{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	if err != nil {
@@ -42,10 +42,10 @@ func newHouse(t *testing.T) *house {
 		}
 	})
 	set := store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Fuse: db.Fuse()}
-	return &house{t: t, set: set, done: map[remind.Step][]mayfly.ID{}}
+	return &fixture{t: t, set: set, done: map[remind.Step][]mayfly.ID{}}
 }
 
-func (h *house) acts(steps ...remind.Step) remind.Acts {
+func (h *fixture) acts(steps ...remind.Step) remind.Acts {
 	acts := remind.Acts{}
 	for _, step := range steps {
 		acts[step] = func(_ context.Context, b walk.Batch) ([]walk.Failure, error) {
@@ -67,7 +67,7 @@ func (h *house) acts(steps ...remind.Step) remind.Acts {
 	return acts
 }
 
-func (h *house) walker(o remind.Options, steps ...remind.Step) *remind.Walker {
+func (h *fixture) walker(o remind.Options, steps ...remind.Step) *remind.Walker {
 	h.t.Helper()
 	if len(steps) == 0 {
 		steps = remind.Steps()
@@ -80,7 +80,7 @@ func (h *house) walker(o remind.Options, steps ...remind.Step) *remind.Walker {
 }
 
 // item gives birth to an item in the shard.
-func (h *house) item() mayfly.ID {
+func (h *fixture) item() mayfly.ID {
 	h.t.Helper()
 	h.nextN++
 	id := newID(h.t, h.nextN<<4|uint64(shard))
@@ -93,7 +93,7 @@ func (h *house) item() mayfly.ID {
 	return id
 }
 
-func (h *house) remind(rs ...remind.Reminder) {
+func (h *fixture) remind(rs ...remind.Reminder) {
 	h.t.Helper()
 	var b store.Batch
 	for _, r := range rs {
@@ -102,14 +102,14 @@ func (h *house) remind(rs ...remind.Reminder) {
 	h.commit(&b)
 }
 
-func (h *house) commit(b *store.Batch) {
+func (h *fixture) commit(b *store.Batch) {
 	h.t.Helper()
 	if err := h.set.Writer.Commit(context.Background(), b); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) pass(w *remind.Walker, at mayfly.Instant) {
+func (h *fixture) pass(w *remind.Walker, at mayfly.Instant) {
 	h.t.Helper()
 	for more := true; more; {
 		var err error
@@ -119,7 +119,7 @@ func (h *house) pass(w *remind.Walker, at mayfly.Instant) {
 	}
 }
 
-func (h *house) dead() []remind.Dead {
+func (h *fixture) dead() []remind.Dead {
 	h.t.Helper()
 	all, err := remind.DeadLetters(context.Background(), h.set.Rows, shard, remind.Dead{}, 1000)
 	if err != nil {
@@ -134,7 +134,7 @@ const (
 )
 
 func TestAReminderIsDoneOnceWhenItIsDue(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	w := h.walker(remind.Options{})
 	a, b := h.item(), h.item()
 	h.remind(
@@ -160,7 +160,7 @@ func TestAReminderIsDoneOnceWhenItIsDue(t *testing.T) {
 }
 
 func TestManyRemindersAreReadInPages(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	var all []remind.Reminder
 	for i := range 95 {
 		due := now.Add(soon).Add(time.Duration(i%5) * 20 * time.Second)
@@ -177,7 +177,7 @@ func TestManyRemindersAreReadInPages(t *testing.T) {
 // moves: a crash at any write loses none.
 func TestNoReminderIsLostWhereverTheWriterStops(t *testing.T) {
 	for stop := range 12 {
-		h := newHouse(t)
+		h := newFixture(t)
 		ids := []mayfly.ID{h.item(), h.item(), h.item()}
 		for _, id := range ids {
 			h.remind(remind.Reminder{Due: now.Add(soon), ID: id, Step: remind.Archive})
@@ -240,8 +240,8 @@ func (d dyingRows) Swap(ctx context.Context, t store.Table, key store.Key, old, 
 	return d.Rows.Swap(ctx, t, key, old, new, at)
 }
 
-func TestAFailingStepComesBackLaterAndLaterAndIsBuriedInTheEnd(t *testing.T) {
-	h := newHouse(t)
+func TestAFailingStepIsRetriedWithGrowingPausesAndThenADeadLetter(t *testing.T) {
+	h := newFixture(t)
 	id, healthy := h.item(), h.item()
 	h.remind(
 		remind.Reminder{Due: now.Add(soon), ID: id, Step: remind.Archive, Reason: "cold was away"},
@@ -285,7 +285,7 @@ func TestAFailingStepComesBackLaterAndLaterAndIsBuriedInTheEnd(t *testing.T) {
 }
 
 func TestADeadLetterIsTriedAgainOrDropped(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	a, b := h.item(), h.item()
 	h.remind(remind.Reminder{Due: now.Add(soon), ID: a, Step: remind.Erase}, remind.Reminder{Due: now.Add(soon), ID: b, Step: remind.Erase})
 	h.fail = func(_ remind.Step, b walk.Batch) (failures []walk.Failure, err error) {
@@ -321,9 +321,9 @@ func TestADeadLetterIsTriedAgainOrDropped(t *testing.T) {
 	}
 }
 
-// One poison item among many costs its own tries and nobody else's.
+// One poison item among many costs its own tries only.
 func TestABatchThatFailsIsTriedOneByOne(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	var ids []mayfly.ID
 	for range 20 {
 		ids = append(ids, h.item())
@@ -341,10 +341,10 @@ func TestABatchThatFailsIsTriedOneByOne(t *testing.T) {
 	}
 }
 
-// An outage is nobody's fault: nothing is counted against the items, and all are
+// An outage is not the fault of an item: no try is counted, and all items are
 // done when it is over.
 func TestAnOutageCountsNoTries(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for range 20 {
 		h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Expire})
 	}
@@ -372,11 +372,11 @@ func TestAnOutageCountsNoTries(t *testing.T) {
 
 // L8, L10: while the log is away what it needs comes back untried, however often and
 // also alone, and the steps beside it are done.
-func TestALogThatIsAwayHoldsUpNoOtherStepAndCountsNoTries(t *testing.T) {
-	h := newHouse(t)
-	told, erased := h.item(), h.item()
+func TestAnUnavailableLogDelaysNoOtherStepAndCountsNoTries(t *testing.T) {
+	h := newFixture(t)
+	announced, erased := h.item(), h.item()
 	h.remind(
-		remind.Reminder{Due: now, ID: told, Step: remind.Announce, Reason: "not told"},
+		remind.Reminder{Due: now, ID: announced, Step: remind.Announce, Reason: "not announced"},
 		remind.Reminder{Due: now, ID: erased, Step: remind.Erase, Reason: "deleted"},
 	)
 	away := true
@@ -401,8 +401,8 @@ func TestALogThatIsAwayHoldsUpNoOtherStepAndCountsNoTries(t *testing.T) {
 	if _, err := w.Pass(t.Context(), at.Add(at.Sub(now))); err != nil { // no later than it has lasted
 		t.Fatal(err)
 	}
-	if got := h.done[remind.Announce]; len(got) != 1 || got[0] != told {
-		t.Fatalf("told afterwards: %v", got)
+	if got := h.done[remind.Announce]; len(got) != 1 || got[0] != announced {
+		t.Fatalf("announced afterwards: %v", got)
 	}
 }
 
@@ -415,10 +415,10 @@ func hanging(ctx context.Context, _ walk.Batch) ([]walk.Failure, error) {
 
 // L10: a store that hangs is found out once in a pass, not by each item, and the
 // steps beside it are done.
-func TestAStoreThatHangsHoldsUpNoOtherStepAndCountsNoTries(t *testing.T) {
+func TestAHangingStoreDelaysNoOtherStepAndCountsNoTries(t *testing.T) {
 	for _, n := range []int{1, 25} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			for range n {
 				h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Erase})
 			}
@@ -469,13 +469,13 @@ func (w *rewritten) Commit(ctx context.Context, b *store.Batch) error {
 }
 
 // I17: what waits for the log is written again a few times, however long the log is
-// away, and told no later afterwards than it was away, nor than Longest.
-func TestWhatWaitsForTheLogIsSeldomWrittenAgain(t *testing.T) {
+// away, and announced no later afterwards than it was away, nor than Longest.
+func TestRemindersThatWaitForTheLogAreRarelyRewritten(t *testing.T) {
 	for _, c := range []struct {
 		outage time.Duration
 		most   int // times that each is written again
 	}{{3 * time.Minute, 2}, {time.Hour, 9}, {6 * time.Hour, 13}, {48 * time.Hour, 25}} {
-		h := newHouse(t)
+		h := newFixture(t)
 		const n = 20
 		for range n {
 			h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Announce})
@@ -502,14 +502,14 @@ func TestWhatWaitsForTheLogIsSeldomWrittenAgain(t *testing.T) {
 		for at := back; at <= back.Add(within); at = at.Add(15 * time.Second) {
 			h.pass(w, at)
 		}
-		if told := len(h.done[remind.Announce]); told != n || len(h.dead()) != 0 {
-			t.Errorf("%s after %s without the log %d of %d are told, dead %+v", within, c.outage, told, n, h.dead())
+		if done := len(h.done[remind.Announce]); done != n || len(h.dead()) != 0 {
+			t.Errorf("%s after %s without the log %d of %d are announced, dead %+v", within, c.outage, done, n, h.dead())
 		}
 	}
 }
 
-func TestAStepThatNobodyDoesIsBuried(t *testing.T) {
-	h := newHouse(t)
+func TestAnUnknownStepBecomesADeadLetter(t *testing.T) {
+	h := newFixture(t)
 	h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Retire})
 	h.pass(h.walker(remind.Options{Tries: 1}, remind.Erase), now.Add(time.Hour))
 	if dead := h.dead(); len(dead) != 1 || dead[0].Step != remind.Retire {
@@ -517,8 +517,8 @@ func TestAStepThatNobodyDoesIsBuried(t *testing.T) {
 	}
 }
 
-func TestAReminderThatCannotBeReadIsBuriedAndHoldsUpNobody(t *testing.T) {
-	h := newHouse(t)
+func TestAReminderThatCannotBeReadBecomesADeadLetterAndBlocksNoOther(t *testing.T) {
+	h := newFixture(t)
 	a, b := h.item(), h.item()
 	h.remind(remind.Reminder{Due: now.Add(soon), ID: a, Step: remind.Erase}, remind.Reminder{Due: now.Add(soon), ID: b, Step: remind.Erase})
 	rows, err := h.set.Rows.Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(now.Add(soon).Minute(), shard), Limit: 1})
@@ -536,7 +536,7 @@ func TestAReminderThatCannotBeReadIsBuriedAndHoldsUpNobody(t *testing.T) {
 
 // Retries are a tenth of what is done, and slow down to a trickle (L10).
 func TestRetriesStayWithinTheirBudget(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	budget := remind.NewBudget()
 	h.fail = func(_ remind.Step, b walk.Batch) (failures []walk.Failure, err error) {
 		for _, item := range b.Items {
@@ -571,7 +571,7 @@ func TestRetriesStayWithinTheirBudget(t *testing.T) {
 }
 
 func TestSettingsOutOfRangeAreRefused(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for name, o := range map[string]remind.Options{
 		"settle": {Settle: -1}, "page": {Page: -1}, "timeout": {Timeout: -1}, "after": {After: -1}, "longest": {Longest: time.Second},
 	} {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -203,10 +202,9 @@ func (p *pass) again(ctx context.Context, row mayfly.Item, body mayfly.Body) err
 	if err := p.set.Writer.Commit(ctx, &b); err != nil {
 		return fmt.Errorf("remind of the archive: %w", err)
 	}
-	outcomes, err := p.set.Ledger.Transition(ctx, []mayfly.Change{{
-		ID: row.ID, From: row.State, Generation: row.Generation, To: mayfly.Archiving, Nonce: mayfly.Nonce(rand.Uint64() | 1),
-		Run: row.Run, Cause: row.Cause, At: p.run.Now, Keys: &mayfly.Keys{Hot: row.Keys.Hot},
-	}})
+	outcomes, err := walk.Transition(ctx, p.set.Ledger, []mayfly.Change{walk.Compose(row, mayfly.Change{
+		To: mayfly.Archiving, Run: row.Run, Cause: row.Cause, At: p.run.Now, Keys: &mayfly.Keys{Hot: row.Keys.Hot},
+	})})
 	if err != nil {
 		return fmt.Errorf("name hot alone: %w", err)
 	}

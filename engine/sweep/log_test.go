@@ -15,9 +15,9 @@ import (
 )
 
 // L10: a log that is away is not the items' fault, in whatever words it says so.
-// The walk parks nobody, or an outage would be one reminder an item. L8: nor does
-// expiry wait for it; only the watermark does, until everything is told.
-func TestALogThatIsAwayForTwoMinutesParksNobodyAndIsCaughtUpWith(t *testing.T) {
+// The walk parks no item, or an outage would write one reminder per item. Expiry does
+// not wait for the log either (L8): only the watermark waits until all is appended.
+func TestALogThatIsAwayForTwoMinutesParksNoItemAndIsCaughtUp(t *testing.T) {
 	for name, away := range map[string]error{
 		"refused":   mayfly.Errorf(mayfly.Unavailable, "no broker"),
 		"no answer": mayfly.Wrap(mayfly.Unknown, fmt.Errorf("append: no answer yet: %w", context.DeadlineExceeded), ""),

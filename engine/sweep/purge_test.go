@@ -112,8 +112,8 @@ func TestALatePurgeRemindsOfItsTombstone(t *testing.T) {
 
 // A reminder expires what the walks have passed: another brings the item to the
 // archive. While the log is away there is none: an item that was archived before
-// its event was appended could not be told expired any more (I13).
-func TestExpiringByAReminderRemindsToArchiveOnceTheLogIsTold(t *testing.T) {
+// its event was appended could not be announced as expired any more (I13).
+func TestExpiringByAReminderRemindsToArchiveAfterTheAppend(t *testing.T) {
 	for name, tc := range map[string]struct {
 		now, due mayfly.Instant
 	}{
@@ -135,7 +135,7 @@ func TestExpiringByAReminderRemindsToArchiveOnceTheLogIsTold(t *testing.T) {
 			}
 			e.WantState(archive.ID, mayfly.ExpiredHot, 2)
 			if r := e.Reminders(tc.now, tc.due); len(r) > 0 {
-				t.Errorf("before the log was told: %+v", r)
+				t.Errorf("before the event was appended: %+v", r)
 			}
 			e.Hooks.Append = nil
 			if failures, err := e.sweep().Expire(t.Context(), batch()); err != nil || len(failures) > 0 {

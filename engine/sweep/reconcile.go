@@ -12,8 +12,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// The names of the two second looks among the walks, and of the archive, which
-// the later one stays behind: a backlog of the archive is no defect.
+// The names of the two walks of Reconcile, and of the archive: the later walk stays
+// behind it, because a backlog of the archive is not a defect.
 const (
 	ReconcileName     = "reconcile"
 	ReconcileLateName = "reconcile-late"
@@ -55,30 +55,29 @@ func (o ReconcileOptions) withDefaults() (ReconcileOptions, error) {
 	return o, nil
 }
 
-// Reconcile is the second look (L6): it finds items that are not where they
-// should be by now, and reminds of the step that puts them back on their way.
-// In a healthy system it finds nothing. It moves and erases nothing itself.
-// Whether an event was published cannot be told from a row: an item that is put
-// on its way has its events appended again there. Safe for concurrent use.
+// Reconcile looks at ended items a second time (L6). It finds those that are not where
+// they should be by now, and writes a reminder for the step that is missing. In a
+// healthy system it finds none. It changes and erases nothing itself. A row does not
+// show whether its event was appended: the missing step appends it again. Safe for
+// concurrent use.
 type Reconcile struct {
 	set   store.Set
 	o     ReconcileOptions
 	found [defects]atomic.Uint64
 }
 
-// Found is how many items of each sort were found and put on their way since
-// the process started.
+// Found counts the items of each defect that were found since the process started.
 type Found struct {
-	Active     uint64 // still active past their end: a birth that landed late, a step that was given up
-	ExpiredHot uint64 // expired, and the archive has not taken them
-	Archiving  uint64 // claimed, and the claim leads to nothing
-	Unerased   uint64 // deleted, and their content is still there
+	Active     uint64 // still active past their end: a late birth, or a step that was given up
+	ExpiredHot uint64 // expired and not archived
+	Archiving  uint64 // claimed by the archive, without progress
+	Unerased   uint64 // deleted, and their content still exists
 }
 
-// Total is how many were found.
+// Total returns how many were found.
 func (f Found) Total() uint64 { return f.Active + f.ExpiredHot + f.Archiving + f.Unerased }
 
-// defect is what may be wrong with a row.
+// defect is what is wrong with a row.
 type defect uint8
 
 const (
@@ -86,11 +85,11 @@ const (
 	stillActive
 	notArchived
 	stuckClaim
-	notErased // as far as the row tells: the body says whether it is so
+	notErased // as far as the row shows; the body decides
 	defects
 )
 
-// step is what puts an item with the defect back on its way.
+// step returns the step that repairs the defect.
 func (d defect) step() remind.Step {
 	switch d {
 	case stillActive:
@@ -117,7 +116,7 @@ func (d defect) String() string {
 	}
 }
 
-// NewReconcile is a Reconcile over set.
+// NewReconcile returns a Reconcile over set. Errors: Invalid.
 func NewReconcile(set store.Set, o ReconcileOptions) (*Reconcile, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -126,7 +125,7 @@ func NewReconcile(set store.Set, o ReconcileOptions) (*Reconcile, error) {
 	return &Reconcile{set: set, o: o}, nil
 }
 
-// Walks are the two second looks.
+// Walks returns the two walks.
 func (r *Reconcile) Walks() []walk.Walk {
 	return []walk.Walk{
 		{Name: ReconcileName, Offset: r.o.Soon, Behind: Name, Act: r.Act, Park: r.park},
@@ -134,7 +133,7 @@ func (r *Reconcile) Walks() []walk.Walk {
 	}
 }
 
-// Found is what was found so far.
+// Found returns what was found so far.
 func (r *Reconcile) Found() Found {
 	return Found{
 		Active: r.found[stillActive].Load(), ExpiredHot: r.found[notArchived].Load(),
@@ -142,14 +141,14 @@ func (r *Reconcile) Found() Found {
 	}
 }
 
-// park is for an item that could not even be looked at: the step that it most
-// likely waits for looks at its row again.
+// park writes a reminder for an item that could not be checked: the step that it most
+// likely waits for reads its row again.
 func (r *Reconcile) park(b *store.Batch, f walk.Failure, due mayfly.Instant) {
 	step := r.judge(f.Item, due).step()
 	remind.Write(b, remind.Reminder{Due: due, ID: f.Item.ID, Step: step, Reason: fmt.Sprint(f.Err)})
 }
 
-// Act looks at a batch. What it reminds of is durable before it counts.
+// Act checks a batch. Its reminders are durable before they are counted.
 func (r *Reconcile) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	found := make(map[mayfly.ID]defect)
 	var deleted []mayfly.ID
@@ -180,8 +179,8 @@ func (r *Reconcile) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, erro
 	return nil, nil
 }
 
-// judge says what is wrong with a row by now. What is held stays where it is
-// until it is released (L16), and what serves again has a reminder of its own.
+// judge returns what is wrong with a row at now. A held item stays where it is until
+// it is released (L16), and a restored one has a reminder of its own.
 func (r *Reconcile) judge(item mayfly.Item, now mayfly.Instant) defect {
 	ended, resting := now.Sub(item.End()), now.Sub(item.Changed)
 	switch item.State {
@@ -205,7 +204,7 @@ func (r *Reconcile) judge(item mayfly.Item, now mayfly.Instant) defect {
 	return none
 }
 
-// forgetErased takes those out of found whose content is gone.
+// forgetErased removes items from found whose content is erased.
 func (r *Reconcile) forgetErased(ctx context.Context, found map[mayfly.ID]defect, deleted []mayfly.ID) error {
 	if len(deleted) == 0 {
 		return nil

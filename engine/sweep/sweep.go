@@ -1,10 +1,10 @@
-// Package sweep is in charge of hard expiry: the walk at offset zero. It moves
-// what is past its deadline to its fate, tells the log, and has the bytes of what
-// is purged erased. Reconcile is the second look at it (L6).
+// Package sweep expires items: it is the walk at the deadline. It moves each item to
+// its fate, appends an event, and has the bytes of purged items erased. Reconcile
+// looks at ended items a second time (L6).
 //
-// Nobody waits for it: that an item has stopped serving is arithmetic on its id
-// (L2). It moves nothing before its deadline (I5), and leaves alone what somebody
-// deleted, restored, or holds from being purged (I21).
+// No reader waits for it: whether an item still serves is computed from its id (L2).
+// It never moves an item before its end (I5), leaves items alone that a user deleted
+// or support restored, and does not purge what is held (I21).
 package sweep
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Name is the sweep's name among the walks.
+// Name is the name of the walk.
 const Name = "sweep"
 
-// Options are the sweep's settings.
+// Options are the settings of a Sweep.
 type Options struct {
 	Window      time.Duration // of the archive, for what a reminder expires; default mayfly.DefaultArchiveAfter
 	RemindAfter time.Duration // how far ahead a reminder is at least; default mayfly.DefaultRemindAfter
@@ -46,10 +46,10 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// noEraser stands where nobody erases: what is purged is parked and asked for
-// again.
+// noEraser is used when Options has no Erase: purged items are parked, so that their
+// bytes are erased later.
 func noEraser(_ context.Context, b walk.Batch) ([]walk.Failure, error) {
-	return allFail(b.Items, mayfly.Errorf(mayfly.Unsupported, "nothing here erases")), nil
+	return allFail(b.Items, mayfly.Errorf(mayfly.Unsupported, "this node erases nothing")), nil
 }
 
 func allFail(items []mayfly.Item, err error) []walk.Failure {
@@ -66,7 +66,7 @@ type Sweep struct {
 	o   Options
 }
 
-// New is the sweep over set.
+// New returns a Sweep over set. Errors: Invalid.
 func New(set store.Set, o Options) (*Sweep, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -75,11 +75,11 @@ func New(set store.Set, o Options) (*Sweep, error) {
 	return &Sweep{set: set, o: o}, nil
 }
 
-// Walk is the sweep as a walk.
+// Walk returns the sweep as a walk.
 func (s *Sweep) Walk() walk.Walk { return walk.Walk{Name: Name, Act: s.Act, Park: park} }
 
-// park reminds of an item that could not be expired; of one that is purged
-// already only the erasing is left.
+// park writes a reminder for an item that could not be expired. An item that is
+// deleted already only has to be erased.
 func park(b *store.Batch, f walk.Failure, due mayfly.Instant) {
 	step := remind.Expire
 	if f.Item.State == mayfly.Deleted {
@@ -88,10 +88,10 @@ func park(b *store.Batch, f walk.Failure, due mayfly.Instant) {
 	remind.Write(b, remind.Reminder{Due: due, ID: f.Item.ID, Step: step, Tries: 1, Reason: fmt.Sprint(f.Err)})
 }
 
-// Expire is what a reminder does. The walks have passed, so that another reminder
-// brings the item to the archive. It is written when the log has been told: an item
-// that was archived before could not be told expired any more. Until it is written
-// the reminder that we are here for stands (L15).
+// Expire does what a reminder to expire asks for. The archive's walk has passed the
+// item already, so Expire writes another reminder, to archive it. It does so only
+// after the events were appended: from an item that is archived it could not be seen
+// any more that the event is missing. Until then the present reminder stays (L15).
 func (s *Sweep) Expire(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	failures, err := s.Act(ctx, b)
 	if err != nil {
@@ -112,12 +112,12 @@ func (s *Sweep) Expire(ctx context.Context, b walk.Batch) ([]walk.Failure, error
 	return failures, nil
 }
 
-// rounds is how often a change that met a moving row is composed again.
+// rounds is how often a change of a row that others change too is tried again.
 const rounds = 3
 
-// Act expires a batch: transitions first, their events after (L15), the bytes of
-// what is purged last. The event of a row that is found expired already is
-// appended too where an earlier try may not have come so far: at least once (I13).
+// Act expires a batch: it makes the transitions, then appends their events (L15), then
+// erases the bytes of purged items. It also appends the event of a row that was
+// expired before, if an earlier try may have stopped in between (I13).
 func (s *Sweep) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	p := &pass{Sweep: s, batch: b, events: make([]mayfly.Event, 0, len(b.Items))}
 	changes := make([]mayfly.Change, 0, len(b.Items))
@@ -126,7 +126,7 @@ func (s *Sweep) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 		case due(item, b.Now):
 			changes = append(changes, expiry(item, b))
 		case expired(item) && (b.Repeat || item.Run != b.Run):
-			p.tell(item)
+			p.add(item)
 		}
 	}
 	if err := p.remindToTidy(ctx); err != nil {
@@ -148,7 +148,7 @@ func (s *Sweep) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	return p.failures, nil
 }
 
-// pass is one batch on its way.
+// pass is the work on one batch.
 type pass struct {
 	*Sweep
 	batch    walk.Batch
@@ -157,14 +157,15 @@ type pass struct {
 	failures []walk.Failure
 }
 
-func (p *pass) tell(item mayfly.Item) {
+// add adds the event of an expired row.
+func (p *pass) add(item mayfly.Item) {
 	p.events = append(p.events, mayfly.EventOf(item, mayfly.WasExpired))
 	if item.State == mayfly.Deleted {
 		p.purged = append(p.purged, item)
 	}
 }
 
-// expire makes the changes, and composes those anew that met a moving row.
+// expire makes the changes, and tries those again whose row has changed meanwhile.
 func (p *pass) expire(ctx context.Context, changes []mayfly.Change) error {
 	for round := 0; len(changes) > 0; round++ {
 		outcomes, err := walk.Transition(ctx, p.set.Ledger, changes)
@@ -176,19 +177,19 @@ func (p *pass) expire(ctx context.Context, changes []mayfly.Change) error {
 	return nil
 }
 
-// sort sorts what became of changes, and answers with those to try again.
+// sort handles the outcomes of changes and returns the changes to try again.
 func (p *pass) sort(outcomes []store.Outcome, round int) (next []mayfly.Change) {
 	for _, outcome := range outcomes {
 		switch current := outcome.Current; {
 		case outcome.Result == store.Missing:
 		case outcome.Result == store.Refused:
 			p.failures = append(p.failures, walk.Failure{Item: current, Err: outcome.Err})
-		case expired(current): // by this change, or by another walker that may not have told the log
-			p.tell(current)
+		case expired(current): // by this change, or by a walker that may not have appended the event
+			p.add(current)
 		case due(current, p.batch.Now) && round < rounds:
 			next = append(next, expiry(current, p.batch))
 		case due(current, p.batch.Now):
-			p.failures = append(p.failures, walk.Failure{Item: current, Err: mayfly.Errorf(mayfly.Conflict, "the row keeps changing")})
+			p.failures = append(p.failures, walk.Failure{Item: current, Err: mayfly.Errorf(mayfly.Conflict, "the row was changed by others too often")})
 		}
 	}
 	return next
@@ -209,12 +210,12 @@ func (p *pass) remindToTidy(ctx context.Context) error {
 	return p.set.Writer.Commit(ctx, &notes)
 }
 
-// erase has the bytes erased of what is purged. Items that it fails for are
-// parked: a tier that is away must not hold up expiry.
+// erase erases the bytes of purged items. Items that fail are parked: an unavailable
+// media store must not delay expiry.
 func (p *pass) erase(ctx context.Context) error {
 	items := make([]mayfly.Item, 0, len(p.purged))
 	for _, item := range p.purged {
-		if !item.Held { // held since it was purged: a second look found it so
+		if !item.Held { // it may have been held since it was purged
 			items = append(items, item)
 		}
 	}
@@ -232,10 +233,10 @@ func (p *pass) erase(ctx context.Context) error {
 	return nil
 }
 
-// invalidate takes purged rows out of the caches: deleted is deleted for author
-// and moderators too (I7), whose reads the id alone does not end. A row that is
-// only expired may stay cached: Judge does not ask. Whoever cannot be told
-// forgets them by itself, and nobody waits for an answer here.
+// invalidate removes purged rows from the caches, because author and moderators would
+// still see them (I7). A row that has only expired may stay cached: the gate decides
+// by its id. A cache that cannot be reached drops the rows when its lease ends, so no
+// answer is awaited.
 func (s *Sweep) invalidate(ctx context.Context, purged []mayfly.Item) {
 	signals := make([]store.Signal, len(purged))
 	for i, item := range purged {
@@ -244,18 +245,18 @@ func (s *Sweep) invalidate(ctx context.Context, purged []mayfly.Item) {
 	_ = store.PublishAll(ctx, s.set.Signals, signals...)
 }
 
-// due says whether the row waits for the sweep. A held item is not purged: it
-// waits for its release.
+// due reports whether the row waits for the sweep. A held item is not purged before it
+// is released.
 func due(item mayfly.Item, now mayfly.Instant) bool {
 	return item.State == mayfly.Active && item.EndedAt(now) && !(item.Held && item.Fate == mayfly.Purge)
 }
 
-// expired says whether expiry, and not somebody, ended the item.
+// expired reports whether the item was ended by expiry, not by a user.
 func expired(item mayfly.Item) bool {
 	return item.Cause == mayfly.ByExpiry && (item.State == mayfly.ExpiredHot || item.State == mayfly.Deleted)
 }
 
-// expiry is the change that a due row gets.
+// expiry returns the change that expires a due row.
 func expiry(item mayfly.Item, b walk.Batch) mayfly.Change {
 	to := mayfly.ExpiredHot
 	if item.Fate == mayfly.Purge {

@@ -275,12 +275,12 @@ func TestAFailedTryIsMadeGoodByTheNext(t *testing.T) {
 
 // Purged is deleted for the author too: caches must not go on showing it. A row
 // that is only expired is judged the same from any cache.
-func TestCachesAreToldOfWhatIsPurged(t *testing.T) {
+func TestPurgedItemsAreRemovedFromCaches(t *testing.T) {
 	e := open(t)
-	var told []mayfly.ID
+	var signalled []mayfly.ID
 	sub, err := e.Set.Signals.Subscribe(t.Context(), func(s store.Signal) {
 		if s.Topic == store.RowChanged {
-			told = append(told, s.ID)
+			signalled = append(signalled, s.ID)
 		}
 	})
 	if err != nil {
@@ -289,8 +289,8 @@ func TestCachesAreToldOfWhatIsPurged(t *testing.T) {
 	defer sub.Close()
 	purge, archive := e.born(mayfly.Purge), e.born(mayfly.Archive)
 	e.mustAct(deadline, true, archive, purge)
-	if !slices.Equal(told, []mayfly.ID{purge.ID}) {
-		t.Errorf("told of %v, want %v", told, purge.ID)
+	if !slices.Equal(signalled, []mayfly.ID{purge.ID}) {
+		t.Errorf("signalled of %v, want %v", signalled, purge.ID)
 	}
 }
 

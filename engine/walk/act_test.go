@@ -28,7 +28,7 @@ var errPoison = errors.New("cannot be read")
 
 func TestAPoisonItemIsParkedAndTheOthersGoOn(t *testing.T) {
 	for _, bad := range [][]int{{0}, {57}, {99}, {10, 11}, {0, 50, 99}} {
-		set, k := open(t), &book{}
+		set, k := open(t), &recorder{}
 		ids := due(t, set, spread(start, time.Millisecond, 100)...)
 		var poisoned, healthy []mayfly.ID
 		for i, id := range ids {
@@ -54,7 +54,7 @@ func TestAPoisonItemIsParkedAndTheOthersGoOn(t *testing.T) {
 }
 
 func TestAnItemThatTheActReportsIsParkedAlone(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	ids := due(t, set, spread(start, time.Millisecond, 10)...)
 	k.then = func(_ context.Context, b walk.Batch) ([]walk.Failure, error) {
 		return []walk.Failure{{Item: b.Items[3], Err: errPoison}}, nil
@@ -69,7 +69,7 @@ func TestAnItemThatTheActReportsIsParkedAlone(t *testing.T) {
 }
 
 func TestWhenParkingFailsThePassFailsAndTheWatermarkStays(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	ids := due(t, set, spread(start, time.Second, 4)...)
 	k.then = poison(errPoison, ids[2])
 	w := &writes{Writer: set.Writer}
@@ -98,7 +98,7 @@ func TestWhenParkingFailsThePassFailsAndTheWatermarkStays(t *testing.T) {
 // A batch may end between two items of one millisecond: what the next pass takes
 // up begins with that millisecond, not behind it.
 func TestAFailureInsideAMillisecondLosesNoItem(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	ids := due(t, set, spread(start, 0, 10)...)
 	w := &writes{Writer: set.Writer}
 	set.Writer = w
@@ -133,7 +133,7 @@ func (w *writes) Commit(ctx context.Context, b *store.Batch) error {
 // A try that failed may have moved rows whose events are missing: all of them
 // are tried again as a repeat, in whichever half they are.
 func TestAFailedBatchIsTriedAgainAsARepeatInAllItsParts(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true, Page: 16, Batch: 8})
 	pass(t, w, start)
 	due(t, set, spread(start.Add(-10*time.Second), time.Millisecond, 16)...) // for the second look only
@@ -159,7 +159,7 @@ func TestAFailedBatchIsTriedAgainAsARepeatInAllItsParts(t *testing.T) {
 }
 
 func TestASecondLookThatFailedIsRepeated(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	wr := &writes{Writer: set.Writer}
 	set.Writer = wr
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
@@ -179,7 +179,7 @@ func TestASecondLookThatFailedIsRepeated(t *testing.T) {
 
 func TestBatchSizeHalvesOnTimeOutsAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set, k := open(t), &book{}
+		set, k := open(t), &recorder{}
 		due(t, set, spread(start, time.Millisecond, 6000)...)
 		slow := true
 		k.then = func(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
@@ -210,7 +210,7 @@ func TestBatchSizeHalvesOnTimeOutsAndRecovers(t *testing.T) {
 
 func TestAPassIsCutInsideAPageAndTheNextGoesOnBehindIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set, k := open(t), &book{}
+		set, k := open(t), &recorder{}
 		ids := due(t, set, spread(start, time.Millisecond, 100)...)
 		k.then = func(context.Context, walk.Batch) ([]walk.Failure, error) {
 			time.Sleep(300 * time.Millisecond)
@@ -239,7 +239,7 @@ func TestSlotsBoundHowManyActsRunAtOnce(t *testing.T) {
 		due(t, set, spread(start, time.Millisecond, 200)...)
 		slots := walk.NewSlots(2)
 		var running, most, acts atomic.Int32
-		k := &book{then: func(context.Context, walk.Batch) ([]walk.Failure, error) {
+		k := &recorder{then: func(context.Context, walk.Batch) ([]walk.Failure, error) {
 			most.Store(max(most.Load(), running.Add(1)))
 			acts.Add(1)
 			time.Sleep(100 * time.Millisecond)
@@ -298,7 +298,7 @@ func TestAWalkOnTimeRestsAndALateOneDoesNot(t *testing.T) {
 			{"its budget used up", 20 * time.Second, 10 * time.Millisecond, 10 * time.Millisecond},
 			{"an hour late", time.Hour, 10 * time.Millisecond, 10 * time.Millisecond},
 		} {
-			set, k := open(t), &book{}
+			set, k := open(t), &recorder{}
 			k.then = func(context.Context, walk.Batch) ([]walk.Failure, error) {
 				time.Sleep(time.Millisecond)
 				return nil, nil
@@ -319,7 +319,7 @@ func TestAWalkOnTimeRestsAndALateOneDoesNot(t *testing.T) {
 
 func TestAPassEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set, k := open(t), &book{}
+		set, k := open(t), &recorder{}
 		due(t, set, spread(start, time.Millisecond, 10)...)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -332,7 +332,7 @@ func TestAPassEndsWithItsContext(t *testing.T) {
 			t.Errorf("more %t, %v", more, err)
 		}
 		if sizes := k.sizes(); len(sizes) != 1 {
-			t.Errorf("tried again in batches of %v, though nobody waits", sizes)
+			t.Errorf("tried again in batches of %v, though no slot is free", sizes)
 		}
 	})
 }
@@ -340,7 +340,7 @@ func TestAPassEndsWithItsContext(t *testing.T) {
 // An act that says of one item alone that something is away speaks of more than
 // the item: the walk waits, and parks nothing (L10).
 func TestWhatIsAwayHoldsTheWalkUpAndParksNothing(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	ids := due(t, set, spread(start, time.Second, 5)...)
 	away := mayfly.Errorf(mayfly.Unavailable, "the bucket is away")
 	k.then = poison(away, ids[2])
@@ -363,7 +363,7 @@ func TestWhatIsAwayHoldsTheWalkUpAndParksNothing(t *testing.T) {
 // it: no half of the batch would fare better, and none is parked (L10).
 func TestAStoreThatHangsHoldsTheWalkUpAndParksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		set, k := open(t), &book{}
+		set, k := open(t), &recorder{}
 		ids := due(t, set, spread(start, time.Second, 5)...)
 		k.then = func(ctx context.Context, _ walk.Batch) ([]walk.Failure, error) {
 			<-ctx.Done()
@@ -386,4 +386,28 @@ func TestAStoreThatHangsHoldsTheWalkUpAndParksNothing(t *testing.T) {
 		pass(t, w, now)
 		same(t, "done", distinct(k.done), ids)
 	})
+}
+
+func TestAnErrorOfTheLogIsWaitedForUnlessItIsInvalid(t *testing.T) {
+	for _, err := range []error{mayfly.Unknown, mayfly.Unavailable, context.DeadlineExceeded, errors.New("?")} {
+		if err := walk.Away(err); !errors.Is(err, mayfly.Unavailable) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v would be parked", err)
+		}
+	}
+	if err := walk.Away(mayfly.Errorf(mayfly.Invalid, "no event")); !errors.Is(err, mayfly.Invalid) || errors.Is(err, mayfly.Unavailable) {
+		t.Errorf("%v would be waited for", err)
+	}
+	if walk.Away(nil) != nil || walk.Down(nil) != nil {
+		t.Error("nothing is away")
+	}
+}
+
+func TestDownAndAwayAreDifferent(t *testing.T) {
+	err := walk.Down(mayfly.Wrap(mayfly.Full, context.DeadlineExceeded, ""))
+	if !errors.Is(err, mayfly.Unavailable) || !errors.Is(err, mayfly.Full) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v would be parked", err)
+	}
+	if !walk.IsDown(err) || walk.IsAway(err) || walk.IsDown(walk.Away(mayfly.Unavailable)) || walk.IsDown(mayfly.Unavailable) {
+		t.Errorf("%v is taken for another", err)
+	}
 }

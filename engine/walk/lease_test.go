@@ -12,7 +12,7 @@ import (
 )
 
 func TestASecondHolderGetsNothingUntilTheLeaseRunsOut(t *testing.T) {
-	set, first, second := open(t), &book{}, &book{}
+	set, first, second := open(t), &recorder{}, &recorder{}
 	one := walker(t, set, first.walk(), walk.Options{Unpaced: true, Holder: "one"})
 	two := walker(t, set, second.walk(), walk.Options{Unpaced: true, Holder: "two"})
 	pass(t, one, start) // until +5 s
@@ -35,7 +35,7 @@ func TestASecondHolderGetsNothingUntilTheLeaseRunsOut(t *testing.T) {
 }
 
 func TestALeaseIsRenewedWhileItIsUsed(t *testing.T) {
-	set, first, second := open(t), &book{}, &book{}
+	set, first, second := open(t), &recorder{}, &recorder{}
 	one := walker(t, set, first.walk(), walk.Options{Unpaced: true, Holder: "one"})
 	two := walker(t, set, second.walk(), walk.Options{Unpaced: true, Holder: "two"})
 	due(t, set, spread(start, time.Second, 60)...)
@@ -55,13 +55,13 @@ func TestALeaseIsRenewedWhileItIsUsed(t *testing.T) {
 }
 
 func TestAReleasedShardIsTakenAtOnce(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	origin, err := walk.Origin(t.Context(), set.Rows, start)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := walk.NewShard(set.Rows, shard, "one", time.Hour, origin)
-	one, err := walk.New(set, (&book{}).walk(), s, walk.Options{Holder: "one", Unpaced: true})
+	one, err := walk.New(set, (&recorder{}).walk(), s, walk.Options{Holder: "one", Unpaced: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,14 +78,14 @@ func TestAReleasedShardIsTakenAtOnce(t *testing.T) {
 	}
 	pass(t, one, start)
 	if one.Progress().Held {
-		t.Error("a release freed somebody else's lease (trap 4)")
+		t.Error("a release freed the lease of another process (trap 4)")
 	}
 }
 
 // The lease is a hint: a walker that has lost it without noticing does no harm,
 // because the watermark is swapped and not set.
 func TestAStaleWalkerCannotMoveTheWatermark(t *testing.T) {
-	set, stale, k := open(t), &book{}, &book{}
+	set, stale, k := open(t), &recorder{}, &recorder{}
 	two := walker(t, set, k.walk(), walk.Options{Unpaced: true, Holder: "two"})
 	ids := due(t, set, start, start.Add(10*time.Minute))
 	stale.then = func(_ context.Context, b walk.Batch) ([]walk.Failure, error) {
@@ -111,7 +111,7 @@ func TestAStaleWalkerCannotMoveTheWatermark(t *testing.T) {
 func TestAWatermarkOfUnknownOutcomeIsReadAgain(t *testing.T) {
 	for name, lands := range map[string]bool{"it landed": true, "it did not land": false} {
 		t.Run(name, func(t *testing.T) {
-			set, k := open(t), &book{}
+			set, k := open(t), &recorder{}
 			ids := due(t, set, start)
 			rows := &swaps{Rows: set.Rows, table: store.Watermarks, lands: lands}
 			set.Rows = rows
@@ -163,7 +163,7 @@ func (s *swaps) Swap(ctx context.Context, t store.Table, key store.Key, old, new
 func TestALeaseOfUnknownOutcomeHoldsNothing(t *testing.T) {
 	for name, lands := range map[string]bool{"it landed": true, "it did not land": false} {
 		t.Run(name, func(t *testing.T) {
-			set, k := open(t), &book{}
+			set, k := open(t), &recorder{}
 			ids := due(t, set, start)
 			rows := &swaps{Rows: set.Rows, table: store.Leases, lands: lands, lose: 1}
 			set.Rows = rows
@@ -181,7 +181,7 @@ func TestOriginIsAMinuteBeforeTheFirstNodeForEver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lose  int
 		lands bool
-	}{"all goes well": {}, "the answer is lost": {lose: 1, lands: true}} {
+	}{"all goes well": {}, "the answer is lost": {lose: 1, lands: true}, "the write is lost": {lose: 1}} {
 		t.Run(name, func(t *testing.T) {
 			set := open(t)
 			rows := &swaps{Rows: set.Rows, table: store.Watermarks, lose: tc.lose, lands: tc.lands}
@@ -193,21 +193,21 @@ func TestOriginIsAMinuteBeforeTheFirstNodeForEver(t *testing.T) {
 			}
 		})
 	}
-	rows := &swaps{Rows: open(t).Rows, table: store.Watermarks, lose: 1}
+	rows := &swaps{Rows: open(t).Rows, table: store.Watermarks, lose: 1_000}
 	if _, err := walk.Origin(t.Context(), rows, start); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("an origin that was not written: %v", err)
 	}
 }
 
 func TestAWalkBeginsAtTheOrigin(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	ids := due(t, set, start.Add(-59*time.Second))
 	pass(t, walker(t, set, k.walk(), walk.Options{Unpaced: true}), start)
 	same(t, "done", k.done, ids)
 }
 
 func TestAWatermarkThatCannotBeReadStopsTheWalk(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	key := store.Key{Partition: name, Clustering: string([]byte{byte(shard)})}
 	if _, _, err := set.Rows.Swap(t.Context(), store.Watermarks, key, nil, []byte("?"), 0); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Progress is how a walk stands in a shard, for people and metrics.
+// Progress is how far a walk is in a shard, for operators and metrics.
 type Progress struct {
 	Walk      string
 	Shard     mayfly.Shard
@@ -17,10 +17,10 @@ type Progress struct {
 	Lag       time.Duration  // from the cursor to what is due now
 	Done      uint64         // items acted on by this process
 	Parked    uint64         // items left to a reminder by this process
-	ETA       time.Duration  // until a backlog is worked off; 0 without one, negative when it grows or nothing can be said yet
+	ETA       time.Duration  // until a backlog is done; 0 without one, negative when it grows or is not known yet
 }
 
-// report is what Progress is made from; it is shared with whoever asks.
+// report is what Progress is made from. Other goroutines read it.
 type report struct {
 	mu      sync.Mutex
 	p       Progress
@@ -36,14 +36,14 @@ func (r *report) hold(held bool) {
 	r.p.Held = held
 }
 
-// aim says what is due, whether or not the pass comes to walk.
+// aim notes what is due, whether or not the pass holds the shard.
 func (r *report) aim(target mayfly.Instant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.target = target
 }
 
-// forget is the beginning of a tenure: the speed of the last one says nothing.
+// forget begins a tenure: the speed of the last one means nothing.
 func (r *report) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func (r *report) end(cursor, done mayfly.Instant) {
 	r.p.Cursor, r.p.Watermark = cursor, done
 }
 
-// Progress is how the walk stands.
+// Progress returns how far the walk is.
 func (w *Walker) Progress() Progress {
 	w.report.mu.Lock()
 	defer w.report.mu.Unlock()
@@ -92,7 +92,7 @@ func (w *Walker) Progress() Progress {
 	return p
 }
 
-// eta is how long a lag lasts at a speed: the target moves on meanwhile.
+// eta returns how long it takes to catch up at a speed, while the target moves on.
 func eta(lag time.Duration, speed float64) time.Duration {
 	switch {
 	case lag < time.Second:

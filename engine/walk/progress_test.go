@@ -11,7 +11,7 @@ import (
 
 // Days of minutes, most of them empty: a thousand a pass, one pass a second.
 func TestProgressAndETAOfABacklogAreSane(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	const items = 500
 	due(t, set, spread(start, 10*time.Minute, items)...)
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
@@ -46,7 +46,7 @@ func TestProgressAndETAOfABacklogAreSane(t *testing.T) {
 }
 
 func TestAWalkThatIsStuckFallsBehindAndPromisesNothing(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 	pass(t, w, start)
 	pass(t, w, start.Add(time.Second))
@@ -64,7 +64,7 @@ func TestAWalkThatIsStuckFallsBehindAndPromisesNothing(t *testing.T) {
 }
 
 func TestLagGrowsWhileTheLeaseCannotBeAskedFor(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	rows := &swaps{Rows: set.Rows, table: store.Leases}
 	set.Rows = rows
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})

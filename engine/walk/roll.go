@@ -11,13 +11,13 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Roll shares the shards out among all nodes that walk (L4, O6). Each has a place
-// on it, which runs out unless it is renewed; the walkers by name say whose each
-// shard should be, and everybody who reads the same roll decides the same.
+// Roll divides the shards among all nodes that walk (L4, O6). Each node has a place on
+// it, which runs out unless it is renewed. The sorted names on the roll decide which
+// node each shard belongs to, so that all nodes that read the same roll agree.
 //
-// Where two see different rolls the shard's own lease decides: who has it keeps
-// it until it is given up, has run out, or its holder is off the roll. So one row a
-// node is renewed often, and the rows of the shards seldom.
+// When two nodes see different rolls the lease of the shard decides: its holder keeps
+// it until it gives it up, the lease runs out, or the holder is not on the roll any
+// more. So each node renews one row often, and the rows of the shards rarely.
 type Roll struct {
 	rows   store.Rows
 	name   string
@@ -28,16 +28,16 @@ type Roll struct {
 	shards []*Shard
 	asking chan struct{} // one renewal or leave at a time
 	left   bool
-	other  mayfly.Instant // until when another process has the place; 0: none
+	other  mayfly.Instant // until when another process has the place; 0 if none has
 
-	mu     sync.Mutex
-	nobody [mayfly.Shards]mayfly.Instant // since when nobody holds a shard; 0: somebody does
+	mu   sync.Mutex
+	free [mayfly.Shards]mayfly.Instant // since when no process holds a shard; 0 if one does
 }
 
-// shardLasts is how many times as long as a place a shard's lease lasts.
+// shardLasts is how many times longer the lease of a shard lasts than a place.
 const shardLasts = 6
 
-// Turn is what a process brings to a roll.
+// Turn describes a process that wants to walk.
 type Turn struct {
 	Name   string        // of the node
 	Holder string        // of this process in this life
@@ -45,7 +45,7 @@ type Turn struct {
 	Origin mayfly.Instant
 }
 
-// NewRoll is a process that is not on the roll yet.
+// NewRoll returns the roll as a process sees it that is not on it yet.
 func NewRoll(rows store.Rows, t Turn) *Roll {
 	r := &Roll{
 		rows: rows, name: t.Name, holder: t.Holder, lasts: t.Lease,
@@ -59,13 +59,14 @@ func NewRoll(rows store.Rows, t Turn) *Roll {
 	return r
 }
 
-// Shards are all shards, held or not.
+// Shards returns all shards, held or not.
 func (r *Roll) Shards() []*Shard { return r.shards }
 
-// Renew keeps the place on the roll, takes the shards that are this node's by it
-// and gives up those that are not, each as soon as nothing passes over it. It has
-// to be called at least three times in a lease. Conflict: another process keeps the
-// place; nothing is held then, nor while the place of one that died runs out.
+// Renew keeps the place on the roll, takes the shards that belong to this node and
+// gives up the others, each as soon as no pass is going on in it. It has to be called
+// at least three times per lease. Errors: those of Rows, and Conflict if another
+// process keeps the place. Then no shard is held, nor while the place of a process
+// that died runs out.
 func (r *Roll) Renew(ctx context.Context, now mayfly.Instant) error {
 	if err := r.enter(ctx); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (r *Roll) Renew(ctx context.Context, now mayfly.Instant) error {
 	}
 	held, err := r.place.Hold(ctx, now)
 	if err != nil {
-		return fmt.Errorf("place on the roll: %w", err) // what is granted runs out by itself
+		return fmt.Errorf("place on the roll: %w", err) // grants run out by themselves
 	}
 	if !held {
 		return errors.Join(r.giveUp(ctx, [mayfly.Shards]bool{}), r.refused())
@@ -102,11 +103,11 @@ func (r *Roll) refused() error {
 	if before == 0 || other <= before {
 		return nil
 	}
-	return mayfly.Errorf(mayfly.Conflict, "another process walks under the name %s", r.name).
+	return mayfly.Errorf(mayfly.Conflict, "another process uses the node name %s", r.name).
 		WithHint("every node needs a name of its own: set node, and see that the old process has ended")
 }
 
-// share takes and gives up shards by the roll as it is.
+// share takes and gives up shards according to the roll.
 func (r *Roll) share(ctx context.Context, now mayfly.Instant) error {
 	walkers, err := store.Walkers(ctx, r.rows, now)
 	if err != nil {
@@ -131,7 +132,7 @@ func (r *Roll) share(ctx context.Context, now mayfly.Instant) error {
 		held := false
 		if mine[i] && err == nil {
 			if holder != r.holder {
-				s.grant(false, 0) // it was somebody's meanwhile: what comes is another tenure
+				s.grant(false, 0) // another process held it meanwhile: a new tenure begins
 			}
 			held, err = s.lease.HoldOver(ctx, now, rows[i], gone)
 			errs = append(errs, err)
@@ -144,7 +145,7 @@ func (r *Roll) share(ctx context.Context, now mayfly.Instant) error {
 	return errors.Join(errs...)
 }
 
-// sharesOf are the shards of the walker called name.
+// sharesOf returns the shards of the walker called name.
 func sharesOf(name string, walkers []store.Walker) (mine [mayfly.Shards]bool) {
 	for i := range mine {
 		mine[i] = len(walkers) > 0 && walkers[i%len(walkers)].Name == name
@@ -152,8 +153,8 @@ func sharesOf(name string, walkers []store.Walker) (mine [mayfly.Shards]bool) {
 	return mine
 }
 
-// giveUp gives up what is not mine. A shard that something passes over is walked no
-// further, and given up by the next call: after the batch under way.
+// giveUp gives up the shards that are not mine. In a shard with a pass going on the
+// walk stops after its batch, and the next call gives the shard up.
 func (r *Roll) giveUp(ctx context.Context, mine [mayfly.Shards]bool) error {
 	var errs []error
 	for i, s := range r.shards {
@@ -168,8 +169,8 @@ func (r *Roll) giveUp(ctx context.Context, mine [mayfly.Shards]bool) error {
 	return errors.Join(errs...)
 }
 
-// Leave takes this process off the roll and gives up the shards that nothing
-// passes over; called again, the others. Renew does nothing from then on.
+// Leave takes this process off the roll and gives up the shards without a pass; when
+// it is called again, the others too. From then on Renew does nothing.
 func (r *Roll) Leave(ctx context.Context) error {
 	if err := r.enter(ctx); err != nil {
 		return err
@@ -179,7 +180,7 @@ func (r *Roll) Leave(ctx context.Context) error {
 	return errors.Join(r.place.Release(ctx), r.giveUp(ctx, [mayfly.Shards]bool{}))
 }
 
-// Busy says whether something passes over a shard.
+// Busy reports whether a pass is going on in any shard.
 func (r *Roll) Busy() bool {
 	for _, s := range r.shards {
 		if s.Busy() {
@@ -189,7 +190,7 @@ func (r *Roll) Busy() bool {
 	return false
 }
 
-// Holds says whether this process holds a shard at now.
+// Holds reports whether this process holds a shard at now.
 func (r *Roll) Holds(shard mayfly.Shard, now mayfly.Instant) bool {
 	s := r.shards[shard]
 	s.mu.Lock()
@@ -200,7 +201,7 @@ func (r *Roll) Holds(shard mayfly.Shard, now mayfly.Instant) bool {
 func (r *Roll) seen(shard int, held bool, now mayfly.Instant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch since := &r.nobody[shard]; {
+	switch since := &r.free[shard]; {
 	case held:
 		*since = 0
 	case *since == 0:
@@ -208,15 +209,15 @@ func (r *Roll) seen(shard int, held bool, now mayfly.Instant) {
 	}
 }
 
-// forsaken is after how many leases a shard that nobody holds is something to look at.
+// forsaken is the number of leases after which a shard without a holder is reported.
 const forsaken = 3
 
-// Forsaken are the shards that nobody has held for three leases, as far as this
-// process has seen.
+// Forsaken returns the shards that no process has held for three leases, as far as
+// this process has seen.
 func (r *Roll) Forsaken(now mayfly.Instant) (all []mayfly.Shard) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, since := range r.nobody {
+	for i, since := range r.free {
 		if since != 0 && now.Sub(since) > forsaken*r.lasts {
 			all = append(all, mayfly.Shard(i))
 		}

@@ -99,7 +99,7 @@ func TestAShardIsGivenUpWhenNothingPassesOverIt(t *testing.T) {
 }
 
 func TestAPassEndsAfterTheBatchInWhichTheShardWasLost(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	one, two := roll(set, "a", "1"), roll(set, "b", "2")
 	renew(t, one, start)
 	due(t, set, spread(start.Add(-30*time.Second), time.Second, 20)...)
@@ -123,8 +123,8 @@ func TestAPassEndsAfterTheBatchInWhichTheShardWasLost(t *testing.T) {
 	}
 }
 
-// What was somebody else's in between is looked at anew, from what they left.
-func TestAShardThatWasSomebodysMeanwhileIsAnotherTenure(t *testing.T) {
+// A shard that another process held meanwhile is walked from the watermark that it left.
+func TestAShardHeldByAnotherProcessMeanwhileIsANewTenure(t *testing.T) {
 	set := open(t)
 	one := roll(set, "a", "1")
 	renew(t, one, start)
@@ -184,9 +184,9 @@ func TestALeftRollIsNotJoinedAgain(t *testing.T) {
 }
 
 // The walk that another stays behind is walked by the same process, which knows
-// how far it is; a watermark that somebody else has moved is read.
+// how far it is; a watermark that another process has moved is read.
 func TestHowFarTheOtherWalkIsNeedsNoRead(t *testing.T) {
-	set, first, second := open(t), &book{}, &book{}
+	set, first, second := open(t), &recorder{}, &recorder{}
 	reads := &gets{Rows: set.Rows}
 	set.Rows = reads
 	s := walk.NewShard(set.Rows, shard, "one", time.Hour, start.Add(-time.Minute))

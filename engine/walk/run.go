@@ -11,20 +11,20 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Run is what one process did by one walk in one hour, in one shard: what an
-// undo brings back (L14). It has the same number in all shards.
+// Run is what one process did by one walk in one hour, in one shard. An undo restores
+// it (L14). It has the same number in all shards.
 type Run struct {
 	Number mayfly.Run
 	Walk   string
 	Shard  mayfly.Shard
 	Began  mayfly.Instant
-	From   mayfly.Instant // nothing due before that was touched by it
+	From   mayfly.Instant // the run touched nothing that was due earlier
 }
 
-// runKept is how long runs can be looked up: longer than the restore window.
+// runKept is how long runs can be looked up: longer than an item can be restored.
 const runKept = 40 * 24 * time.Hour
 
-// runOf numbers what holder does by a walk in the hour of now.
+// runOf returns the number of what holder does by a walk in the hour of now.
 func runOf(holder, walk string, now mayfly.Instant) mayfly.Run {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\x00%s\x00%d", holder, walk, now/mayfly.Instant(time.Hour.Milliseconds()))
@@ -39,8 +39,8 @@ func hourPartition(at mayfly.Instant) string {
 	return "hour" + string(binary.BigEndian.AppendUint64(nil, uint64(at)/uint64(time.Hour.Milliseconds())))
 }
 
-// begin makes the run of now durable before its first act, so that whatever it
-// does can be found by its number.
+// begin makes the run of now durable before its first act, so that everything it does
+// can be found by its number.
 func (w *Walker) begin(ctx context.Context, now mayfly.Instant) error {
 	run := runOf(w.o.Holder, w.walk.Name, now)
 	if run == w.run {
@@ -49,7 +49,7 @@ func (w *Walker) begin(ctx context.Context, now mayfly.Instant) error {
 	value := binary.BigEndian.AppendUint64(nil, uint64(now))
 	value = binary.BigEndian.AppendUint64(value, uint64(w.done))
 	value = append(value, w.walk.Name...)
-	// A shard that was lost and taken again within the hour has two entries.
+	// A shard that was lost and taken again within the hour has two rows.
 	part := string(binary.BigEndian.AppendUint64([]byte{byte(w.shard.number)}, uint64(now)))
 	number := runPartition(run)
 	var b store.Batch
@@ -58,16 +58,16 @@ func (w *Walker) begin(ctx context.Context, now mayfly.Instant) error {
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	if err := w.set.Writer.Commit(ctx, &b); err != nil {
-		return fmt.Errorf("write the run down: %w", err)
+		return fmt.Errorf("record the run: %w", err)
 	}
 	w.run = run
 	return nil
 }
 
-// maxParts is how many entries of a run are read: all its shards, many times.
+// maxParts is how many rows of a run are read: all its shards, many times.
 const maxParts = 100 * mayfly.Shards
 
-// RunsOf are the parts of a run: every shard in which it did something, once for
+// RunsOf returns the parts of a run: every shard in which it did something, once for
 // each tenure.
 func RunsOf(ctx context.Context, rows store.Rows, run mayfly.Run) ([]Run, error) {
 	found, err := rows.Range(ctx, store.Runs, store.Range{Partition: runPartition(run), Limit: maxParts})
@@ -85,7 +85,7 @@ func RunsOf(ctx context.Context, rows store.Rows, run mayfly.Run) ([]Run, error)
 	return all, nil
 }
 
-// RunsIn are the runs that began in the hour of at, at most limit parts of them.
+// RunsIn returns the runs that began in the hour of at, at most limit parts of them.
 func RunsIn(ctx context.Context, rows store.Rows, at mayfly.Instant, limit int) ([]Run, error) {
 	found, err := rows.Range(ctx, store.Runs, store.Range{Partition: hourPartition(at), Limit: limit})
 	if err != nil {
@@ -94,7 +94,7 @@ func RunsIn(ctx context.Context, rows store.Rows, at mayfly.Instant, limit int) 
 	all := make([]Run, 0, len(found))
 	for _, row := range found {
 		if len(row.Clustering) != 17 {
-			return nil, mayfly.Errorf(mayfly.Corrupt, "a run cannot be read: key %x", row.Clustering)
+			return nil, mayfly.Errorf(mayfly.Corrupt, "run with key %x has an unknown format", row.Clustering)
 		}
 		r, err := readRun(mayfly.Run(binary.BigEndian.Uint64([]byte(row.Clustering[:8]))), row.Clustering[8:], row.Value)
 		if err != nil {
@@ -107,7 +107,7 @@ func RunsIn(ctx context.Context, rows store.Rows, at mayfly.Instant, limit int) 
 
 func readRun(number mayfly.Run, part string, value []byte) (Run, error) {
 	if len(part) != 9 || len(value) <= 16 {
-		return Run{}, mayfly.Errorf(mayfly.Corrupt, "run %x cannot be read", uint64(number))
+		return Run{}, mayfly.Errorf(mayfly.Corrupt, "run %x has an unknown format", uint64(number))
 	}
 	return Run{
 		Number: number, Walk: string(value[16:]), Shard: mayfly.Shard(part[0]),

@@ -13,7 +13,7 @@ import (
 // A run is what one process did in one hour: whatever it touched is found by its
 // number, from where it began (L14).
 func TestARunIsWrittenDownBeforeItsFirstAct(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	var found []walk.Run
 	k.then = func(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 		runs, err := walk.RunsOf(ctx, set.Rows, b.Run)
@@ -45,11 +45,11 @@ func TestARunIsWrittenDownBeforeItsFirstAct(t *testing.T) {
 }
 
 func TestAShardTakenAgainWithinTheHourKeepsWhereItsRunBegan(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true, Holder: "one"})
 	due(t, set, spread(start, time.Second, 60)...)
 	pass(t, w, start.Add(30*time.Second))
-	pass(t, walker(t, set, (&book{}).walk(), walk.Options{Unpaced: true, Holder: "two"}), start.Add(40*time.Second))
+	pass(t, walker(t, set, (&recorder{}).walk(), walk.Options{Unpaced: true, Holder: "two"}), start.Add(40*time.Second))
 	pass(t, w, start.Add(50*time.Second)) // notices that it has lost the shard
 	pass(t, w, start.Add(51*time.Second))
 	parts, err := walk.RunsOf(t.Context(), set.Rows, k.batches[0].Run)
@@ -59,7 +59,7 @@ func TestAShardTakenAgainWithinTheHourKeepsWhereItsRunBegan(t *testing.T) {
 }
 
 func TestARunThatCannotBeWrittenDownDoesNothing(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	due(t, set, start)
 	wr := &writes{Writer: set.Writer, err: mayfly.Errorf(mayfly.Unavailable, "away")}
 	set.Writer = wr
@@ -83,7 +83,7 @@ func TestARunThatIsUnknownHasNoParts(t *testing.T) {
 // A walk that stays behind another is handed nothing that the other has not done
 // for good, however late that one is; and lacks nothing when it has come.
 func TestAWalkStaysBehindAnother(t *testing.T) {
-	set, first, second := open(t), &book{}, &book{}
+	set, first, second := open(t), &recorder{}, &recorder{}
 	ahead := walker(t, set, first.walk(), walk.Options{Unpaced: true})
 	behind := second.walk()
 	behind.Name, behind.Offset, behind.Behind = "behind", time.Minute, name

@@ -16,7 +16,7 @@ import (
 func TestNothingIsHandedOutBeforeItIsDue(t *testing.T) {
 	for _, offset := range []time.Duration{0, 90 * time.Minute, 31 * 24 * time.Hour} {
 		t.Run(offset.String(), func(t *testing.T) {
-			set, k := open(t), &book{}
+			set, k := open(t), &recorder{}
 			step := k.walk()
 			step.Offset = offset
 			w := walker(t, set, step, walk.Options{Unpaced: true})
@@ -45,7 +45,7 @@ func TestNothingIsHandedOutBeforeItIsDue(t *testing.T) {
 }
 
 func TestOnlyTheWalkersShardIsWalked(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 	ids := due(t, set, start)
 	hour, _ := mayfly.LifetimeOf(time.Hour)
@@ -66,7 +66,7 @@ func TestOnlyTheWalkersShardIsWalked(t *testing.T) {
 
 func TestPagesThatEndInsideAMillisecondLoseNoItem(t *testing.T) {
 	for _, tc := range []struct{ page, batch int }{{4, 3}, {1, 1}, {5, 500}, {23, 7}, {24, 24}, {500, 500}} {
-		set, k := open(t), &book{}
+		set, k := open(t), &recorder{}
 		w := walker(t, set, k.walk(), walk.Options{Unpaced: true, Page: tc.page, Batch: tc.batch})
 		deadlines := slices.Concat(spread(start, 0, 23), spread(start+1, 0, 9), spread(start.Add(time.Minute), 0, 8), spread(start.Add(time.Minute), time.Millisecond, 3))
 		ids := due(t, set, deadlines...)
@@ -78,7 +78,7 @@ func TestPagesThatEndInsideAMillisecondLoseNoItem(t *testing.T) {
 }
 
 func TestARowThatLandsLateIsFoundByTheSecondLook(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 	early := due(t, set, start)
 	pass(t, w, start.Add(10*time.Second)) // the cursor is at +10 s
@@ -99,7 +99,7 @@ func TestARowThatLandsLateIsFoundByTheSecondLook(t *testing.T) {
 }
 
 func TestTheSecondLookDoesNotRepeatWhatThisTenureDid(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 	due(t, set, start)
 	pass(t, w, start)
@@ -113,7 +113,7 @@ func TestTheSecondLookDoesNotRepeatWhatThisTenureDid(t *testing.T) {
 }
 
 func TestTheWatermarkTrailsByTheSettlingTime(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 	due(t, set, spread(start, time.Second, 60)...)
 	for i := range 120 {
@@ -134,7 +134,7 @@ func TestTheWatermarkTrailsByTheSettlingTime(t *testing.T) {
 func TestTheWatermarkMovesOnlyAfterTheAct(t *testing.T) {
 	for name, now := range map[string]mayfly.Instant{"on time": start.Add(settle), "in a backlog": start.Add(time.Hour)} {
 		t.Run(name, func(t *testing.T) {
-			set, k := open(t), &book{}
+			set, k := open(t), &recorder{}
 			checked := 0
 			k.then = func(_ context.Context, b walk.Batch) ([]walk.Failure, error) {
 				if mark := stored(t, set); mark >= b.Items[0].ID.Deadline() {
@@ -160,7 +160,7 @@ func TestTheWatermarkMovesOnlyAfterTheAct(t *testing.T) {
 // starts at the stored watermark.
 func TestACrashRepeatsWorkAndLosesNone(t *testing.T) {
 	for crash := 1; ; crash++ {
-		set, k := open(t), &book{}
+		set, k := open(t), &recorder{}
 		ids := due(t, set, spread(start, 700*time.Millisecond, 40)...)
 		ctx, kill := context.WithCancel(t.Context())
 		acts := 0
@@ -202,7 +202,7 @@ func TestACrashRepeatsWorkAndLosesNone(t *testing.T) {
 }
 
 func TestBacklogIsWalkedOldestFirstInBoundedPasses(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 	ids := due(t, set, spread(start, 300*time.Millisecond, 15_000)...) // more than an hour
 	now, passes := start.Add(2*time.Hour), 0
@@ -233,7 +233,7 @@ func TestBacklogIsWalkedOldestFirstInBoundedPasses(t *testing.T) {
 }
 
 func TestEmptyMinutesArePassedInBoundedPassesAndFewWrites(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 	now, passes := start.Add(3*24*time.Hour), 0 // 4,320 empty minutes
 	for more := true; more; passes++ {
@@ -262,7 +262,7 @@ func TestEmptyMinutesArePassedInBoundedPassesAndFewWrites(t *testing.T) {
 // A walk that falls behind in the middle of a tenure moves its watermark while
 // it catches up, and looks at nothing twice but the stretch that was not settled.
 func TestABacklogInsideATenureMovesTheWatermarkToo(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 	pass(t, w, start)
 	due(t, set, spread(start.Add(-10*time.Second), time.Second, 10)...)
@@ -286,7 +286,7 @@ func TestABacklogInsideATenureMovesTheWatermarkToo(t *testing.T) {
 }
 
 func TestWhatIsDoneIsSavedThoughALaterMinuteCannotBeRead(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	ids := due(t, set, start, start.Add(5*time.Minute))
 	away := mayfly.Errorf(mayfly.Unavailable, "away")
 	set.Ledger = &pages{Ledger: set.Ledger, read: func(s store.Stretch) error {
@@ -323,7 +323,7 @@ func (p *pages) Walk(ctx context.Context, s store.Stretch, limit int) ([]mayfly.
 }
 
 func TestAWalkThatIsNotWholeIsRefused(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	whole := k.walk()
 	s := walk.NewShard(set.Rows, shard, "one", time.Second, start)
 	for name, tc := range map[string]struct {
@@ -349,7 +349,7 @@ func TestAWalkThatIsNotWholeIsRefused(t *testing.T) {
 }
 
 func TestAStoreThatHandsOutEarlyIsNotBelieved(t *testing.T) {
-	set, k := open(t), &book{}
+	set, k := open(t), &recorder{}
 	early := due(t, set, start.Add(10*time.Second))
 	set.Ledger = hasty{set.Ledger}
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})

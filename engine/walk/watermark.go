@@ -3,7 +3,6 @@ package walk
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,8 +10,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Watermark says how far a walk has come in a shard: everything due up to At is
-// done. It is a swapped row: a walker that lost its shard cannot move it.
+// Watermark is how far a walk has come in a shard: everything due up to At is done.
+// It changes by compare-and-set, so that a walker that lost its shard cannot move it.
 type Watermark struct {
 	At    mayfly.Instant
 	key   store.Key
@@ -23,8 +22,8 @@ func markKey(walk string, shard mayfly.Shard) store.Key {
 	return store.Key{Partition: walk, Clustering: string([]byte{byte(shard)})}
 }
 
-// LoadWatermark reads how far the walk called name has come in shard: to the
-// origin if it has not begun.
+// LoadWatermark reads how far the walk called name has come in shard. A walk that has
+// not begun is at the origin.
 func LoadWatermark(ctx context.Context, rows store.Rows, name string, shard *Shard) (Watermark, error) {
 	key := markKey(name, shard.number)
 	found, err := rows.Get(ctx, store.Watermarks, key)
@@ -42,14 +41,14 @@ const markSize = 16
 
 func readMark(value []byte) (mayfly.Instant, error) {
 	if len(value) != markSize {
-		return 0, mayfly.Errorf(mayfly.Corrupt, "a watermark of %d bytes cannot be read", len(value))
+		return 0, mayfly.Errorf(mayfly.Corrupt, "watermark of %d bytes has an unknown format", len(value))
 	}
 	return mayfly.Instant(binary.BigEndian.Uint64(value)), nil
 }
 
-// Move moves the watermark from where it was loaded or last moved, forward by the
-// walk, back by an undo. Conflict: somebody else has moved it. After any error
-// it has to be loaded again.
+// Move moves the watermark from where it was loaded or last moved: forward by the
+// walk, back by an undo. After an error it has to be loaded again. Errors: those of
+// Rows, and Conflict if another process has moved it.
 func (m *Watermark) Move(ctx context.Context, rows store.Rows, to mayfly.Instant, run mayfly.Run) error {
 	next := binary.BigEndian.AppendUint64(nil, uint64(to))
 	next = binary.BigEndian.AppendUint64(next, uint64(run))
@@ -58,14 +57,14 @@ func (m *Watermark) Move(ctx context.Context, rows store.Rows, to mayfly.Instant
 		return err
 	}
 	if !swapped {
-		return mayfly.Errorf(mayfly.Conflict, "another walker has moved the watermark")
+		return mayfly.Errorf(mayfly.Conflict, "another process has moved the watermark")
 	}
 	m.At, m.value = to, next
 	return nil
 }
 
-// save stores the watermark at what is done: when items were passed, or after a
-// while without any.
+// save stores the watermark when items were passed, or when it has not been stored
+// for IdleSave.
 func (w *Walker) save(ctx context.Context) error {
 	idle := w.unsaved == 0 && w.done.Sub(w.mark.At) < w.o.IdleSave
 	if idle || w.done <= w.mark.At {
@@ -74,7 +73,7 @@ func (w *Walker) save(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	if err := w.mark.Move(ctx, w.set.Rows, w.done, w.run); err != nil {
-		w.tenure = 0 // somebody else walks this shard, an undo moved it back, or it is not known
+		w.tenure = 0 // another process walks this shard, an undo moved it back, or the outcome is not known
 		w.shard.forget(w.walk.Name)
 		return w.failed("move the watermark", err)
 	}
@@ -83,27 +82,20 @@ func (w *Walker) save(ctx context.Context) error {
 	return nil
 }
 
-// Origin is the instant before which no item of this store can be due: a minute
-// before the first node on it started. A walk that has no watermark yet begins
-// there.
+// Origin returns the instant before which no item of this store can be due: a minute
+// before the first node started on it. A walk without a watermark begins there.
 func Origin(ctx context.Context, rows store.Rows, now mayfly.Instant) (mayfly.Instant, error) {
 	key := store.Key{Partition: "origin"}
 	value := binary.BigEndian.AppendUint64(nil, uint64(now.Add(-time.Minute)))
 	value = binary.BigEndian.AppendUint64(value, 0)
-	_, current, err := rows.Swap(ctx, store.Watermarks, key, nil, value, 0)
-	if errors.Is(err, mayfly.Unknown) {
-		var found [][]byte
-		if found, err = rows.Get(ctx, store.Watermarks, key); err == nil && found[0] != nil {
-			current = found[0]
-		} else if err == nil {
-			err = mayfly.Errorf(mayfly.Unavailable, "the origin could not be written")
+	current, err := store.Update(ctx, rows, store.Watermarks, key, 0, func(old []byte) ([]byte, error) {
+		if old != nil {
+			return old, nil
 		}
-	}
+		return value, nil
+	})
 	if err != nil {
 		return 0, fmt.Errorf("origin of the walks: %w", err)
-	}
-	if current == nil {
-		current = value
 	}
 	return readMark(current)
 }

@@ -79,16 +79,16 @@ func spread(from mayfly.Instant, step time.Duration, n int) []mayfly.Instant {
 	return all
 }
 
-// book is an Act that writes down what it was handed. then decides what becomes
-// of a batch; nil: all goes well.
-type book struct {
+// recorder is an Act that records what it was handed. then decides what becomes of
+// a batch; nil is success.
+type recorder struct {
 	mu      sync.Mutex
 	batches []walk.Batch
 	done    []mayfly.ID // of the batches that went well
 	then    func(ctx context.Context, b walk.Batch) ([]walk.Failure, error)
 }
 
-func (k *book) act(ctx context.Context, b walk.Batch) (failures []walk.Failure, err error) {
+func (k *recorder) act(ctx context.Context, b walk.Batch) (failures []walk.Failure, err error) {
 	b.Items = slices.Clone(b.Items)
 	k.mu.Lock()
 	k.batches = append(k.batches, b)
@@ -107,7 +107,7 @@ func (k *book) act(ctx context.Context, b walk.Batch) (failures []walk.Failure, 
 }
 
 // sizes are the sizes of the batches since the last time it was asked.
-func (k *book) sizes() (all []int) {
+func (k *recorder) sizes() (all []int) {
 	for _, b := range k.batches {
 		all = append(all, len(b.Items))
 	}
@@ -115,7 +115,7 @@ func (k *book) sizes() (all []int) {
 	return all
 }
 
-func (k *book) walk() walk.Walk { return walk.Walk{Name: name, Act: k.act, Park: park} }
+func (k *recorder) walk() walk.Walk { return walk.Walk{Name: name, Act: k.act, Park: park} }
 
 func park(b *store.Batch, f walk.Failure, due mayfly.Instant) {
 	remind.Write(b, remind.Reminder{Due: due, ID: f.Item.ID, Step: remind.Expire, Tries: 1, Reason: f.Err.Error()})
