@@ -10,6 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
 type cassandra struct{}
@@ -103,25 +107,62 @@ func (cassandra) prepare(ctx context.Context, s server, n node, lib string) (com
 	return command{Args: args, Env: []string{"MALLOC_ARENA_MAX=2"}}, nil
 }
 
-func (cassandra) reach(ctx context.Context, s server, n node) error {
-	c, err := dialCQL(ctx, s, n)
+// reach wants the node to answer in CQL. A secure one that asks for credentials
+// has answered: ours are made when all nodes are there.
+func (cassandra) reach(_ context.Context, s server, n node) error {
+	asks := &challenged{}
+	session, err := cqlSession(s, n, asks)
 	if err != nil {
+		if s.Secure && asks.was.Load() {
+			return nil
+		}
 		return err
 	}
-	defer c.Close()
-	_, err = c.ask(cqlOptions, nil, cqlSupported)
-	return err
+	session.Close()
+	return nil
+}
+
+// challenged notes that a node asked for credentials, and has none.
+type challenged struct{ was atomic.Bool }
+
+// Challenge implements gocql.Authenticator.
+func (c *challenged) Challenge([]byte) ([]byte, gocql.Authenticator, error) {
+	c.was.Store(true)
+	return nil, nil, errors.New("no credentials")
+}
+
+// Success implements gocql.Authenticator.
+func (*challenged) Success([]byte) error { return nil }
+
+// cqlSession connects to one node and to no other one of its ring.
+func cqlSession(s server, n node, as gocql.Authenticator) (*gocql.Session, error) {
+	c := gocql.NewCluster(n.Address)
+	c.Port, c.ProtoVersion, c.NumConns = n.Ports["cql"], 4, 1
+	c.Timeout, c.ConnectTimeout, c.MaxWaitSchemaAgreement = 5*time.Second, 2*time.Second, 5*time.Second
+	c.DisableInitialHostLookup, c.HostFilter = true, gocql.WhiteListHostFilter(n.Address)
+	c.Events.DisableNodeStatusEvents, c.Events.DisableTopologyEvents, c.Events.DisableSchemaEvents = true, true, true
+	c.Metadata.CacheMode = gocql.Disabled
+	c.Logger = gocql.NewLogger(gocql.LogLevelNone)
+	encrypted, err := s.tls()
+	if err != nil {
+		return nil, err
+	}
+	if encrypted != nil {
+		c.SslOpts, c.Authenticator = &gocql.SslOptions{Config: encrypted, EnableHostVerification: true}, as
+	}
+	return c.CreateSession()
 }
 
 // settle waits until each node knows all the others and one schema, and, where
 // there are three, until a read that needs all of them is answered by each.
 func (k cassandra) settle(ctx context.Context, s server) error {
 	for _, n := range s.Nodes {
-		c, err := k.login(ctx, s, n)
+		session, err := k.login(ctx, s, n)
 		if err != nil {
 			return fmt.Errorf("node %d: %w", n.Number, err)
 		}
-		err = errors.Join(agreed(c, len(s.Nodes)), c.Close())
+		err = agreed(ctx, session, len(s.Nodes))
+		session.Close()
 		if err != nil {
 			return fmt.Errorf("node %d: %w", n.Number, err)
 		}
@@ -129,15 +170,15 @@ func (k cassandra) settle(ctx context.Context, s server) error {
 	return nil
 }
 
-func agreed(c *cqlConn, nodes int) error {
+func agreed(ctx context.Context, session *gocql.Session, nodes int) error {
 	var schemas []string
 	for _, table := range []string{"local", "peers_v2"} {
-		rows, err := c.query("SELECT schema_version FROM system."+table, consistencyOne)
-		if err != nil {
-			return err
+		iter := session.Query("SELECT schema_version FROM system." + table).Consistency(gocql.One).IterContext(ctx)
+		for schema := (gocql.UUID{}); iter.Scan(&schema); {
+			schemas = append(schemas, schema.String())
 		}
-		for _, row := range rows {
-			schemas = append(schemas, fmt.Sprintf("%x", row[0]))
+		if err := iter.Close(); err != nil {
+			return err
 		}
 	}
 	if len(schemas) != nodes {
@@ -151,39 +192,27 @@ func agreed(c *cqlConn, nodes int) error {
 		return nil
 	}
 	// The keyspace has three replicas from the beginning.
-	_, err := c.query("SELECT * FROM system_distributed.view_build_status LIMIT 1", consistencyAll)
-	return err
+	return session.Query("SELECT * FROM system_distributed.view_build_status LIMIT 1").Consistency(gocql.All).IterContext(ctx).Close()
 }
 
-// login makes our role at the first time, as the superuser that a new cluster
-// begins with, and gives every node a copy of the roles, so that one dead node
-// locks nobody out.
-func (cassandra) login(ctx context.Context, s server, n node) (*cqlConn, error) {
-	c, err := dialCQL(ctx, s, n)
+// login connects with our role. It makes the role at the first time, as the
+// superuser that a new cluster begins with, and gives every node a copy of the
+// roles, so that logins work while a node is down.
+func (cassandra) login(ctx context.Context, s server, n node) (*gocql.Session, error) {
+	session, refused := cqlSession(s, n, gocql.PasswordAuthenticator{Username: s.Secrets.User, Password: s.Secrets.Password})
+	if refused == nil || !s.Secure {
+		return session, refused
+	}
+	first, err := cqlSession(s, n, gocql.PasswordAuthenticator{Username: "cassandra", Password: "cassandra"})
 	if err != nil {
-		return nil, err
-	}
-	refused := c.startup(s.Secrets.User, s.Secrets.Password)
-	if refused == nil {
-		return c, nil
-	}
-	c.Close()
-	if !s.Secure {
-		return nil, refused
-	}
-	first, err := dialCQL(ctx, s, n)
-	if err != nil {
-		return nil, err
+		return nil, errors.Join(refused, err)
 	}
 	defer first.Close()
-	if err := first.startup("cassandra", "cassandra"); err != nil {
-		return nil, err
-	}
 	for _, statement := range []string{
 		fmt.Sprintf("ALTER KEYSPACE system_auth WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", min(3, len(s.Nodes))),
 		fmt.Sprintf("CREATE ROLE IF NOT EXISTS %s WITH PASSWORD = '%s' AND LOGIN = true AND SUPERUSER = true", s.Secrets.User, s.Secrets.Password),
 	} {
-		if _, err := first.query(statement, consistencyOne); err != nil {
+		if err := first.Query(statement).Consistency(gocql.One).ExecContext(ctx); err != nil {
 			return nil, err
 		}
 	}

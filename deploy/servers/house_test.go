@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -34,10 +35,19 @@ func answerPing(address string) {
 		if err != nil {
 			return
 		}
-		if line, err := bufio.NewReader(c).ReadString('\n'); err == nil && strings.HasPrefix(line, "*1") {
-			_, _ = io.WriteString(c, "+PONG\r\n")
-		}
-		c.Close()
+		go func() {
+			defer c.Close()
+			for lines := bufio.NewScanner(c); lines.Scan(); { // *words, then $length and word for each
+				words, _ := strconv.Atoi(strings.TrimPrefix(lines.Text(), "*"))
+				answer := "+OK\r\n"
+				for range words {
+					if lines.Scan(); lines.Scan() && lines.Text() == "PING" {
+						answer = "+PONG\r\n"
+					}
+				}
+				_, _ = io.WriteString(c, answer)
+			}
+		}()
 	}
 }
 

@@ -7,12 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 type kafka struct{}
@@ -96,26 +100,28 @@ func clusterID() string {
 	return base64.RawURLEncoding.EncodeToString(id[:])
 }
 
-// reach asks at the door of the clients whether it answers, and who the brokers
-// are where no login is needed for that: in a secure one, at the broker's own.
+// reach asks who the brokers are. A broker names itself only once its controller
+// has let it in; before that it serves no request.
 func (kafka) reach(ctx context.Context, s server, n node) error {
-	c, err := dial(ctx, s, n.at("client"))
+	options := []kgo.Opt{kgo.SeedBrokers(n.at("client")), kgo.ClientID("servers"), kgo.RequestRetries(0), kgo.RetryTimeout(2 * time.Second)}
+	encrypted, err := s.tls()
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	if err := askVersions(c); err != nil {
-		return err
+	if encrypted != nil {
+		auth := scram.Auth{User: s.Secrets.User, Pass: s.Secrets.Password}
+		options = append(options, kgo.DialTLSConfig(encrypted), kgo.SASL(auth.AsSha512Mechanism()))
 	}
-	if !s.Secure {
-		return askBrokers(c)
-	}
-	own, err := (&net.Dialer{}).DialContext(ctx, "tcp", n.at("broker"))
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return err
 	}
-	defer own.Close()
-	return askBrokers(own)
+	defer client.Close()
+	brokers, err := kadm.NewClient(client).ListBrokers(ctx)
+	if err == nil && len(brokers) == 0 {
+		err = errors.New("the broker is not registered yet")
+	}
+	return err
 }
 
 func (kafka) settle(context.Context, server) error { return nil }

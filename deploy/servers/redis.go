@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // redis is a single server, or a Redis Cluster of that many masters.
@@ -55,6 +59,27 @@ func (r redis) prepare(_ context.Context, s server, n node, _ string) (command, 
 		"Certificate": s.pem("certificate"), "Key": s.pem("key"), "Authority": s.Secrets.Authority,
 	})
 	return command{Args: []string{"redis-server", conf}}, err
+}
+
+// askRedis sends one command on a connection of its own and returns its answer.
+func askRedis(ctx context.Context, s server, n node, words ...string) (string, error) {
+	o := rueidis.ClientOption{
+		InitAddress: []string{n.at("redis")}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true, DisableRetry: true,
+		ClientSetInfo: rueidis.DisableClientSetInfo, Dialer: net.Dialer{Timeout: 2 * time.Second}, ConnWriteTimeout: 5 * time.Second,
+	}
+	var err error
+	if o.TLSConfig, err = s.tls(); err != nil {
+		return "", err
+	}
+	if s.Secure {
+		o.Username, o.Password = s.Secrets.User, s.Secrets.Password
+	}
+	c, err := rueidis.NewClient(o)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	return c.Do(ctx, c.B().Arbitrary(words...).Build()).ToString()
 }
 
 func (redis) reach(ctx context.Context, s server, n node) error {

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
-	"slices"
-	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 const (
@@ -59,39 +57,37 @@ func (s3) endpoint(s server) string {
 
 // reach lists the buckets with our keys: it shows that the server runs and that
 // it knows them.
-func (k s3) reach(ctx context.Context, s server, _ node) error {
-	return k.ask(ctx, s, http.MethodGet, "/", http.StatusOK)
+func (s3) reach(ctx context.Context, s server, n node) error {
+	client, err := s3Client(s, n)
+	if err != nil {
+		return err
+	}
+	_, err = client.ListBuckets(ctx)
+	return err
 }
 
 // settle makes a bucket, so that a node can start at once.
-func (k s3) settle(ctx context.Context, s server) error {
-	return k.ask(ctx, s, http.MethodPut, "/"+s3Bucket, http.StatusOK, http.StatusConflict)
+func (s3) settle(ctx context.Context, s server) error {
+	client, err := s3Client(s, s.Nodes[0])
+	if err != nil {
+		return err
+	}
+	err = client.MakeBucket(ctx, s3Bucket, minio.MakeBucketOptions{Region: s3Region})
+	if code := minio.ToErrorResponse(err).Code; code == minio.BucketAlreadyOwnedByYou || code == minio.BucketAlreadyExists {
+		return nil // kept from an earlier run
+	}
+	return err
 }
 
-func (k s3) ask(ctx context.Context, s server, method, path string, want ...int) error {
-	request, err := http.NewRequestWithContext(ctx, method, k.endpoint(s)+path, nil)
+func s3Client(s server, n node) (*minio.Client, error) {
+	encrypted, err := s.tls()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	signV4(request, s.Secrets.User, s.Secrets.Password, time.Now())
-	transport := &http.Transport{DisableKeepAlives: true}
-	if s.Secure {
-		trusted, err := trust(s.Secrets.Authority)
-		if err != nil {
-			return err
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: trusted}
-	}
-	answer, err := (&http.Client{Transport: transport}).Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if !slices.Contains(want, answer.StatusCode) {
-		body, _ := io.ReadAll(io.LimitReader(answer.Body, 300))
-		return fmt.Errorf("%s %s is answered by %s %s", method, path, answer.Status, body)
-	}
-	return nil
+	return minio.New(n.at("s3"), &minio.Options{
+		Creds: credentials.NewStaticV4(s.Secrets.User, s.Secrets.Password, ""), Secure: s.Secure, Region: s3Region, MaxRetries: 1,
+		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: encrypted},
+	})
 }
 
 func (k s3) env(s server) []variable {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,13 +9,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/mayflyhq/mayfly/store/conn"
 )
 
 // makeSecrets gives a new server a user of its own and, if it is to be secure, a
@@ -85,39 +85,16 @@ func makeCertificates(s *server, now time.Time) error {
 	return nil
 }
 
-func trust(authority string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(authority)
+// tls returns how clients of the server connect; nil if it is not secure.
+func (s server) tls() (*tls.Config, error) {
+	if !s.Secure {
+		return nil, nil
+	}
+	ca, err := os.ReadFile(s.Secrets.Authority)
 	if err != nil {
 		return nil, err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate", authority)
-	}
-	return pool, nil
-}
-
-// dial connects to a server as its clients do; a question takes at most the
-// context's time.
-func dial(ctx context.Context, s server, address string) (net.Conn, error) {
-	var c net.Conn
-	var err error
-	if s.Secure {
-		trusted, broken := trust(s.Secrets.Authority)
-		if broken != nil {
-			return nil, broken
-		}
-		c, err = (&tls.Dialer{Config: &tls.Config{RootCAs: trusted}}).DialContext(ctx, "tcp", address)
-	} else {
-		c, err = (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if until, ok := ctx.Deadline(); ok {
-		err = c.SetDeadline(until)
-	}
-	return c, err
+	return conn.TLS{Enabled: true, CA: ca}.Config()
 }
 
 // credentials are what a client of a secure server needs besides its address.
