@@ -10,7 +10,7 @@ import (
 )
 
 // aging is a live story in a house whose elapsed time is set by hand.
-func aging(t *testing.T) (h *house, item mayfly.Item, elapsed *time.Duration) {
+func aging(t *testing.T) (h *engine, item mayfly.Item, elapsed *time.Duration) {
 	t.Helper()
 	elapsed = new(time.Duration)
 	h, item = live(t, gate.Options{Elapsed: func() time.Duration { return *elapsed }})
@@ -35,12 +35,12 @@ func TestARowThatNobodyToldOfIsNotServedPastItsAge(t *testing.T) {
 func TestTheAgeOfARowCountsFromBeforeItWasRead(t *testing.T) {
 	h, item, elapsed := aging(t)
 	h.signal(store.RowChanged, item.ID)
-	h.ledger.get = func([]store.Found) error { // after the row was read
-		h.ledger.get = nil
+	h.afterGet(func() error { // after the row was read
+		h.Hooks.LedgerGet = nil
 		h.move(item.ID, mayfly.Deleted)
 		*elapsed += store.CacheAge
 		return nil
-	}
+	})
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve) // it began before the delete
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
 }
@@ -60,7 +60,7 @@ func TestOfAnAgedRowOnlyTheRowIsReadAgain(t *testing.T) {
 		for range 3 {
 			read()
 		}
-		if gets, bodies := h.ledger.gets.Swap(0), h.ledger.bodies.Swap(0); gets != 1 || bodies != 0 {
+		if gets, bodies := h.look("ledger get"), h.look("body"); gets != 1 || bodies != 0 {
 			t.Errorf("%d rows and %d bodies were read", gets, bodies)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // live is a house with one live story that ben has opened once.
-func live(t *testing.T, o gate.Options) (*house, mayfly.Item) {
+func live(t *testing.T, o gate.Options) (*engine, mayfly.Item) {
 	t.Helper()
 	h := open(t, o)
 	item := story(t)
@@ -87,8 +87,8 @@ func TestALostLeaseIsLookedUp(t *testing.T) {
 	for range 2 {
 		h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
 	}
-	if h.ledger.gets.Load() != 2 {
-		t.Errorf("%d lookups in two reads without a lease", h.ledger.gets.Load())
+	if h.calls("ledger get") != 2 {
+		t.Errorf("%d lookups in two reads without a lease", h.calls("ledger get"))
 	}
 	h.wire.setCut(false) // another epoch: what was cached in the old one is not looked at
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
@@ -113,12 +113,12 @@ func TestAFillThatAnInvalidationOvertookIsDropped(t *testing.T) {
 	h := open(t, gate.Options{})
 	item := story(t)
 	h.put(item, mayfly.Body{})
-	h.ledger.get = func([]store.Found) error { // between the read and the fill
-		h.ledger.get = nil
+	h.afterGet(func() error { // between the read and the fill
+		h.Hooks.LedgerGet = nil
 		h.move(item.ID, mayfly.Deleted)
 		h.signal(store.RowChanged, item.ID)
 		return nil
-	}
+	})
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve) // began before the delete was answered
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
 }
@@ -129,14 +129,14 @@ func TestAFillOverALostLeaseIsNotUsed(t *testing.T) {
 	h := open(t, gate.Options{})
 	item := story(t)
 	h.put(item, mayfly.Body{})
-	h.ledger.get = func([]store.Found) error {
-		h.ledger.get = nil
+	h.afterGet(func() error {
+		h.Hooks.LedgerGet = nil
 		h.wire.setCut(true)
 		h.move(item.ID, mayfly.Deleted)
 		h.signal(store.RowChanged, item.ID)
 		h.wire.setCut(false)
 		return nil
-	}
+	})
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve)
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
 }
@@ -165,9 +165,9 @@ func TestBigBodiesDoNotMakeABigCache(t *testing.T) {
 	h.lookups()
 	cached := 0
 	for i := range uint64(30) {
-		before := h.ledger.gets.Load()
+		before := h.calls("ledger get")
 		h.want(newID(t, ana, 1000+i), mayfly.Viewer{}, birth, gate.Serve)
-		if h.ledger.gets.Load() == before {
+		if h.calls("ledger get") == before {
 			cached++
 		}
 		runtime.Gosched()
@@ -178,7 +178,7 @@ func TestBigBodiesDoNotMakeABigCache(t *testing.T) {
 }
 
 // restoredStory is a story of ana's that support has put back for a second.
-func restoredStory(h *house) mayfly.Item {
+func restoredStory(h *engine) mayfly.Item {
 	h.Helper()
 	item := story(h)
 	h.put(item, mayfly.Body{})
@@ -229,14 +229,14 @@ func TestARestoredSetThatASignalOvertookIsNotKept(t *testing.T) {
 	h := open(t, gate.Options{})
 	item := restoredStory(h)
 	shards := 0
-	h.rows.read = func(context.Context) error {
+	h.onRows(func(context.Context) error {
 		if shards++; shards == mayfly.Shards { // the story's shard was read before it was restored
-			h.rows.read = nil
+			h.Hooks.RowsGet, h.Hooks.Range = nil, nil
 			h.restore(item.ID)
 			h.signal(store.RestoredSet, item.ID)
 		}
 		return nil
-	}
+	})
 	_, _ = h.open(item.ID, mayfly.ViewerOf(ben), deadline) // began before the restore: either answer is right
 	h.want(item.ID, mayfly.ViewerOf(ben), deadline, gate.Serve)
 }
@@ -257,7 +257,7 @@ func TestARestoredSetThatCannotBeReadIsCorrupt(t *testing.T) {
 	h := open(t, gate.Options{})
 	var b store.Batch
 	b.Put(store.Restored, store.Key{Partition: "\x03", Clustering: "?"}, []byte{1}, 0)
-	if err := h.set.Writer.Commit(t.Context(), &b); err != nil {
+	if err := h.Set.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.open(story(t).ID, mayfly.Viewer{}, deadline); !errors.Is(err, mayfly.Corrupt) {

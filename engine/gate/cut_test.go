@@ -79,7 +79,7 @@ func TestWhatACutOffNodeHasEndedIsServedByNobodyAfterItsAnswer(t *testing.T) {
 				if _, held := p.wire.Lease(); !held || served < 900 {
 					t.Fatalf("the other node has lost its lease, or was asked %d times only", served)
 				}
-				if gets := p.ledger.gets.Load(); gets > 10 {
+				if gets := p.calls("ledger get"); gets > 10 {
 					t.Errorf("%d reads in some 10 s: nothing was cached", gets)
 				}
 			})
@@ -89,7 +89,7 @@ func TestWhatACutOffNodeHasEndedIsServedByNobodyAfterItsAnswer(t *testing.T) {
 
 // pair is the house of one node, and the deeds of another that is cut off.
 type pair struct {
-	*house
+	*engine
 	eraser   *erase.Erase
 	accounts *account.Accounts
 	support  *restore.Restore
@@ -98,16 +98,16 @@ type pair struct {
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{}
-	p.house = open(t, gate.Options{Relations: func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
+	p.engine = open(t, gate.Options{Relations: func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
 		return p.accounts.Relation(ctx, owner, viewer)
 	}})
-	there := p.set
+	there := p.Set
 	there.Signals = cutOff{p.wire}
 	key, err := account.LoadKey(filepath.Join(t.TempDir(), "key"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	friends, err := account.New(account.Options{Rows: p.set.Rows, Signals: p.wire, Key: key})
+	friends, err := account.New(account.Options{Rows: p.Set.Rows, Signals: p.wire, Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,21 +7,20 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/gate"
-	"github.com/mayflyhq/mayfly/store"
 )
 
 // erasedBehind erases an item as soon as its row was read: the body is gone when
 // it is asked for, and perhaps the row.
-func (h *house) erasedBehind(id mayfly.ID, removed bool) {
-	h.ledger.get = func([]store.Found) error {
-		h.ledger.get = nil
+func (h *engine) erasedBehind(id mayfly.ID, removed bool) {
+	h.afterGet(func() error {
+		h.Hooks.LedgerGet = nil
 		h.move(id, mayfly.Deleted)
-		err := h.ledger.EraseBody(context.Background(), id)
+		err := h.Real.Ledger.EraseBody(context.Background(), id)
 		if removed {
-			err = errors.Join(err, h.ledger.Remove(context.Background(), id))
+			err = errors.Join(err, h.Real.Ledger.Remove(context.Background(), id))
 		}
 		return err
-	}
+	})
 }
 
 func TestAReadThatMeetsAnErasureIsARefusal(t *testing.T) {

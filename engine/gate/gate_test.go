@@ -155,7 +155,7 @@ func TestADeletedRowIsGoneForEveryoneAndNeedsNoBody(t *testing.T) {
 			h.want(item.ID, viewer, deadline, gate.Gone)
 		}
 	}
-	if h.ledger.bodies.Load() > 0 {
+	if h.calls("body") > 0 {
 		t.Error("the body of a tombstone was read")
 	}
 }
@@ -164,22 +164,22 @@ func TestARowWithoutItsBodyIsCorrupt(t *testing.T) {
 	h := open(t, gate.Options{})
 	item := story(t)
 	h.put(item, mayfly.Body{})
-	h.ledger.noBody = true
+	h.Hooks.Body = noBody
 	if _, err := h.open(item.ID, mayfly.Viewer{}, birth); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
 	}
-	h.ledger.noBody = false
+	h.Hooks.Body = nil
 	h.want(item.ID, mayfly.Viewer{}, birth, gate.Serve) // was not cached
 }
 
 func TestAStoreThatIsAwayIsAnErrorAndNotAnAbsence(t *testing.T) {
 	h := open(t, gate.Options{})
 	away := mayfly.Errorf(mayfly.Unavailable, "away")
-	h.ledger.get = func([]store.Found) error { return away }
+	h.afterGet(func() error { return away })
 	if _, err := h.open(story(t).ID, mayfly.Viewer{}, birth); !errors.Is(err, mayfly.Unavailable) {
 		t.Error(err)
 	}
-	h.rows.read = func(context.Context) error { return away }
+	h.onRows(func(context.Context) error { return away })
 	for _, cut := range []bool{false, true} { // the set is loaded, or looked up
 		h.wire.setCut(cut)
 		if _, err := h.open(story(t).ID, mayfly.Viewer{}, deadline); !errors.Is(err, mayfly.Unavailable) {
@@ -272,10 +272,10 @@ func TestNobodyIsServedAfterADeleteWasTold(t *testing.T) {
 func TestWaitingForTheRestoredSetEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, gate.Options{})
-		h.rows.read = func(ctx context.Context) error { // the store hangs
+		h.onRows(func(ctx context.Context) error { // the store hangs
 			<-ctx.Done()
 			return mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
-		}
+		})
 		id := story(t).ID
 		ask := func(patience time.Duration) time.Duration {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -13,7 +13,7 @@ import (
 
 // many puts count stories of ana's into the house, for everyone and followers in
 // turn.
-func (h *house) many(count int) []mayfly.ID {
+func (h *engine) many(count int) []mayfly.ID {
 	h.Helper()
 	var ids []mayfly.ID
 	for i := range count {
@@ -101,7 +101,7 @@ func TestOpenAllReadsWhatIsNotCachedInOneGoAndNothingTwice(t *testing.T) {
 	if _, err := h.gate.OpenAll(t.Context(), ids, mayfly.Viewer{}, deadline); err != nil {
 		t.Error(err)
 	}
-	if n := h.ledger.gets.Load(); n != 0 {
+	if n := h.calls("ledger get"); n != 0 {
 		t.Errorf("%d rows were read although the ids alone decide", n)
 	}
 	if opened, err := h.gate.OpenAll(t.Context(), nil, mayfly.Viewer{}, birth); len(opened) != 0 || err != nil {
@@ -118,11 +118,11 @@ func TestOpenAllAnswersAnErrorRatherThanLess(t *testing.T) {
 	if _, err := h.gate.OpenAll(t.Context(), ids, mayfly.ViewerOf(ben), birth); !errors.Is(err, mayfly.Unavailable) {
 		t.Error(err)
 	}
-	h.ledger.noBody = true
+	h.Hooks.Body = noBody
 	if _, err := h.gate.OpenAll(t.Context(), ids, mayfly.ViewerOf(ana), birth); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
 	}
-	h.ledger.get = func([]store.Found) error { return broken }
+	h.afterGet(func() error { return broken })
 	if _, err := h.gate.OpenAll(t.Context(), ids, mayfly.ViewerOf(ana), birth); !errors.Is(err, mayfly.Unavailable) {
 		t.Error(err)
 	}
