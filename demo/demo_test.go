@@ -13,10 +13,12 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/verify"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // The demonstration as scripts run it, with a server that is killed.
 func TestTheDemoIsAllRight(t *testing.T) {
+	pace.Slow(t, "plays the whole demo")
 	var out bytes.Buffer
 	d := demo{out: &out, once: true, stories: 12, child: testChild}
 	if err := d.run(t.Context()); err != nil {
@@ -38,6 +40,7 @@ func TestTheDemoIsAllRight(t *testing.T) {
 
 // Who has seen enough gets the verdict of what came to its end so far.
 func TestTheDemoCanBeStoppedAndIsJudged(t *testing.T) {
+	pace.Slow(t, "plays the demo")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var out bytes.Buffer

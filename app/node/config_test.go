@@ -10,12 +10,14 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // A node that was down for so long that the tidy walk will have passed its items
 // writes a reminder for each tombstone. The reminder is due when the configured
 // time is over, whichever walk made the tombstone (L13).
 func TestRemindersToTidyFollowTheConfiguredTombstone(t *testing.T) {
+	pace.Slow(t, "a node that lives for a month of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		cfg := config.Default()
 		cfg.Ends.Tombstone, cfg.Ends.RetireAfter = 4*24*time.Hour, 3*time.Hour

@@ -18,6 +18,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 func publishWithMedium(t testing.TB, n *node.Node, audience mayfly.Audience) mayfly.Item {
@@ -157,6 +158,7 @@ func leaseOf(id mayfly.ID) string {
 }
 
 func TestExplainTellsOfWalksThatStandAndOfLostMedia(t *testing.T) {
+	pace.Slow(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		n := start(t, set, node.Options{Source: m.source(), Idle: true})
 		defer stop(t, n)

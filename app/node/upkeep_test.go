@@ -223,6 +223,7 @@ func TestWhileTheClockIsInDoubtNothingIsCollected(t *testing.T) {
 }
 
 func TestMediaThatAreLostAreToldWithWhatHelpsWhereTheNodeStands(t *testing.T) {
+	pace.Slow(t, "a node that lives for hours of virtual time")
 	for name, tc := range map[string]struct {
 		time        store.Time
 		want, never string

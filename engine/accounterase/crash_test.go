@@ -12,9 +12,11 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/erasure"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
+	pace.Slow(t, "hundreds of stops")
 	random := erasure.Seeded(t)
 	var calls []storetest.Call
 	account := func(fx *erasure.Fixture) error {

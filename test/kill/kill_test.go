@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // The least that a run has to show for its zeros to mean something.
@@ -29,6 +30,7 @@ const (
 // before was broken off. What it acknowledged is there, what it did not may have
 // happened or not (I2, I3, I7, I13, I21).
 func TestWhatWasAcknowledgedSurvivesKills(t *testing.T) {
+	pace.Slow(t, "kills processes for a minute")
 	kills := 20
 	if os.Getenv("MAYFLY_LONG") != "" {
 		kills = 200

@@ -16,6 +16,7 @@ import (
 func withoutDetector() map[string]string {
 	return map[string]string{
 		"app/cli":               "runs the packages below as whole processes",
+		"app/progress":          "one goroutine that prints; run by bench and demo",
 		"app/server":            "runs whole servers; app/node and api/httpapi run under the detector",
 		"bench":                 "measures; its loops are those of the packages below",
 		"demo":                  "runs a whole server",
