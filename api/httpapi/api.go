@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -90,18 +91,20 @@ func (o Options) withDefaults() (Options, error) {
 
 // API is the HTTP API of a node. It is safe for concurrent use.
 type API struct {
-	o        Options
-	accounts *account.Accounts
-	clock    *clock.Clock
-	log      *slog.Logger
-	metrics  *metrics
-	proxies  proxies
-	refusals refusals
-	buffers  buffers
-	chunks   chunks
-	routes   []Route
-	public   http.Handler
-	admin    http.Handler
+	o         Options
+	accounts  *account.Accounts
+	clock     *clock.Clock
+	log       *slog.Logger
+	metrics   *metrics
+	proxies   proxies
+	refusals  refusals
+	buffers   buffers
+	chunks    chunks
+	routes    []Route
+	draining  chan struct{} // closed by Drain
+	drainOnce sync.Once
+	public    http.Handler
+	admin     http.Handler
 }
 
 // New returns the API of a table of routes.
@@ -110,7 +113,7 @@ func New(o Options) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &API{o: o, accounts: o.Accounts, clock: o.Clock, log: o.Logger, refusals: newRefusals()}
+	a := &API{o: o, accounts: o.Accounts, clock: o.Clock, log: o.Logger, refusals: newRefusals(), draining: make(chan struct{})}
 	cors, err := parseOrigins(o.Origins)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,8 @@ type metrics struct {
 	births              *prometheus.CounterVec
 	mediaBytes          *prometheus.CounterVec
 	limited             *prometheus.CounterVec
+	streams             *prometheus.GaugeVec
+	streamsEnded        *prometheus.CounterVec
 	servedAfterDeadline prometheus.Counter
 }
 
@@ -41,10 +43,12 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		births:              counters("births_total", "Items published through the API, by product.", "product"),
 		mediaBytes:          counters("media_bytes_total", "Bytes of media, by product and direction.", "product", "direction"),
 		limited:             counters("limited_total", "Requests over a rate limit, by product and kind.", "product", "kind"),
+		streams:             prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "mayfly", Name: "http_streams", Help: "Open streams of events, by product."}, []string{"product"}),
+		streamsEnded:        counters("http_streams_ended_total", "Streams of events that have ended, by product and reason.", "product", "reason"),
 		servedAfterDeadline: counter("served_after_deadline_total", "Answers that contained an item past its end, for a caller who is neither its author nor a moderator. Must stay 0 (I4)."),
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.durations, m.underway, m.verdicts, m.births, m.mediaBytes, m.limited, m.servedAfterDeadline} {
+	for _, c := range []prometheus.Collector{m.requests, m.durations, m.underway, m.verdicts, m.births, m.mediaBytes, m.limited, m.streams, m.streamsEnded, m.servedAfterDeadline} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)

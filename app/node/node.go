@@ -18,6 +18,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/audit"
@@ -89,9 +90,10 @@ type Node struct {
 
 	firstRequests *otter.Cache[mayfly.UserID, struct{}] // users that had their first request
 
-	work     atomic.Pointer[work] // nil until the clock was right for the first time
-	leaving  atomic.Bool          // it is ready for nothing any more, and goes on
-	draining atomic.Bool          // no walk begins any more
+	work     atomic.Pointer[work]        // nil until the clock was right for the first time
+	api      atomic.Pointer[httpapi.API] // nil until API is called
+	leaving  atomic.Bool                 // it is ready for nothing any more, and goes on
+	draining atomic.Bool                 // no walk begins any more
 	reading  reading
 	marking  atomic.Pointer[loop.Loop] // saves the clock's mark
 	rolling  atomic.Pointer[loop.Loop] // looks at the roll
@@ -239,7 +241,12 @@ func (n *Node) Progress(name string) []walk.Progress {
 
 // Leave says from now on that the node is not ready, for any role. Everything goes
 // on until Stop: whoever sends users here has time to send them elsewhere.
-func (n *Node) Leave() { n.leaving.Store(true) }
+func (n *Node) Leave() {
+	n.leaving.Store(true)
+	if api := n.api.Load(); api != nil {
+		api.Drain()
+	}
+}
 
 const (
 	// drainWithin is how long a stop lets batches that are under way finish.

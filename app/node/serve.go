@@ -43,11 +43,13 @@ func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.New(httpapi.Options{
+	api, err := httpapi.New(httpapi.Options{
 		Accounts: n.Accounts(), Clock: n.clock, Routes: routes, Open: n.serves, Ready: n.readyForUsers, Authenticated: n.firstRequest,
 		PublicURL: o.Listen.Public, Origins: o.Listen.Origins, Proxies: o.Listen.Proxies, BodyTimeout: o.Listen.BodyWithin,
 		Logger: o.Logger, Registry: registry, Tracer: o.Tracer, Version: o.Version,
 	})
+	n.api.Store(api)
+	return api, err
 }
 
 // routes returns the routes of every product of the node.

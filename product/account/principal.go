@@ -27,11 +27,12 @@ func Scopes() []Scope { return []Scope{User, Service, Moderator, Admin} }
 
 // Principal is who asks. The zero Principal is anonymous.
 type Principal struct {
-	User    mayfly.UserID // zero: no user
-	Issuer  string        // who says so
-	Subject string        // what the issuer calls who holds the token
-	Scopes  []Scope       // shared: never changed
-	For     bool          // a service that acts for User
+	User    mayfly.UserID  // zero: no user
+	Issuer  string         // who says so
+	Subject string         // what the issuer calls who holds the token
+	Scopes  []Scope        // shared: never changed
+	For     bool           // a service that acts for User
+	Until   mayfly.Instant // when the token ends; 0: there is none
 }
 
 // Has says whether the principal has the scope.
@@ -103,7 +104,7 @@ func (a *Accounts) ActFor(ctx context.Context, p Principal, header string) (Prin
 	case err != nil:
 		return Principal{}, err
 	}
-	return Principal{User: user, Issuer: p.Issuer, Subject: p.Subject, Scopes: []Scope{User, Service}, For: true}, nil
+	return Principal{User: user, Issuer: p.Issuer, Subject: p.Subject, Scopes: []Scope{User, Service}, For: true, Until: p.Until}, nil
 }
 
 // maxSubject bounds what an issuer may call somebody.

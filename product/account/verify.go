@@ -79,6 +79,7 @@ func (a *Accounts) verify(ctx context.Context, bearer string, now mayfly.Instant
 		}
 	}
 	v.principal, err = a.principal(&c)
+	v.principal.Until = v.until
 	return v, err
 }
 
