@@ -148,7 +148,7 @@ func httpBenchConfig(folder string) config.Config {
 	cfg.Data = filepath.Join(folder, "data")
 	cfg.Listen.API, cfg.Listen.Admin = "127.0.0.1:0", ""
 	many := config.Rate{Count: math.MaxInt32, Per: time.Hour}
-	cfg.Rates = config.Rates{Writes: many, Reads: many, Address: many}
+	cfg.Rates = config.Rates{Writes: many, Reads: many, AddressReads: many, AddressWrites: many}
 	cfg.Stories.Live = 10_000
 	return cfg
 }

@@ -53,7 +53,7 @@ func demoConfig(folder string) config.Config {
 	cfg.Listen.API, cfg.Listen.Admin = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Stories.Lifetimes = demoLifetimes()
 	many := config.Rate{Count: math.MaxInt32, Per: time.Hour}
-	cfg.Rates = config.Rates{Writes: many, Reads: many, Address: many}
+	cfg.Rates = config.Rates{Writes: many, Reads: many, AddressReads: many, AddressWrites: many}
 	cfg.Births.Timeout, cfg.Births.RemindAfter = 800*time.Millisecond, 500*time.Millisecond
 	cfg.Walk.Cadence, cfg.Walk.Settle, cfg.Walk.Lateness = 100*time.Millisecond, time.Second, 500*time.Millisecond
 	cfg.Ends.ArchiveAfter, cfg.Ends.ArchiveLateness = demoWindow, 500*time.Millisecond

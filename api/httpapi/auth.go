@@ -113,14 +113,15 @@ func scopeList(scopes []account.Scope) string {
 
 // takeRateLimit counts the request against the caller's rate (C3).
 func (c *Call) takeRateLimit() error {
-	var err error
-	switch c.route.Limit {
-	case WriteLimit:
-		err = c.api.accounts.TakeWrite(c.Context(), c.Caller, c.Address, c.Now)
-	case ReadLimit:
+	switch {
+	case c.route.Rate.Count > 0:
+		return c.countLimited("route", c.api.accounts.TakeFrom(c.Context(), c.route.ID, c.route.Rate, c.Caller, c.Address, c.Now))
+	case c.route.Limit == WriteLimit:
+		return c.countLimited(WriteLimit, c.api.accounts.TakeWrite(c.Context(), c.Caller, c.Address, c.Now))
+	case c.route.Limit == ReadLimit:
 		return c.TakeRead()
 	}
-	return c.countLimited(c.route.Limit, err)
+	return nil
 }
 
 // TakeRead counts a read against the caller's rate, for routes that decide

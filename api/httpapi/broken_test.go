@@ -125,7 +125,7 @@ func TestAMediumMayBePutAgain(t *testing.T) {
 
 // C3: trying tokens is limited by the address that tries them.
 func TestBadTokensAreTakenFromTheAddress(t *testing.T) {
-	h := newHouse(t, func(c *config.Config) { c.Rates = config.Default().Rates; c.Rates.Address.Count = 5 })
+	h := newHouse(t, func(c *config.Config) { c.Rates = config.Default().Rates; c.Rates.AddressReads.Count = 5 })
 	codes := map[int]int{}
 	for range 50 {
 		r := httptest.NewRequest("GET", "/v1/users/~ana/ring", http.NoBody)

@@ -17,7 +17,7 @@ func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {
 	h := newHouse(t, func(c *config.Config) {
 		c.Rates.Writes = config.Rate{Count: 2, Per: time.Hour}
 		c.Rates.Reads = config.Rate{Count: 3, Per: time.Minute}
-		c.Rates.Address = config.Rate{Count: 2, Per: time.Minute}
+		c.Rates.AddressReads = config.Rate{Count: 2, Per: time.Minute}
 		c.Listen.Proxies = []string{"192.0.2.0/24"}
 	})
 	s := h.publish("ana", `{"audience":"everyone"}`)

@@ -135,10 +135,11 @@ func (d *documenter) responses(rt Route) map[string]any {
 		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 			headers = append(headers, "Retry-After")
 		}
-		all[strconv.Itoa(status)] = map[string]any{
-			"description": http.StatusText(status), "headers": headerRefs(headers),
-			"content": map[string]any{problemType: map[string]any{"schema": d.schemaOf(reflect.TypeFor[wire.Problem]())}},
+		content := map[string]any{problemType: map[string]any{"schema": d.schemaOf(reflect.TypeFor[wire.Problem]())}}
+		for _, typ := range problemTypes()[1:] { // for people
+			content[typ] = map[string]any{"schema": Schema{"type": "string"}}
 		}
+		all[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status), "headers": headerRefs(headers), "content": content}
 	}
 	return all
 }

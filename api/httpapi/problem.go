@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
+	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -157,14 +160,42 @@ func detailOf(err error, defaultHint string) (detail, hint string) {
 	return e.Err.Error(), hint
 }
 
-// refusals are the bytes of the two problems that say nothing, made once.
-type refusals struct{ notFound, gone []byte }
+// problemTypes are the media types in which a problem can be sent, in the order
+// of preference when the caller accepts several equally.
+func problemTypes() []string { return []string{problemType, "text/plain", "text/html"} }
+
+// refusals are the bytes of the two problems that say nothing, made once, by
+// media type.
+type refusals struct{ notFound, gone map[string][]byte }
 
 func newRefusals() refusals {
-	return refusals{notFound: problemBytes(problemOf(mayfly.NotFound)), gone: problemBytes(problemOf(mayfly.Gone))}
+	r := refusals{map[string][]byte{}, map[string][]byte{}}
+	for _, typ := range problemTypes() {
+		r.notFound[typ] = problemBytes(problemOf(mayfly.NotFound), typ)
+		r.gone[typ] = problemBytes(problemOf(mayfly.Gone), typ)
+	}
+	return r
 }
 
-func problemBytes(p wire.Problem) []byte {
+// problemBytes returns a problem as JSON for programs, or as a text or a page for
+// people.
+func problemBytes(p wire.Problem, typ string) []byte {
+	var lines []string
+	for _, line := range []string{p.Detail, p.Hint} {
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	switch typ {
+	case "text/plain":
+		return []byte(strings.Join(append([]string{p.Title}, lines...), "\n") + "\n")
+	case "text/html":
+		title, body := html.EscapeString(p.Title), ""
+		for _, line := range lines {
+			body += "<p>" + html.EscapeString(line) + "</p>\n"
+		}
+		return []byte("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>" + title + "</title>\n<h1>" + title + "</h1>\n" + body + "</html>\n")
+	}
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic(fmt.Sprintf("httpapi: encode problem: %v", err)) // cannot happen: strings and a number
@@ -172,7 +203,72 @@ func problemBytes(p wire.Problem) []byte {
 	return append(b, '\n')
 }
 
-func (c *Call) sendProblem(p wire.Problem) { c.send(p.Status, problemType, problemBytes(p)) }
+// acceptedProblemType returns the media type in which the caller prefers a
+// problem: problem+json unless it accepts another one more.
+func acceptedProblemType(accept []string) string {
+	best, bestQuality := problemType, 0.0
+	for _, typ := range problemTypes() {
+		if q := acceptedQuality(accept, typ); q > bestQuality {
+			best, bestQuality = typ, q
+		}
+	}
+	return best
+}
+
+// acceptedQuality returns the quality that the header Accept gives a media type:
+// that of the most specific range that matches.
+func acceptedQuality(accept []string, typ string) float64 {
+	quality, specific := 0.0, 0
+	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		mediaRange, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		rank := 0
+		switch group, _, _ := strings.Cut(typ, "/"); mediaRange {
+		case typ:
+			rank = 3
+		case "application/json": // a caller that reads JSON reads a problem
+			if typ == problemType {
+				rank = 3
+			}
+		case group + "/*":
+			rank = 2
+		case "*/*":
+			rank = 1
+		}
+		if rank <= specific {
+			continue
+		}
+		q := 1.0
+		if text, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(text, 64); err != nil {
+				continue
+			}
+		}
+		quality, specific = q, rank
+	}
+	return quality
+}
+
+// sendProblem sends a problem in the media type that the caller prefers.
+func (c *Call) sendProblem(p wire.Problem) {
+	typ := acceptedProblemType(c.Request.Header["Accept"])
+	c.sendProblemBytes(p.Status, typ, problemBytes(p, typ))
+}
+
+func (c *Call) sendProblemBytes(status int, typ string, body []byte) {
+	if strings.HasPrefix(typ, "text/") {
+		typ += "; charset=utf-8"
+	}
+	c.send(status, typ, body)
+}
+
+// refuse sends one of the two problems that say nothing.
+func (c *Call) refuse(status int, bodies map[string][]byte) {
+	typ := acceptedProblemType(c.Request.Header["Accept"])
+	c.sendProblemBytes(status, typ, bodies[typ])
+}
 
 // fail answers with the problem of an error.
 func (c *Call) fail(err error) {
@@ -184,10 +280,10 @@ func (c *Call) fail(err error) {
 	kind := KindOf(err)
 	switch kind {
 	case mayfly.NotFound:
-		c.send(http.StatusNotFound, problemType, c.api.refusals.notFound)
+		c.refuse(http.StatusNotFound, c.api.refusals.notFound)
 		return
 	case mayfly.Gone, mayfly.Archived:
-		c.send(http.StatusGone, problemType, c.api.refusals.gone)
+		c.refuse(http.StatusGone, c.api.refusals.gone)
 		return
 	case mayfly.Unauthenticated:
 		h.Set("WWW-Authenticate", challenge(c.HasToken()))

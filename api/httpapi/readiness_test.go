@@ -38,7 +38,7 @@ func TestTheDoorForUsersSaysThatItIsNotReadyAndNothingMore(t *testing.T) {
 }
 
 func TestWhoAsksForReadinessIsNotLimited(t *testing.T) {
-	h := newHouse(t, func(c *config.Config) { c.Rates.Address = config.Rate{Count: 2, Per: time.Minute} })
+	h := newHouse(t, func(c *config.Config) { c.Rates.AddressReads = config.Rate{Count: 2, Per: time.Minute} })
 	for range 20 {
 		h.get("anonymous", "/readyz", 200)
 	}

@@ -22,7 +22,15 @@ func bytesOf(w *httptest.ResponseRecorder) string {
 	return fmt.Sprintf("%d\n%s\n\n%s", w.Code, strings.Join(lines, "\n"), w.Body)
 }
 
+// A caller who may not see a story gets the same bytes, whether it is hidden, was
+// deleted or never existed, in each of the types that a problem can have.
 func TestWhatIsRefusedIsTheSameBytesWhateverTheReason(t *testing.T) {
+	for accept, typ := range map[string]string{"": "application/problem+json", "text/plain": "text/plain; charset=utf-8", "text/html": "text/html; charset=utf-8"} {
+		t.Run(typ, func(t *testing.T) { compareRefusals(t, map[string]string{"Accept": accept}, typ) })
+	}
+}
+
+func compareRefusals(t *testing.T, accept map[string]string, typ string) {
 	c := newCity(t)
 	refused := map[string][]string{
 		"404": {"{never}", "{followers}", "{friends}", "{deleted}", "{held}"},
@@ -46,10 +54,13 @@ func TestWhatIsRefusedIsTheSameBytesWhateverTheReason(t *testing.T) {
 			first := ""
 			for _, route := range routes {
 				for _, id := range ids {
-					w := c.ask(request{as: "stranger", method: route.method, path: c.words.Replace(fmt.Sprintf(route.path, id))})
+					w := c.ask(request{as: "stranger", method: route.method, path: c.words.Replace(fmt.Sprintf(route.path, id)), header: accept})
 					got := bytesOf(w)
+					if w.Header().Get("Content-Type") != typ {
+						t.Errorf("%s %s of %s: %s", route.method, route.path, id, w.Header().Get("Content-Type"))
+					}
 					if route.method == "HEAD" {
-						got += string(problemBody(c, status))
+						got += string(problemBody(c, status, accept))
 					}
 					if first == "" {
 						first = got
@@ -72,12 +83,12 @@ func TestWhatIsRefusedIsTheSameBytesWhateverTheReason(t *testing.T) {
 	}
 }
 
-func problemBody(c *city, status string) []byte {
+func problemBody(c *city, status string, accept map[string]string) []byte {
 	id := "{never}"
 	if status == "410" {
 		id = "{past}"
 	}
-	return c.ask(request{as: "stranger", method: "GET", path: c.words.Replace("/v1/stories/" + id)}).Body.Bytes()
+	return c.ask(request{as: "stranger", method: "GET", path: c.words.Replace("/v1/stories/" + id), header: accept}).Body.Bytes()
 }
 
 func TestSomebodyElsesOwnDoorsTellNothing(t *testing.T) {

@@ -36,6 +36,7 @@ type Route struct {
 	WhileClosed bool            // answered even while users are not served
 	Scopes      []account.Scope // the token needs one of them; none: no token is needed
 	Limit       Limit
+	Rate        account.Rate // a rate of its own, counted apart instead of Limit; a Count of 0: none
 
 	Params       []Param // of query and headers; and of the path, where PathParam does not describe them
 	Body         Content
@@ -208,7 +209,7 @@ func knownPathParam(name string) Param {
 // problems returns the status of every problem that the route may answer with.
 func (rt Route) problems() []int {
 	all := append([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable}, rt.Problems...)
-	if rt.Limit != NoLimit {
+	if rt.Limit != NoLimit || rt.Rate.Count > 0 {
 		all = append(all, http.StatusTooManyRequests)
 	}
 	if rt.MaxBody > 0 {

@@ -137,8 +137,8 @@ type Tokens struct {
 type Rates struct {
 	// Writes and Reads are per user.
 	Writes, Reads Rate
-	// Address is per address, for callers without a token.
-	Address Rate
+	// AddressReads and AddressWrites are per address, for callers without a token.
+	AddressReads, AddressWrites Rate
 }
 
 // Traces go to an OpenTelemetry collector.

@@ -102,12 +102,13 @@ func TestWhatCannotWorkIsRefusedWithAHint(t *testing.T) {
 		"2 places for its keys": func(c *config.Config) {
 			c.Tokens.Trusted, c.Tokens.JWKSFile, c.Tokens.JWKSURL = "product", "f", "https://x.example"
 		},
-		"mayfly's own issuer": func(c *config.Config) { c.Tokens.Trusted, c.Tokens.JWKSFile = "mayfly", "f" },
-		"tokens.jwks_url is":  func(c *config.Config) { c.Tokens.Trusted, c.Tokens.JWKSURL = "product", "http://10.0.0.1/keys" },
-		"rates.writes is":     func(c *config.Config) { c.Rates.Writes.Count = -1 },
-		"rates.address is":    func(c *config.Config) { c.Rates.Address.Per = 0 },
-		"traces.endpoint is":  func(c *config.Config) { c.Traces.Endpoint = "collector:4318" },
-		"traces.share is":     func(c *config.Config) { c.Traces.Share = 2 },
+		"mayfly's own issuer":     func(c *config.Config) { c.Tokens.Trusted, c.Tokens.JWKSFile = "mayfly", "f" },
+		"tokens.jwks_url is":      func(c *config.Config) { c.Tokens.Trusted, c.Tokens.JWKSURL = "product", "http://10.0.0.1/keys" },
+		"rates.writes is":         func(c *config.Config) { c.Rates.Writes.Count = -1 },
+		"rates.address_reads is":  func(c *config.Config) { c.Rates.AddressReads.Per = 0 },
+		"rates.address_writes is": func(c *config.Config) { c.Rates.AddressWrites.Per = 0 },
+		"traces.endpoint is":      func(c *config.Config) { c.Traces.Endpoint = "collector:4318" },
+		"traces.share is":         func(c *config.Config) { c.Traces.Share = 2 },
 	} {
 		c := valid()
 		spoil(&c)

@@ -102,7 +102,7 @@ func (r Rates) check() (errs []error) {
 	for _, one := range []struct {
 		name string
 		rate Rate
-	}{{"rates.writes", r.Writes}, {"rates.reads", r.Reads}, {"rates.address", r.Address}} {
+	}{{"rates.writes", r.Writes}, {"rates.reads", r.Reads}, {"rates.address_reads", r.AddressReads}, {"rates.address_writes", r.AddressWrites}} {
 		if one.rate.Count != 0 && (one.rate.Count < 0 || one.rate.Per < time.Second || one.rate.Per > 7*24*time.Hour) {
 			errs = append(errs, invalid("write how many in how long, from 1s to 7d, such as 300/3h; 0 is no limit", "%s is %s", one.name, one.rate))
 		}

@@ -62,7 +62,7 @@ func (n *Node) openAccounts() (err error) {
 		Rows: n.set.Rows, Signals: n.set.Signals, Limits: n.set.Limits, Key: p.Key,
 		Issuer: p.Tokens.Issuer, Audience: p.Tokens.Audience, Home: p.Tokens.Home,
 		Access: p.Tokens.Access, Refresh: p.Tokens.Refresh,
-		Writes: store.Rate(p.Rates.Writes), Reads: store.Rate(p.Rates.Reads), Address: store.Rate(p.Rates.Address),
+		Writes: store.Rate(p.Rates.Writes), Reads: store.Rate(p.Rates.Reads), AddressReads: store.Rate(p.Rates.AddressReads), AddressWrites: store.Rate(p.Rates.AddressWrites),
 	}
 	if p.Tokens.Trusted != "" {
 		o.Trusted = account.Trusted{Issuer: p.Tokens.Trusted, File: p.Tokens.JWKSFile, URL: p.Tokens.JWKSURL, Every: p.Tokens.JWKSEvery}

@@ -31,7 +31,8 @@ type Options struct {
 	Trusted  Trusted       // the embedding product's issuer; zero: none
 	Verified int           // how many verified tokens are remembered; default 16,384, negative for none
 
-	Writes, Reads, Address store.Rate // the limits at the door; a Count of 0 is none (C3)
+	Writes, Reads               Rate // per user; a Count of 0 is no limit (C3)
+	AddressWrites, AddressReads Rate // per address, for callers without a token
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -60,7 +61,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, mayfly.Errorf(mayfly.Invalid, "account: access tokens of %s, refresh tokens of %s", o.Access, o.Refresh).
 			WithHint("an access token lasts a second at least, and no longer than a refresh token")
 	}
-	for _, rate := range []store.Rate{o.Writes, o.Reads, o.Address} {
+	for _, rate := range []Rate{o.Writes, o.Reads, o.AddressWrites, o.AddressReads} {
 		if rate.Count < 0 || rate.Count > 0 && rate.Per <= 0 {
 			return o, mayfly.Errorf(mayfly.Invalid, "account: a rate of %d per %s", rate.Count, rate.Per).WithHint("a count of 0 is no limit")
 		}

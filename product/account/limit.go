@@ -22,33 +22,43 @@ func (l Limited) Error() string { return fmt.Sprintf("too often: ask again in %s
 // Is makes errors.Is(err, mayfly.Limited) hold.
 func (l Limited) Is(target error) bool { return target == mayfly.Limited }
 
-// TakeWrite counts a write of the principal's, or answers Limited (C3).
+// Rate allows Count operations in any Per, in one burst if need be.
+type Rate = store.Rate
+
+// TakeWrite counts a write of the principal, or returns Limited (C3).
 func (a *Accounts) TakeWrite(ctx context.Context, p Principal, address netip.Addr, now mayfly.Instant) error {
-	return a.take(ctx, "w:", a.o.Writes, p, address, now)
+	return a.take(ctx, "w:", a.o.Writes, a.o.AddressWrites, p, address, now)
 }
 
-// TakeRead counts a read of the principal's, or answers Limited (C3).
+// TakeRead counts a read of the principal, or returns Limited (C3). Reads and
+// writes are counted apart, with a token and without.
 func (a *Accounts) TakeRead(ctx context.Context, p Principal, address netip.Addr, now mayfly.Instant) error {
-	return a.take(ctx, "r:", a.o.Reads, p, address, now)
+	return a.take(ctx, "r:", a.o.Reads, a.o.AddressReads, p, address, now)
 }
 
-// take counts against the user, whoever acts for them; without one against the
-// address. A service, a moderator or an operator that is no user embeds the
-// house or runs it: those limits are its own to keep.
-func (a *Accounts) take(ctx context.Context, sort string, rate store.Rate, p Principal, address netip.Addr, now mayfly.Instant) error {
-	key := sort + p.User.String()
+// TakeFrom counts an operation that has a rate of its own, in the bucket of that
+// name, or returns Limited.
+func (a *Accounts) TakeFrom(ctx context.Context, bucket string, rate Rate, p Principal, address netip.Addr, now mayfly.Instant) error {
+	return a.take(ctx, "o:"+bucket+":", rate, rate, p, address, now)
+}
+
+// take counts against the user, also when a service acts for them; without a user
+// against the address. A service, a moderator or an operator that is no user
+// embeds or operates the server and keeps its own limits.
+func (a *Accounts) take(ctx context.Context, prefix string, perUser, perAddress Rate, p Principal, address netip.Addr, now mayfly.Instant) error {
+	key, rate := prefix+p.User.String(), perUser
 	switch {
 	case !p.User.IsZero():
 	case p.Has(Service) || p.Has(Moderator) || p.Has(Admin):
 		return nil
 	default:
-		key, rate = "a:"+network(address), a.o.Address
+		key, rate = "a"+prefix+network(address), perAddress
 	}
 	if rate.Count == 0 || a.o.Limits == nil {
 		return nil
 	}
 	taken, err := a.o.Limits.Take(ctx, key, rate, 1, now)
-	if err != nil || taken.OK { // counters that are away are forgotten: never an error (I19)
+	if err != nil || taken.OK { // counters that cannot be reached limit nothing: never an error (I19)
 		return nil
 	}
 	return mayfly.Wrap(mayfly.Limited, Limited{RetryAfter: taken.RetryAfter}, "slow down; Retry-After says how long to wait")

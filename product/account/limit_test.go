@@ -13,7 +13,8 @@ import (
 )
 
 func rates(o *account.Options) {
-	o.Writes, o.Reads, o.Address = store.Rate{Count: 3, Per: 3 * time.Hour}, store.Rate{Count: 5, Per: time.Minute}, store.Rate{Count: 2, Per: time.Minute}
+	o.Writes, o.Reads = store.Rate{Count: 3, Per: 3 * time.Hour}, store.Rate{Count: 5, Per: time.Minute}
+	o.AddressReads, o.AddressWrites = store.Rate{Count: 2, Per: time.Minute}, store.Rate{Count: 1, Per: time.Minute}
 }
 
 func user(u mayfly.UserID) account.Principal {
@@ -77,10 +78,38 @@ func TestWithoutATokenTheNetworkPays(t *testing.T) {
 		for range 2 {
 			h.must(h.accounts.TakeRead(t.Context(), account.Principal{}, netip.MustParseAddr(c.first), start))
 		}
-		if err := h.accounts.TakeWrite(t.Context(), account.Principal{}, netip.MustParseAddr(c.second), start); errors.Is(err, mayfly.Limited) != c.same {
+		if err := h.accounts.TakeRead(t.Context(), account.Principal{}, netip.MustParseAddr(c.second), start); errors.Is(err, mayfly.Limited) != c.same {
 			t.Errorf("%s and %s: %v", c.first, c.second, err)
 		}
 	}
+}
+
+func TestWithoutATokenReadsAndWritesAreCountedApart(t *testing.T) {
+	h := open(t, rates)
+	anonymous := account.Principal{}
+	for range 2 {
+		h.must(h.accounts.TakeRead(t.Context(), anonymous, nowhere(), start))
+	}
+	h.must(h.accounts.TakeWrite(t.Context(), anonymous, nowhere(), start)) // the reads have used up nothing of it
+	for name, take := range map[string]func(context.Context, account.Principal, netip.Addr, mayfly.Instant) error{"read": h.accounts.TakeRead, "write": h.accounts.TakeWrite} {
+		if err := take(t.Context(), anonymous, nowhere(), start); !errors.Is(err, mayfly.Limited) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestARateOfItsOwnHasABucketOfItsOwn(t *testing.T) {
+	h := open(t, rates)
+	once := account.Rate{Count: 1, Per: time.Minute}
+	for _, p := range []account.Principal{{}, user(ana())} {
+		h.must(h.accounts.TakeFrom(t.Context(), "search", once, p, nowhere(), start))
+		h.must(h.accounts.TakeFrom(t.Context(), "export", once, p, nowhere(), start)) // another bucket
+		h.must(h.accounts.TakeRead(t.Context(), p, nowhere(), start))
+		if err := h.accounts.TakeFrom(t.Context(), "search", once, p, nowhere(), start); !errors.Is(err, mayfly.Limited) {
+			t.Error(err)
+		}
+	}
+	h.must(h.accounts.TakeFrom(t.Context(), "search", account.Rate{}, account.Principal{}, nowhere(), start)) // no limit
 }
 
 func TestATokenThatIsGoodForNothingLiftsNoLimit(t *testing.T) {

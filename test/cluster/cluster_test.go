@@ -143,7 +143,7 @@ stories: {lifetimes: [60s, 4s, 6s, 10s, 15s, 30s, 600s], live: 100000}
 births: {timeout: %[12]s, remind_after: 2s}
 walk: {cadence: 500ms, settle: %[13]s, lateness: 200ms, lease: %[14]s, timeout: 5s}
 ends: {archive_after: %[15]s, archive_lateness: 200ms, reconcile: 10s}
-rates: {writes: 0/1h, reads: 0/1h, address: 0/1h}
+rates: {writes: 0/1h, reads: 0/1h, address_reads: 0/1h, address_writes: 0/1h}
 listen: {drain_after: 0s}
 `, w.folder, quoted(e["CASSANDRA"]), w.name, copies, quoted(e["KAFKA"]), quoted(e["REDIS"]),
 		e["S3"], e["S3_REGION"], e["S3_KEY"], e["S3_SECRET"], e["S3_BUCKET"], birthLimit, settleTime, lease, archiveIn)

@@ -23,7 +23,7 @@ import (
 // serve` builds holds them, and its memory stays where it was.
 func TestTheRealBinaryHoldsItsBounds(t *testing.T) {
 	pace.Slow(t, "real connections time out")
-	s := startServer(t, "listen:\n  header_within: 1s\n  body_within: 1s\n  idle_within: 2s\n  connections: 64\nrates:\n  address: 0/1h\ndisk:\n  floor: 0\n")
+	s := startServer(t, "listen:\n  header_within: 1s\n  body_within: 1s\n  idle_within: 2s\n  connections: 64\nrates:\n  address_reads: 0/1h\n  address_writes: 0/1h\ndisk:\n  floor: 0\n")
 	address := strings.TrimPrefix(s.api, "http://")
 	before := s.resident()
 	cases := []struct {

@@ -67,7 +67,8 @@ ends:
 rates:
   writes: 0/1h
   reads: 0/1h
-  address: 0/1h
+  address_reads: 0/1h
+  address_writes: 0/1h
 listen:
   drain_after: 0s
 `

@@ -33,7 +33,8 @@ stories:
 rates:
   writes: 0/1h
   reads: 0/1h
-  address: 0/1h
+  address_reads: 0/1h
+  address_writes: 0/1h
 disk:
   floor: 64MiB
 `
