@@ -10,6 +10,15 @@ const (
 	DefaultKeepKeys     = 24 * time.Hour   // births.keep_keys
 	DefaultRemindAfter  = 2 * time.Minute  // births.remind_after
 
+	DefaultMaxMedium  = 64 << 20       // media.max
+	DefaultMaxBody    = 256 << 10      // media.max_body
+	DefaultUploadLife = 24 * time.Hour // media.upload_life
+
+	DefaultLive      = 100        // stories.live
+	DefaultMaxImage  = 20 << 20   // stories.max_image
+	DefaultMaxVideo  = 64 << 20   // stories.max_video
+	DefaultMaxPixels = 50_000_000 // stories.max_pixels
+
 	DefaultCadence     = time.Second      // walk.cadence
 	DefaultSettle      = 15 * time.Second // walk.settle
 	DefaultPage        = 500              // walk.page

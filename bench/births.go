@@ -153,7 +153,7 @@ func (w *birthWriter) publish(ctx context.Context) error {
 		d.Key = fmt.Sprintf("%d-%d", w.number, w.count)
 	}
 	if w.sort.media {
-		upload, err := in.Begin(owner, w.e.now())
+		upload, err := w.e.node.Uploads().Begin(owner, w.e.now())
 		if err != nil {
 			return err
 		}

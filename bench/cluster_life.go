@@ -151,7 +151,7 @@ func (p *clusterPublisher) publish(ctx context.Context) (err error) {
 
 func (p *clusterPublisher) once(ctx context.Context, e *benchEngine, owner mayfly.UserID, content []byte) (mayfly.Item, error) {
 	in := e.node.Intake()
-	upload, err := in.Begin(owner, e.now())
+	upload, err := e.node.Uploads().Begin(owner, e.now())
 	if err != nil {
 		return mayfly.Item{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/story"
 )
@@ -131,11 +132,11 @@ func (h *handlers) presignReads(c *httpapi.Call, stories []story.Story, viewer m
 }
 
 // presignPuts returns presigned URLs for the media that a reservation waits for.
-func (h *handlers) presignPuts(c *httpapi.Call, r story.Reservation, now mayfly.Instant) []story.PutURL {
+func (h *handlers) presignPuts(c *httpapi.Call, r upload.Reservation, now mayfly.Instant) []upload.PutURL {
 	if !h.mayPresign(c) {
-		return make([]story.PutURL, len(r.Media))
+		return make([]upload.PutURL, len(r.Media))
 	}
-	urls, err := h.stories.PresignPuts(c.Context(), r, now)
+	urls, err := h.stories.Uploads().PresignPuts(c.Context(), r, now)
 	if err != nil {
 		c.Warn("presign failed", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
-	"github.com/mayflyhq/mayfly/product/story"
+	"github.com/mayflyhq/mayfly/engine/upload"
 )
 
 // reserveUpload is POST /v1/uploads.
@@ -34,14 +34,14 @@ func (h *handlers) getUpload(c *httpapi.Call) error {
 	if err != nil {
 		return err
 	}
-	r, err := h.stories.Reservation(c.Context(), c.Caller.User, id, c.Now)
+	r, err := h.stories.Uploads().Reservation(c.Context(), c.Caller.User, id, c.Now)
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusOK, h.showUpload(c, r, c.Now))
 }
 
-func (h *handlers) showUpload(c *httpapi.Call, r story.Reservation, now mayfly.Instant) wire.Upload {
+func (h *handlers) showUpload(c *httpapi.Call, r upload.Reservation, now mayfly.Instant) wire.Upload {
 	presigned := h.presignPuts(c, r, now)
 	out := wire.Upload{ID: r.Upload, ExpiresAt: r.Deadline, Put: make([]wire.PutTarget, len(r.Media))}
 	for n, m := range r.Media {
@@ -63,7 +63,7 @@ func (h *handlers) putMedium(c *httpapi.Call) error {
 	if err != nil || n < 0 || n >= mayfly.MaxMedia || strconv.Itoa(n) != c.Request.PathValue("n") {
 		return mayfly.Errorf(mayfly.Invalid, "invalid number of a medium %.20q", c.Request.PathValue("n")).WithHint("count from 0")
 	}
-	m, err := h.stories.Put(c.Context(), c.Caller.User, id, n, c.Body, c.Now)
+	m, err := h.stories.Uploads().Put(c.Context(), c.Caller.User, id, n, c.Body, c.Now)
 	if err != nil {
 		return c.Body.Cause(err)
 	}

@@ -70,7 +70,7 @@ func (f dataFolder) stories(count int) (items []mayfly.Item) {
 		}
 		for range count {
 			in, now := n.Intake(), n.Clock().Read().Steady
-			u, err := in.Begin(author(), now)
+			u, err := n.Uploads().Begin(author(), now)
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -208,7 +208,7 @@ func (f dataFolder) bury(set store.Set, items []mayfly.Item, now mayfly.Instant)
 func TestOrphansAreToldAndOnlyOldOnes(t *testing.T) {
 	f := newFolder(t)
 	f.with(func(_ *profile.Store, n *node.Node) {
-		u, err := n.Intake().Begin(author(), n.Clock().Read().Steady)
+		u, err := n.Uploads().Begin(author(), n.Clock().Read().Steady)
 		if err != nil {
 			t.Fatal(err)
 		}

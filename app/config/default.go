@@ -33,8 +33,8 @@ func Default() Config {
 		},
 		Traces: Traces{Share: 0.01},
 		Stories: Stories{
-			Lifetimes: lifetimes(24*time.Hour, 6*time.Hour, 12*time.Hour, 48*time.Hour), Live: 100,
-			MaxImage: 20 * MiB, MaxVideo: 64 * MiB, MaxPixels: 50_000_000, Thumbnails: 1, ThumbnailPixels: 16_000_000,
+			Lifetimes: lifetimes(24*time.Hour, 6*time.Hour, 12*time.Hour, 48*time.Hour), Live: mayfly.DefaultLive,
+			MaxImage: mayfly.DefaultMaxImage, MaxVideo: mayfly.DefaultMaxVideo, MaxPixels: mayfly.DefaultMaxPixels, Thumbnails: 1, ThumbnailPixels: 16_000_000,
 			URLs: time.Minute, ArchiveURLs: time.Hour,
 		},
 		Births: Births{Timeout: mayfly.DefaultBirthTimeout, KeepKeys: mayfly.DefaultKeepKeys, RemindAfter: mayfly.DefaultRemindAfter},
@@ -75,7 +75,7 @@ func Default() Config {
 			MediaCache:    8 * MiB,
 			MediaMemtable: 8 * MiB,
 		},
-		Media: Media{Inline: 64 * KiB, Max: 64 * MiB, MaxCount: 10, MaxBody: 256 * KiB, UploadLife: lifetimes(day)[0]},
+		Media: Media{Inline: 64 * KiB, Max: mayfly.DefaultMaxMedium, MaxCount: mayfly.MaxMedia, MaxBody: mayfly.DefaultMaxBody, UploadLife: lifetimes(mayfly.DefaultUploadLife)[0]},
 
 		Cassandra: Cassandra{Keyspace: "mayfly", Copies: 3, Timeout: 4 * time.Second},
 		Redis:     Redis{Prefix: "mayfly", Lease: time.Second},

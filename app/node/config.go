@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
@@ -33,8 +34,9 @@ func FromConfig(c config.Config) Options {
 		Gate:         gate.Options{CacheRows: c.Memory.Rows},
 		Intake: intake.Options{
 			Timeout: c.Births.Timeout, KeepKeys: c.Births.KeepKeys, RemindAfter: c.Births.RemindAfter,
-			UploadLife: c.Media.UploadLife, MaxMedium: int64(c.Media.Max), MaxMedia: c.Media.MaxCount, MaxBody: int(c.Media.MaxBody),
+			MaxBody: int(c.Media.MaxBody),
 		},
+		Uploads: upload.Options{Life: c.Media.UploadLife, MaxMedium: int64(c.Media.Max), MaxMedia: c.Media.MaxCount, Limits: mediaLimits(c.Stories)},
 		Walk: walk.Options{
 			Settle: c.Walk.Settle, Page: c.Walk.Page, Batch: c.Walk.Batch, Budget: c.Walk.Lateness,
 			Lease: c.Walk.Lease, Timeout: c.Walk.Timeout, RemindAfter: c.Births.RemindAfter,

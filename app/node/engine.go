@@ -18,11 +18,13 @@ import (
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/scrub"
 	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
 // engine is every step of a life, each knowing of the others only what it calls.
 type engine struct {
+	uploads   *upload.Uploads
 	intake    *intake.Intake
 	gate      *gate.Gate
 	hydrate   *hydrate.Hydrate
@@ -86,8 +88,11 @@ func (n *Node) openEngine(ctx context.Context) (err error) {
 	if e.restore, err = restore.New(n.set, e.audit, n.o.Restore); err != nil {
 		return err
 	}
-	n.o.Intake.MayMint = n.mayMint
+	n.o.Uploads.MayMint, n.o.Intake.MayMint = n.mayMint, n.mayMint
 	n.o.Intake.Now = func() mayfly.Instant { return n.clock.Read().Now }
+	if e.uploads, err = upload.New(n.set, n.o.Uploads); err != nil {
+		return err
+	}
 	if e.intake, err = intake.New(n.set, n.o.Intake); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func publishWithMedium(t testing.TB, n *node.Node, audience mayfly.Audience) may
 func publishFor(t testing.TB, n *node.Node, audience mayfly.Audience, d time.Duration) mayfly.Item {
 	t.Helper()
 	now := n.Clock().Read().Steady
-	u, err := n.Intake().Begin(ana, now)
+	u, err := n.Uploads().Begin(ana, now)
 	must(t, err)
 	_, err = u.Add(t.Context(), bytes.NewReader([]byte("a photo")))
 	must(t, err)

@@ -31,6 +31,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/story"
@@ -54,6 +55,7 @@ type Options struct {
 
 	Clock     clock.Options
 	Gate      gate.Options
+	Uploads   upload.Options
 	Intake    intake.Options
 	Walk      walk.Options
 	Sweep     sweep.Options
@@ -191,6 +193,9 @@ func (n *Node) Clock() *clock.Clock { return n.clock }
 
 // Intake is where items are born.
 func (n *Node) Intake() *intake.Intake { return n.engine.intake }
+
+// Uploads stores the media of items before they are born.
+func (n *Node) Uploads() *upload.Uploads { return n.engine.uploads }
 
 // Gate is where they are read.
 func (n *Node) Gate() *gate.Gate { return n.engine.gate }

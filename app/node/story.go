@@ -26,8 +26,8 @@ func Stories() Product {
 				return Parts{}, err
 			}
 			n.stories, err = story.New(story.Options{
-				Rows: n.set.Rows, Writer: n.set.Writer, Intake: e.intake, Gate: e.gate, Hydrate: e.hydrate, Erase: e.erase,
-				Lifetimes: rules.Lifetimes, Longest: longest, Live: rules.Live, Media: mediaLimits(rules), MaxMedia: n.o.Intake.MaxMedia,
+				Rows: n.set.Rows, Writer: n.set.Writer, Uploads: e.uploads, Intake: e.intake, Gate: e.gate, Hydrate: e.hydrate, Erase: e.erase,
+				Lifetimes: rules.Lifetimes, Longest: longest, Live: rules.Live,
 			})
 			return Parts{Routes: n.storyRoutes}, err
 		},

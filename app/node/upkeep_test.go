@@ -42,7 +42,7 @@ func (p *problems) of(loop string) []error {
 func leave(t *testing.T, n *node.Node, media int) {
 	t.Helper()
 	for ; media > 0; media -= 5 {
-		u, err := n.Intake().Begin(ana, n.Clock().Read().Steady)
+		u, err := n.Uploads().Begin(ana, n.Clock().Read().Steady)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func photo(t *testing.T, n *node.Node, lifetime time.Duration) mayfly.Item {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := n.Intake().Begin(ana, now)
+	u, err := n.Uploads().Begin(ana, now)
 	if err != nil {
 		t.Fatal(err)
 	}

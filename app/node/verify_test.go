@@ -51,7 +51,7 @@ func TestVerifyFindsEachPlantedDefectAndNothingInAHealthyStore(t *testing.T) {
 				defer stop(t, n)
 				var items []mayfly.Item
 				for range 3 {
-					u, err := n.Intake().Begin(ana, n.Clock().Read().Steady)
+					u, err := n.Uploads().Begin(ana, n.Clock().Read().Steady)
 					must(t, err)
 					_, err = u.Add(t.Context(), strings.NewReader(bytes))
 					must(t, err)

@@ -119,12 +119,10 @@ func (a *arriving) Swap(ctx context.Context, t store.Table, key store.Key, old, 
 
 func TestAMediumThatArrivesWhileItsReservationIsErasedGoesToo(t *testing.T) {
 	fx := erasure.Open(t)
-	in, err := intake.New(fx.Real, intake.Options{})
-	fx.Must(err)
 	upload := fx.Upload(1)
 	key := fx.Reserve(erasure.Ana(), upload.ID)
 	fx.Set.Rows = &arriving{Rows: fx.Real.Rows, arrive: func() {
-		_, err := in.AddAt(t.Context(), erasure.Ana(), upload.ID, 1, bytes.NewReader(erasure.Content(1)))
+		_, err := fx.Real.Hot.Put(t.Context(), mayfly.UploadKey(upload.ID, 1), bytes.NewReader(erasure.Content(1)))
 		fx.Must(err)
 		found, err := fx.Real.Rows.Get(t.Context(), store.Reservations, key)
 		fx.Must(err)

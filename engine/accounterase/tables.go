@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -144,33 +145,8 @@ func (e *Eraser) eraseSeen(ctx context.Context, r *Receipt) error {
 // eraseReservations removes the user's reserved uploads with the media that have
 // arrived (ST14).
 func (e *Eraser) eraseReservations(ctx context.Context, r *Receipt) error {
-	return e.partition(ctx, store.Reservations, string(r.User[:]), func(page []store.Row) error {
-		for _, row := range page {
-			if err := e.eraseReservation(ctx, r, row); err != nil {
-				return err
-			}
-		}
-		r.count(store.Reservations, len(page))
-		return nil
-	})
-}
-
-// eraseReservation removes one reservation: its objects first, because the row is
-// what finds them, and again whenever the row has changed, because a medium has
-// arrived. A medium that arrives after the row is gone is erased by the request
-// that stored it, which calls erase.Abandon.
-func (e *Eraser) eraseReservation(ctx context.Context, r *Receipt, row store.Row) error {
-	if len(row.Clustering) != len(mayfly.ID{}) {
-		return mayfly.Errorf(mayfly.Corrupt, "a clustering key of %d bytes", len(row.Clustering))
-	}
-	key := store.Key{Partition: string(r.User[:]), Clustering: row.Clustering}
-	_, err := store.UpdateFrom(ctx, e.set.Rows, store.Reservations, key, row.Value, 0, func(old []byte) ([]byte, error) {
-		if old == nil {
-			return nil, nil
-		}
-		erased, err := e.items.Abandon(ctx, mayfly.ID([]byte(row.Clustering)))
-		r.Objects += erased
-		return nil, err
-	})
+	rows, objects, err := upload.EraseOf(ctx, e.set, r.User)
+	r.Objects += objects
+	r.count(store.Reservations, rows)
 	return err
 }

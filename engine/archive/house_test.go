@@ -20,6 +20,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -110,7 +111,9 @@ func (h *house) storyOf(name string, media int) mayfly.Item {
 	h.must(err)
 	d := intake.Draft{Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Text: "a story"}
 	if media > 0 {
-		d.Upload, err = in.Begin(owner, h.now)
+		uploads, err := upload.New(h.real, upload.Options{})
+		h.must(err)
+		d.Upload, err = uploads.Begin(owner, h.now)
 		h.must(err)
 	}
 	for n := range media {

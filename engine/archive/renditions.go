@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -36,7 +37,7 @@ func (p *pass) lookForRenditions(ctx context.Context, rows []mayfly.Item, bodies
 			continue
 		}
 		for _, n := range numbers {
-			keys, names = append(keys, store.RenditionKey(item.ID, item.Keys.Hot, n)), append(names, named{item.ID, n})
+			keys, names = append(keys, upload.RenditionKey(item.ID, item.Keys.Hot, n)), append(names, named{item.ID, n})
 		}
 	}
 	if len(keys) == 0 {
@@ -50,7 +51,7 @@ func (p *pass) lookForRenditions(ctx context.Context, rows []mayfly.Item, bodies
 		if value == nil {
 			continue
 		}
-		medium, err := store.ReadRendition(value)
+		medium, err := upload.ReadRendition(value)
 		if err != nil || medium.Size == 0 {
 			continue // it is made again, or cannot be made at all
 		}
@@ -90,7 +91,7 @@ func (p *pass) describe(ctx context.Context, copied map[mayfly.ID]map[int]mayfly
 	var b store.Batch
 	for _, item := range p.rows {
 		for n, medium := range copied[item.ID] {
-			b.Put(store.Renditions, store.RenditionKey(item.ID, item.Generation, n), store.AppendRendition(nil, medium), 0)
+			b.Put(store.Renditions, upload.RenditionKey(item.ID, item.Generation, n), upload.AppendRendition(nil, medium), 0)
 		}
 	}
 	if len(b.Stages()) == 0 {
@@ -107,7 +108,7 @@ func (p *pass) undescribe(ctx context.Context, lost []mayfly.Item) error {
 	var b store.Batch
 	for _, item := range lost {
 		for n := range p.renditions.made[item.ID] {
-			b.Delete(store.Renditions, store.RenditionKey(item.ID, item.Generation, n))
+			b.Delete(store.Renditions, upload.RenditionKey(item.ID, item.Generation, n))
 		}
 	}
 	if len(b.Stages()) == 0 {

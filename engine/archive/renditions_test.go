@@ -12,6 +12,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -29,12 +30,14 @@ func (h *house) picture() mayfly.Item {
 	owner := mayfly.UserOf("test", "ana")
 	lifetime, err := mayfly.LifetimeOf(time.Hour)
 	h.must(err)
-	upload, err := in.Begin(owner, h.now)
+	uploads, err := upload.New(h.real, upload.Options{})
 	h.must(err)
-	_, err = upload.Add(context.Background(), described{bytes.NewReader(content(0))})
+	u, err := uploads.Begin(owner, h.now)
+	h.must(err)
+	_, err = u.Add(context.Background(), described{bytes.NewReader(content(0))})
 	h.must(err)
 	p, err := in.Publish(context.Background(), intake.Draft{
-		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
+		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: u,
 	}, h.now)
 	h.must(err)
 	return p.Item
@@ -51,7 +54,7 @@ func (h *house) rendition(item mayfly.Item, longest int, bytesOf, says []byte) i
 	}
 	var b store.Batch
 	medium := mayfly.Medium{Type: "image/jpeg", Size: int64(len(says)), SHA256: sha256.Sum256(says), Width: 320, Height: 160}
-	b.Put(store.Renditions, store.RenditionKey(item.ID, g, n), store.AppendRendition(nil, medium), 0)
+	b.Put(store.Renditions, upload.RenditionKey(item.ID, g, n), upload.AppendRendition(nil, medium), 0)
 	h.must(h.real.Writer.Commit(context.Background(), &b))
 	return n
 }
@@ -76,9 +79,9 @@ func TestRenditionsGoToColdWithTheirItem(t *testing.T) {
 	if h.has(h.real.Hot, item.MediaKey(mayfly.Born, small)) || !h.has(h.real.Cold, row.MediaKey(row.Keys.Cold, small)) {
 		t.Error("it is still in hot, or not in cold")
 	}
-	found, err := h.real.Rows.Get(t.Context(), store.Renditions, store.RenditionKey(item.ID, row.Keys.Cold, small))
+	found, err := h.real.Rows.Get(t.Context(), store.Renditions, upload.RenditionKey(item.ID, row.Keys.Cold, small))
 	h.must(err)
-	medium, err := store.ReadRendition(found[0])
+	medium, err := upload.ReadRendition(found[0])
 	h.must(err)
 	if _, err := store.ReadBack(t.Context(), h.real.Cold, row.MediaKey(row.Keys.Cold, small), medium); err != nil {
 		t.Error(err)
@@ -102,7 +105,7 @@ func TestARenditionThatCannotBeCopiedIsLeftOutAndHoldsNobodyUp(t *testing.T) {
 			if h.has(h.real.Cold, row.MediaKey(row.Keys.Cold, n)) || h.has(h.real.Hot, row.MediaKey(mayfly.Born, n)) {
 				t.Errorf("object %d is there", n)
 			}
-			found, err := h.real.Rows.Get(t.Context(), store.Renditions, store.RenditionKey(item.ID, row.Keys.Cold, n))
+			found, err := h.real.Rows.Get(t.Context(), store.Renditions, upload.RenditionKey(item.ID, row.Keys.Cold, n))
 			h.must(err)
 			if found[0] != nil {
 				t.Errorf("object %d is described", n)
@@ -164,7 +167,7 @@ func TestAClaimThatIsOverLeavesNoRenditions(t *testing.T) {
 	if during == 0 || h.row(item.ID).State != mayfly.Deleted {
 		t.Fatal("nothing came in between")
 	}
-	found, err := h.real.Rows.Get(t.Context(), store.Renditions, store.RenditionKey(item.ID, during, small))
+	found, err := h.real.Rows.Get(t.Context(), store.Renditions, upload.RenditionKey(item.ID, during, small))
 	h.must(err)
 	if found[0] != nil || h.has(h.real.Cold, item.MediaKey(during, small)) || h.has(h.real.Cold, item.MediaKey(during, 0)) {
 		t.Error("something is left in cold")

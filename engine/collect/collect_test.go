@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/collect"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/erasure"
@@ -126,7 +127,7 @@ func TestARunErasesNoMoreThanItsCapAndTheNextGoesOn(t *testing.T) {
 
 func TestARunErasesTheOldestFirst(t *testing.T) {
 	fx := erasure.Open(t)
-	var uploads []*intake.Upload
+	var uploads []*upload.Upload
 	for range 15 {
 		uploads = append(uploads, fx.Upload(1))
 		fx.Now = fx.Now.Add(time.Minute)

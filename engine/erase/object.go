@@ -2,7 +2,6 @@ package erase
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -124,36 +123,4 @@ func (e *Erase) itemsOf(ctx context.Context, objects []Object) ([]mayfly.ID, err
 		}
 	}
 	return items, nil
-}
-
-// Abandon erases the media of an upload that will not be published, because its
-// reservation is gone, and returns how many there were. It computes the keys
-// (L11), since a medium may still be arriving. The media of a published upload
-// are left alone.
-func (e *Erase) Abandon(ctx context.Context, upload mayfly.ID) (int, error) {
-	named, err := e.set.Rows.Get(ctx, store.Uploads, store.UploadKey(upload))
-	if err != nil {
-		return 0, fmt.Errorf("abandon upload %s: %w", upload, err)
-	}
-	if named[0] != nil {
-		return 0, nil
-	}
-	var keys []mayfly.BlobKey
-	for n := range mayfly.MaxMedia {
-		keys = append(keys, mayfly.UploadKey(upload, n), mayfly.RawKey(upload, n))
-	}
-	found := 0
-	for _, key := range keys {
-		switch _, err := e.set.Hot.Stat(ctx, key); {
-		case errors.Is(err, mayfly.NotFound):
-		case err != nil:
-			return 0, fmt.Errorf("abandon upload %s: look for %s: %w", upload, key, err)
-		default:
-			found++
-		}
-	}
-	if err := DeleteObjects(ctx, e.set.Hot, keys); err != nil {
-		return 0, fmt.Errorf("abandon upload %s: %w", upload, err)
-	}
-	return found, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -74,14 +75,16 @@ func (h *house) publish() {
 	lifetime, err := mayfly.LifetimeOf(time.Hour)
 	h.must(err)
 	owner := mayfly.UserOf("test", "ana")
-	upload, err := in.Begin(owner, h.now)
+	uploads, err := upload.New(h.real, upload.Options{})
+	h.must(err)
+	u, err := uploads.Begin(owner, h.now)
 	h.must(err)
 	for n := range 2 {
-		_, err := upload.Add(context.Background(), bytes.NewReader(content(n)))
+		_, err := u.Add(context.Background(), bytes.NewReader(content(n)))
 		h.must(err)
 	}
 	p, err := in.Publish(context.Background(), intake.Draft{
-		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
+		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: u,
 	}, h.now)
 	h.must(err)
 	body, err := h.real.Ledger.Body(context.Background(), p.Item.ID)

@@ -9,14 +9,13 @@ package hydrate
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
 )
@@ -41,7 +40,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Queue = 256
 	}
 	if o.Limits.Pixels == 0 {
-		o.Limits.Pixels = 50_000_000
+		o.Limits.Pixels = mayfly.DefaultMaxPixels
 	}
 	if o.Problem == nil {
 		o.Problem = func(mayfly.ID, error) {}
@@ -155,38 +154,9 @@ func (h *Hydrate) open(ctx context.Context, item mayfly.Item, medium mayfly.Medi
 }
 
 func openCopy(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, medium mayfly.Medium, span store.Span) (*Medium, error) {
-	r, object, err := tier.Open(ctx, key, span)
+	r, err := upload.Open(ctx, tier, key, medium, span)
 	if err != nil {
-		return nil, fmt.Errorf("hydrate %s: %w", key, err)
+		return nil, fmt.Errorf("hydrate: %w", err)
 	}
-	if object.Size != medium.Size {
-		err := mayfly.Errorf(mayfly.Corrupt, "%s has %d bytes, not %d", key, object.Size, medium.Size)
-		return nil, errors.Join(err, r.Close())
-	}
-	if span.Offset == 0 && (span.Length == 0 || span.Length >= medium.Size) {
-		r = &checked{ReadCloser: r, hash: sha256.New(), left: medium.Size, want: medium.SHA256, key: key}
-	}
-	return &Medium{ReadCloser: r, Tier: Hot, Type: medium.Type, Size: object.Size, SHA256: medium.SHA256}, nil
-}
-
-// checked hashes what passes. What is not what was uploaded ends in Corrupt, and
-// without its last bytes: who has been promised a length and got that many would
-// take it for whole (I14).
-type checked struct {
-	io.ReadCloser
-	hash hash.Hash
-	left int64 // bytes that have not passed
-	want [32]byte
-	key  mayfly.BlobKey
-}
-
-func (c *checked) Read(p []byte) (int, error) {
-	n, err := c.ReadCloser.Read(p)
-	c.hash.Write(p[:n])
-	c.left -= int64(n)
-	last := c.left <= 0 || errors.Is(err, io.EOF)
-	if last && (c.left != 0 || [32]byte(c.hash.Sum(nil)) != c.want) {
-		return 0, mayfly.Errorf(mayfly.Corrupt, "%s is not what was uploaded", c.key)
-	}
-	return n, err
+	return &Medium{ReadCloser: r, Tier: Hot, Type: medium.Type, Size: medium.Size, SHA256: medium.SHA256}, nil
 }

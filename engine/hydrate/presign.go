@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -57,7 +58,7 @@ func (h *Hydrate) presignRenditions(ctx context.Context, p presigning, at []int)
 	for _, i := range at {
 		w := p.wanted[i]
 		if n, ok := mayfly.RenditionOf(w.Medium, w.Longest); ok {
-			found, numbers, keys = append(found, i), append(numbers, n), append(keys, store.RenditionKey(w.Item.ID, w.generation(), n))
+			found, numbers, keys = append(found, i), append(numbers, n), append(keys, upload.RenditionKey(w.Item.ID, w.generation(), n))
 		}
 	}
 	if len(keys) == 0 {
@@ -71,7 +72,7 @@ func (h *Hydrate) presignRenditions(ctx context.Context, p presigning, at []int)
 		if value == nil {
 			continue
 		}
-		described, err := store.ReadRendition(value)
+		described, err := upload.ReadRendition(value)
 		if err == nil && described.Size > 0 {
 			err = p.sign(ctx, found[j], numbers[j])
 		}

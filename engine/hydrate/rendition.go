@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -72,7 +73,7 @@ func (h *Hydrate) openRendition(ctx context.Context, item mayfly.Item, n int) (*
 	var keys []store.Key
 	for _, at := range []home{{h.hot, Hot, item.Keys.Hot}, {h.cold, Cold, item.Keys.Cold}} {
 		if at.g != 0 {
-			homes, keys = append(homes, at), append(keys, store.RenditionKey(item.ID, at.g, n))
+			homes, keys = append(homes, at), append(keys, upload.RenditionKey(item.ID, at.g, n))
 		}
 	}
 	missing := mayfly.Errorf(mayfly.NotFound, "object %d of %s is not made", n, item.ID)
@@ -87,7 +88,7 @@ func (h *Hydrate) openRendition(ctx context.Context, item mayfly.Item, n int) (*
 		if value == nil {
 			continue
 		}
-		described, err := store.ReadRendition(value)
+		described, err := upload.ReadRendition(value)
 		if err != nil {
 			return nil, err
 		}

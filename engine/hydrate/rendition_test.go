@@ -21,6 +21,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
 )
@@ -75,19 +76,21 @@ func (g *gallery) hang(pictures ...[]byte) {
 	lifetime, err := mayfly.LifetimeOf(time.Hour)
 	g.must(err)
 	owner := mayfly.UserOf("test", "ana")
-	upload, err := in.Begin(owner, g.now)
+	uploads, err := upload.New(g.real, upload.Options{})
+	g.must(err)
+	u, err := uploads.Begin(owner, g.now)
 	g.must(err)
 	for _, p := range pictures {
 		c, err := media.Clean(bytes.NewReader(p), media.Limits{})
 		g.must(err)
-		m, err := upload.Add(context.Background(), c)
+		m, err := u.Add(context.Background(), c)
 		g.must(err)
 		if m.Width == 0 {
 			g.Fatalf("%+v", m)
 		}
 	}
 	p, err := in.Publish(context.Background(), intake.Draft{
-		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
+		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: u,
 	}, g.now)
 	g.must(err)
 	body, err := g.real.Ledger.Body(context.Background(), p.Item.ID)

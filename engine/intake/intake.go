@@ -1,10 +1,10 @@
-// Package intake is in charge of birth: uploads, the minting of the id, the
-// commit. Content comes first (L12): media are durable before the row that
-// names them, the owner index before the row, the row before its event; a birth
-// is acknowledged when all of them are durable (I3).
+// Package intake gives birth to items: it validates a draft, mints the id, claims
+// the idempotency key, commits and announces. Content comes first (L12): media are
+// durable before the row that names them, the owner index before the row, the row
+// before its event; a birth is acknowledged when all of them are durable (I3).
 //
-// It never mints two ids for one idempotency key, and mints none while the
-// clock is in doubt (L7).
+// It never mints two ids for one idempotency key, and mints none while the clock
+// is in doubt (L7).
 package intake
 
 import (
@@ -19,19 +19,21 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/upload"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // Options are the settings of an Intake.
 type Options struct {
-	// MayMint answers why nothing may be minted now; nil error: it may. Nil: always.
+	// MayMint returns why no id may be minted now, or nil. Default: always nil.
 	MayMint func() error
 	// Now reads the node's clock once more before a birth is acknowledged: a timer
 	// does not count a suspension or a correction of the clock, and the walks may
 	// have passed the deadline meanwhile. Nil: the timer alone decides.
 	Now func() mayfly.Instant
-	// Random is where random bits come from; default crypto/rand.
+	// Random is the source of random bits; default crypto/rand.
 	Random io.Reader
 	// Timeout is how long after minting a birth may still commit; default 10 s.
 	// It stays below the settling time of the walks (L4).
@@ -40,14 +42,8 @@ type Options struct {
 	KeepKeys time.Duration
 	// RemindAfter is how far ahead a reminder is written; default 2 min.
 	RemindAfter time.Duration
-	// UploadLife is how long an upload may wait to be published; default 24 h.
-	UploadLife mayfly.Lifetime
-	// MaxMedium is the largest medium in bytes; default 64 MiB.
-	MaxMedium int64
-	// MaxMedia is how many media an item may have; default 10.
-	MaxMedia int
 	// MaxBody is how many bytes of text and data an item may have; default
-	// 256 KiB. They are in the ledger and in caches: what is big is a medium.
+	// 256 KiB. They are in the ledger and in caches: larger content is a medium.
 	MaxBody int
 }
 
@@ -66,23 +62,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	if o.UploadLife == mayfly.Never {
-		day, err := mayfly.LifetimeOf(24 * time.Hour)
-		if err != nil {
-			return o, err
-		}
-		o.UploadLife = day
-	}
-	if o.MaxMedium == 0 {
-		o.MaxMedium = 64 << 20
-	}
-	if o.MaxMedia == 0 {
-		o.MaxMedia = mayfly.MaxMedia
-	}
 	if o.MaxBody == 0 {
-		o.MaxBody = 256 << 10
+		o.MaxBody = mayfly.DefaultMaxBody
 	}
-	if o.Timeout < 0 || o.KeepKeys < 0 || o.RemindAfter < 0 || o.MaxMedium < 0 || o.MaxMedia < 0 || o.MaxMedia > mayfly.MaxMedia || o.MaxBody < 0 {
+	if o.Timeout < 0 || o.KeepKeys < 0 || o.RemindAfter < 0 || o.MaxBody < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "intake: a setting is out of range: %+v", o)
 	}
 	return o, nil
@@ -90,12 +73,11 @@ func (o Options) withDefaults() (Options, error) {
 
 // Intake gives birth to items. Safe for concurrent use.
 type Intake struct {
-	set      store.Set
-	o        Options
-	arriving arriving
+	set store.Set
+	o   Options
 }
 
-// New is an intake into set.
+// New returns an Intake into set.
 func New(set store.Set, o Options) (*Intake, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -104,24 +86,12 @@ func New(set store.Set, o Options) (*Intake, error) {
 	return &Intake{set: set, o: o}, nil
 }
 
-// Draft is what somebody wants to publish.
-type Draft struct {
-	Owner    mayfly.UserID // zero: anonymous
-	Product  mayfly.Product
-	Fate     mayfly.Fate
-	Audience mayfly.Audience
-	Lifetime mayfly.Lifetime
-	Text     string
-	Data     []byte
-	Upload   *Upload // its media; nil without
-	Key      string  // idempotency key; empty without
-}
-
 // Published is a birth that is durable.
 type Published struct {
 	Item   mayfly.Item
-	Again  bool // an earlier request with the same key had published it
-	Remind bool // its event is not in the log yet; a reminder will see to it
+	Body   mayfly.Body // as it was born; empty if the item was there before
+	Again  bool        // an earlier request with the same key had published it
+	Remind bool        // its event is not in the log yet; a reminder will append it
 }
 
 // Publish gives birth to the draft at now, which the caller has just read from
@@ -155,8 +125,10 @@ type request struct {
 }
 
 func (in *Intake) publish(ctx context.Context, r request) (Published, error) {
-	if err := in.mayPublish(ctx, r.Owner); err != nil {
-		return Published{}, err
+	if !r.Admission.Holds(r.Owner) {
+		if _, err := in.Admit(ctx, r.Owner); err != nil {
+			return Published{}, err
+		}
 	}
 	c, err := in.mint(r)
 	if err != nil {
@@ -174,37 +146,45 @@ func (in *Intake) publish(ctx context.Context, r request) (Published, error) {
 	return in.commit(ctx, r, c)
 }
 
-// mayPublish refuses an owner whose account is erased, and a birth that would
-// resume one of theirs. A birth that was in flight when the account was erased is
-// found by the second pass (ST14).
-func (in *Intake) mayPublish(ctx context.Context, owner mayfly.UserID) error {
+// Admission says that an account was not erased a moment ago, so that Publish
+// need not read the mark of erasure again. It is good for a second: a birth that
+// was in flight when its account was erased is found by the second pass of the
+// erasure, which waits longer than that (ST14). The zero Admission never holds.
+type Admission struct {
+	owner mayfly.UserID
+	good  time.Duration
+	age   func() time.Duration
+}
+
+// Holds reports whether the admission is of owner and not too old.
+func (a Admission) Holds(owner mayfly.UserID) bool {
+	return a.age != nil && a.owner == owner && a.age() < a.good
+}
+
+// Admit reads whether the account of owner is erased. Errors: Denied (it is),
+// Unavailable.
+func (in *Intake) Admit(ctx context.Context, owner mayfly.UserID) (Admission, error) {
+	a := Admission{owner: owner, good: min(time.Second, in.o.Timeout), age: loop.Stopwatch()}
 	if owner.IsZero() {
-		return nil
+		return a, nil
 	}
 	erased, err := in.set.Rows.Get(ctx, store.Erased, store.ErasedKey(owner))
 	if err != nil {
-		return fmt.Errorf("is the account erased: %w", err)
+		return Admission{}, fmt.Errorf("is the account erased: %w", err)
 	}
 	if erased[0] != nil {
-		return mayfly.Errorf(mayfly.Denied, "the account is erased").WithHint("nothing can be published for it any more")
+		return Admission{}, mayfly.Errorf(mayfly.Denied, "the account is erased").WithHint("nothing can be published for it any more")
 	}
-	return nil
+	return a, nil
 }
 
-// claim is what makes a birth this birth: a resumed one is the same in every byte.
-type claim struct {
-	id      mayfly.ID
-	upload  mayfly.ID
-	nonce   mayfly.Nonce
-	request [32]byte // hash of what was asked for
-}
-
+// mint makes the id of a new birth, and what else makes it this birth.
 func (in *Intake) mint(r request) (claim, error) {
 	var random [16]byte
 	if _, err := io.ReadFull(in.o.Random, random[:]); err != nil {
 		return claim{}, fmt.Errorf("random bits: %w", err)
 	}
-	id, err := newID(r.now, r.Lifetime, r.Owner, binary.BigEndian.Uint64(random[:8]))
+	id, err := upload.NewID(r.now, r.Lifetime, r.Owner, binary.BigEndian.Uint64(random[:8]))
 	if err != nil {
 		return claim{}, err
 	}
@@ -215,30 +195,23 @@ func (in *Intake) mint(r request) (claim, error) {
 	return c, nil
 }
 
-// newID puts an id together. Where nobody owns it the trace is random: the
-// topmost bits, which the id's own random part leaves over.
-func newID(now mayfly.Instant, lifetime mayfly.Lifetime, owner mayfly.UserID, random uint64) (mayfly.ID, error) {
-	trace := mayfly.Trace(random >> 54)
-	if !owner.IsZero() {
-		trace = owner.Trace()
-	}
-	return mayfly.NewID(now, lifetime, trace, random)
-}
-
-// again answers a retry: the birth is there, or it is resumed while its
-// deadline is ahead (L4) and its media are sure to be there.
+// again answers a retry: the item is there, or its birth is resumed while its
+// deadline is ahead (L4) and its media are certain to be there. Media that the
+// retry has uploaded once more are dropped.
 func (in *Intake) again(ctx context.Context, r request, c claim) (Published, error) {
 	found, err := in.set.Ledger.Get(ctx, c.id)
 	if err != nil {
 		return Published{}, fmt.Errorf("again %s: %w", c.id, err)
 	}
-	if err := r.Upload.dropUnless(ctx, c.upload); err != nil {
-		return Published{}, fmt.Errorf("again %s: drop the second upload: %w", c.id, err)
+	if r.Upload != nil && r.Upload.ID != c.upload {
+		if err := r.Upload.Drop(ctx); err != nil {
+			return Published{}, fmt.Errorf("again %s: %w", c.id, err)
+		}
 	}
 	if found[0].Found {
 		return in.announceAgain(ctx, found[0].Item, r.now)
 	}
-	if c.id.ExpiredAt(r.now) || len(r.Upload.media()) > 0 && c.upload.ExpiredAt(r.now) {
+	if c.id.ExpiredAt(r.now) || len(r.Upload.Media()) > 0 && c.upload.ExpiredAt(r.now) {
 		return Published{}, mayfly.Errorf(mayfly.Gone, "the birth of %s was abandoned, and it is too late to resume it", c.id).
 			WithHint("publish it with a new idempotency key")
 	}
@@ -247,11 +220,11 @@ func (in *Intake) again(ctx context.Context, r request, c claim) (Published, err
 	return p, err
 }
 
-// announceAgain acknowledges a birth whose first answer may never have been
-// given. Its event is repeated whatever has become of the item since: the log is
-// at least once, consumers know an event by its key and order by generation. The
-// row may have landed so late that the sweep had passed its deadline: a reminder
-// stands in for the sweep before the birth is acknowledged.
+// announceAgain acknowledges a birth whose first answer may have been lost. Its
+// event is appended again whatever the item has become since: the log is at least
+// once, consumers identify an event by its key and order by generation. The row
+// may have landed so late that the sweep had passed its deadline: then a reminder
+// to expire it is written before the birth is acknowledged.
 func (in *Intake) announceAgain(ctx context.Context, item mayfly.Item, now mayfly.Instant) (Published, error) {
 	var b store.Batch
 	if item.State == mayfly.Active && item.EndedAt(now) {
@@ -269,8 +242,10 @@ func (in *Intake) announceAgain(ctx context.Context, item mayfly.Item, now mayfl
 }
 
 func (in *Intake) commit(ctx context.Context, r request, c claim) (Published, error) {
-	if err := r.Upload.claim(c); err != nil {
-		return Published{}, err
+	if r.Upload != nil && r.Upload.ID == c.upload {
+		if err := r.Upload.Assign(c.id); err != nil {
+			return Published{}, err
+		}
 	}
 	item, body := r.birth(c)
 	window := in.o.Timeout
@@ -299,11 +274,11 @@ func (in *Intake) commit(ctx context.Context, r request, c claim) (Published, er
 	if err != nil {
 		return Published{}, fmt.Errorf("%s: %w", item.ID, err)
 	}
-	return Published{Item: item, Remind: reminded}, nil
+	return Published{Item: item, Body: body, Remind: reminded}, nil
 }
 
 // write commits b, whose last stage is the event of the item's birth. If only
-// that failed a durable reminder stands in for the event.
+// that stage failed, a durable reminder replaces the event.
 func (in *Intake) write(ctx context.Context, b *store.Batch, item mayfly.Item, now mayfly.Instant) (reminded bool, err error) {
 	err = in.set.Writer.Commit(ctx, b)
 	var stage *store.StageError
@@ -320,12 +295,32 @@ func (in *Intake) write(ctx context.Context, b *store.Batch, item mayfly.Item, n
 	return true, nil
 }
 
-// abandoned gives every failed birth a kind that a caller can act on. What is
-// not known to have happened is Unavailable to the one who asked.
+// abandoned gives every failed birth a kind that a caller can act on. A birth
+// whose outcome is unknown is Unavailable.
 func abandoned(err error) error {
 	is := func(kind mayfly.Kind) bool { return errors.Is(err, kind) }
 	if slices.ContainsFunc(mayfly.Kinds(), is) && !is(mayfly.Unknown) {
 		return err
 	}
 	return mayfly.Wrap(mayfly.Unavailable, err, "try again with the same idempotency key: it resumes this birth")
+}
+
+// Announce appends the events of births: what a reminder does for a birth whose
+// event could not be appended when it was acknowledged. Whatever the item has
+// become since, it was born (L8).
+func (in *Intake) Announce(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	events := make([]mayfly.Event, len(b.Items))
+	for i, item := range b.Items {
+		events[i] = birthEvent(item)
+	}
+	if err := in.set.Log.Append(ctx, events...); err != nil {
+		return nil, fmt.Errorf("announce %d births: %w", len(events), walk.Away(err))
+	}
+	return nil, nil
+}
+
+// birthEvent returns the event of an item's birth, whatever the item has become.
+func birthEvent(item mayfly.Item) mayfly.Event {
+	item.Generation, item.Changed = mayfly.Born, item.ID.Birth()
+	return mayfly.EventOf(item, mayfly.WasCreated)
 }

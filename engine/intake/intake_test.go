@@ -10,10 +10,12 @@ import (
 	"slices"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
@@ -38,7 +40,7 @@ func TestABirthIsWhatWasAskedFor(t *testing.T) {
 	in := e.Intake(intake.Options{})
 	d := e.Draft()
 	d.Audience, d.Data, d.Lifetime = mayfly.CloseFriends, []byte(`{"sticker":1}`), fixture.Lifetime(t, 6*time.Hour)
-	d.Upload = e.Upload(in, ana, start-1000, "\x89PNG\r\n\x1a\n and so on", "plain words")
+	d.Upload = e.Upload(ana, start-1000, "\x89PNG\r\n\x1a\n and so on", "plain words")
 	p := publish(t, in, d, start)
 
 	id := p.Item.ID
@@ -91,7 +93,7 @@ func TestContentComesFirstThenTheIndexThenTheRowThenTheEvent(t *testing.T) {
 	e := fixture.Open(t)
 	in := e.Intake(intake.Options{})
 	d := e.Draft()
-	d.Key, d.Upload = "k", e.Upload(in, ana, start, "one", "two")
+	d.Key, d.Upload = "k", e.Upload(ana, start, "one", "two")
 	publish(t, in, d, start)
 	want := []string{"put hot", "put hot", "swap idempotency", "0 put owners", "0 put uploads", "1 insert story", "2 append story.created"}
 	if got := e.Hooks.Trail(); !slices.Equal(got, want) {
@@ -146,9 +148,6 @@ func TestNothingIsMintedWhileTheClockIsInDoubt(t *testing.T) {
 	if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, doubt) || !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("publish: %v", err)
 	}
-	if _, err := in.Begin(ana, start); !errors.Is(err, doubt) {
-		t.Errorf("begin: %v", err)
-	}
 	if got := e.Hooks.Trail(); len(got) > 0 {
 		t.Errorf("written %q", got)
 	}
@@ -157,8 +156,8 @@ func TestNothingIsMintedWhileTheClockIsInDoubt(t *testing.T) {
 func TestDraftsThatMakeNoSenseAreRefusedAndWriteNothing(t *testing.T) {
 	e := fixture.Open(t)
 	in := e.Intake(intake.Options{MaxBody: 100})
-	bens := e.Upload(in, ben, start, "ben's")
-	old := e.Upload(in, ana, start.Add(-24*time.Hour), "old")
+	bens := e.Upload(ben, start, "ben's")
+	old := e.Upload(ana, start.Add(-24*time.Hour), "old")
 	e.Hooks.Trail() // what was uploaded
 	for name, tc := range map[string]struct {
 		change func(*intake.Draft)
@@ -190,7 +189,7 @@ func TestAnUploadHasOneOwner(t *testing.T) {
 	e := fixture.Open(t)
 	in := e.Intake(intake.Options{})
 	d := e.Draft()
-	d.Upload = e.Upload(in, ana, start, "sea")
+	d.Upload = e.Upload(ana, start, "sea")
 	p := publish(t, in, d, start)
 	if _, err := in.Publish(t.Context(), d, start+1); !errors.Is(err, mayfly.Conflict) {
 		t.Errorf("published a second time: %v", err)
@@ -203,7 +202,7 @@ func TestAnUploadHasOneOwner(t *testing.T) {
 	}
 
 	// After a failure without a key nobody knows whether the row will land.
-	d.Upload = e.Upload(in, ana, start, "sky")
+	d.Upload = e.Upload(ana, start, "sky")
 	e.Hooks.Commit = fixture.FailCommit(mayfly.Errorf(mayfly.Unknown, "lost"))
 	if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Unavailable) {
 		t.Fatal(err)
@@ -236,8 +235,8 @@ func TestAnUploadThatFailedCannotBePublished(t *testing.T) {
 				}
 				return do()
 			}
-			in := e.Intake(intake.Options{MaxMedium: 1000, MaxMedia: 3})
-			u, err := in.Begin(ana, start)
+			in := e.Intake(intake.Options{})
+			u, err := e.Uploads(upload.Options{MaxMedium: 1000, MaxMedia: 3}).Begin(ana, start)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -263,17 +262,6 @@ func TestAnUploadThatFailedCannotBePublished(t *testing.T) {
 }
 
 func one() io.Reader { return bytes.NewReader([]byte("x")) }
-
-func TestAMediumOfExactlyTheLimitIsTaken(t *testing.T) {
-	e := fixture.Open(t)
-	in := e.Intake(intake.Options{MaxMedium: 1000, MaxMedia: 3})
-	u := e.Upload(in, ana, start)
-	for range 3 {
-		if m, err := u.Add(t.Context(), iotest.OneByteReader(bytes.NewReader(make([]byte, 1000)))); err != nil || m.Size != 1000 {
-			t.Fatalf("%+v, %v", m, err)
-		}
-	}
-}
 
 func TestAFailedCommitHasAKindThatACallerCanActOn(t *testing.T) {
 	for _, tc := range []struct{ err, want error }{
@@ -302,9 +290,6 @@ func TestABirthWithoutRandomBitsIsNoBirth(t *testing.T) {
 	in := e.Intake(intake.Options{Random: iotest.ErrReader(errors.New("no entropy"))})
 	if _, err := in.Publish(t.Context(), e.Draft(), start); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("publish: %v", err)
-	}
-	if _, err := in.Begin(ana, start); err == nil {
-		t.Error("begin went well")
 	}
 }
 
@@ -341,7 +326,7 @@ func TestABirthWhoseEventAndReminderFailedIsNotAcknowledged(t *testing.T) {
 
 func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 	for i, o := range []intake.Options{
-		{Timeout: -1}, {KeepKeys: -1}, {RemindAfter: -1}, {MaxMedium: -1}, {MaxMedia: -1}, {MaxMedia: 256}, {MaxBody: -1},
+		{Timeout: -1}, {KeepKeys: -1}, {RemindAfter: -1}, {MaxBody: -1},
 	} {
 		if _, err := intake.New(store.Set{}, o); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%s: %v", fmt.Sprint(i), err)
@@ -386,4 +371,33 @@ func TestAnnounceTellsOfTheBirthAndNothingElse(t *testing.T) {
 	if got := e.Events(mayfly.Births); len(got) != 2 || got[0] != born[0] || got[1] != born[0] {
 		t.Errorf("%+v, want the birth twice: %+v", got, born)
 	}
+}
+
+// A caller that has just read the mark of erasure hands the answer in, and the
+// mark is not read again within a second.
+func TestAnAdmissionHoldsForASecondAndForItsOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := fixture.Open(t)
+		in := e.Intake(intake.Options{})
+		admitted, err := in.Admit(t.Context(), ana)
+		e.Must(err)
+		_, _, err = e.Real.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(ana), nil, []byte("erased"), 0)
+		e.Must(err)
+		_, _, err = e.Real.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(ben), nil, []byte("erased"), 0)
+		e.Must(err)
+		d := e.Draft()
+		d.Admission = admitted
+		if _, err := in.Publish(t.Context(), d, start); err != nil {
+			t.Errorf("at once: %v", err)
+		}
+		d.Owner = ben
+		if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Denied) {
+			t.Errorf("another owner: %v", err)
+		}
+		time.Sleep(time.Second)
+		d.Owner = ana
+		if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Denied) {
+			t.Errorf("a second later: %v", err)
+		}
+	})
 }

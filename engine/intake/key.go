@@ -4,70 +4,71 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
 
+// claim is the value of an idempotency row: what makes a birth this birth. A
+// resumed birth is the same in every byte.
+type claim struct {
+	id      mayfly.ID
+	upload  mayfly.ID
+	nonce   mayfly.Nonce
+	request [32]byte // hash of what was asked for
+}
+
 const (
 	claimFormat = 1
 	claimSize   = 1 + 16 + 16 + 8 + 32
 )
 
-// claimKey makes mine the birth of the draft's key, or answers with the birth
-// that the key already stands for; first says which.
+// claimKey makes mine the birth of the draft's key, or returns the birth that the
+// key already stands for; first tells which. A claim that is too old is replaced.
 func (in *Intake) claimKey(ctx context.Context, r request, mine claim) (c claim, first bool, err error) {
 	key := store.Key{Partition: string(r.Owner[:]), Clustering: r.Key}
 	value := mine.append(nil)
-	var old []byte
-	for range 3 { // absent, then perhaps one that is past its time, then perhaps a rival's
-		swapped, current, err := in.set.Rows.Swap(ctx, store.Idempotency, key, old, value, r.now.Add(in.o.KeepKeys))
-		if errors.Is(err, mayfly.Unknown) {
-			swapped, current, err = in.readBack(ctx, key, value)
+	_, err = store.UpdateFrom(ctx, in.set.Rows, store.Idempotency, key, nil, r.now.Add(in.o.KeepKeys), func(old []byte) ([]byte, error) {
+		c, first = mine, true
+		if old == nil || bytes.Equal(old, value) {
+			return value, nil
 		}
+		theirs, err := readClaim(old)
 		if err != nil {
-			return claim{}, false, err
-		}
-		if swapped {
-			return mine, true, nil
-		}
-		if current == nil {
-			old = nil
-			continue
-		}
-		theirs, err := readClaim(current)
-		if err != nil {
-			return claim{}, false, err
+			return nil, err
 		}
 		if theirs.id.Birth().Add(in.o.KeepKeys) <= r.now {
-			old = current
-			continue
+			return value, nil
 		}
 		if theirs.request != mine.request {
-			return claim{}, false, mayfly.Errorf(mayfly.Conflict, "key %q was used for something else", r.Key).
-				WithHint("a retry sends the same content; something new takes a new key")
+			return nil, mayfly.Errorf(mayfly.Conflict, "key %q was used for other content", r.Key).
+				WithHint("a retry sends the same content; other content needs a new key")
 		}
-		return theirs, false, nil
-	}
-	return claim{}, false, mayfly.Errorf(mayfly.Unavailable, "key %q is changing too fast", r.Key)
+		c, first = theirs, false
+		return old, nil
+	})
+	return c, first, err
 }
 
-// readBack tells a swap whose answer was lost from one that did not happen: the
-// value holds an id that nobody else minted.
-func (in *Intake) readBack(ctx context.Context, key store.Key, value []byte) (bool, []byte, error) {
-	found, err := in.set.Rows.Get(ctx, store.Idempotency, key)
-	if err != nil {
-		return false, nil, fmt.Errorf("read back: %w", err)
+// Known reports which birth an idempotency key of owner stands for at now: a
+// Publish with the key is a retry of that birth and makes no other.
+func (in *Intake) Known(ctx context.Context, owner mayfly.UserID, key string, now mayfly.Instant) (id mayfly.ID, known bool, err error) {
+	if key == "" || owner.IsZero() {
+		return mayfly.ID{}, false, nil
 	}
-	if bytes.Equal(found[0], value) {
-		return true, nil, nil
+	found, err := in.set.Rows.Get(ctx, store.Idempotency, store.Key{Partition: string(owner[:]), Clustering: key})
+	if err != nil {
+		return mayfly.ID{}, false, fmt.Errorf("look up the idempotency key: %w", err)
 	}
 	if found[0] == nil {
-		return false, nil, mayfly.Errorf(mayfly.Unavailable, "the key could not be claimed")
+		return mayfly.ID{}, false, nil
 	}
-	return false, found[0], nil
+	c, err := readClaim(found[0])
+	if err != nil {
+		return mayfly.ID{}, false, err
+	}
+	return c.id, now < c.id.Birth().Add(in.o.KeepKeys), nil
 }
 
 func (c claim) append(b []byte) []byte {

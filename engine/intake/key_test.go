@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/fixture"
@@ -23,10 +24,10 @@ func TestARetryWithTheSameKeyAnswersWithTheSameItem(t *testing.T) {
 	e := fixture.Open(t)
 	in := e.Intake(intake.Options{})
 	d := e.Draft()
-	d.Key, d.Upload = "k", e.Upload(in, ana, start, "sea")
+	d.Key, d.Upload = "k", e.Upload(ana, start, "sea")
 	first := publish(t, in, d, start)
 	again := d
-	again.Upload = e.Upload(in, ana, start+500, "sea")
+	again.Upload = e.Upload(ana, start+500, "sea")
 	second := publish(t, in, again, start+500)
 	if second.Item != first.Item || !second.Again || first.Again {
 		t.Errorf("first %+v\nagain %+v", first, second)
@@ -112,7 +113,7 @@ func TestTheSameKeyWithOtherContentIsAConflict(t *testing.T) {
 	e := fixture.Open(t)
 	in := e.Intake(intake.Options{})
 	d := e.Draft()
-	d.Key, d.Data, d.Upload = "k", []byte("x"), e.Upload(in, ana, start, "sea", "sky")
+	d.Key, d.Data, d.Upload = "k", []byte("x"), e.Upload(ana, start, "sea", "sky")
 	first := publish(t, in, d, start)
 	for name, change := range map[string]func(*intake.Draft){
 		"text":                 func(d *intake.Draft) { d.Text = "see" },
@@ -123,9 +124,9 @@ func TestTheSameKeyWithOtherContentIsAConflict(t *testing.T) {
 		"audience":             func(d *intake.Draft) { d.Audience = mayfly.Followers },
 		"lifetime":             func(d *intake.Draft) { d.Lifetime = fixture.Lifetime(t, 25*time.Hour) },
 		"no media":             func(d *intake.Draft) { d.Upload = nil },
-		"one medium less":      func(d *intake.Draft) { d.Upload = e.Upload(in, ana, start, "sea") },
-		"another medium":       func(d *intake.Draft) { d.Upload = e.Upload(in, ana, start, "sea", "skz") },
-		"media in other order": func(d *intake.Draft) { d.Upload = e.Upload(in, ana, start, "sky", "sea") },
+		"one medium less":      func(d *intake.Draft) { d.Upload = e.Upload(ana, start, "sea") },
+		"another medium":       func(d *intake.Draft) { d.Upload = e.Upload(ana, start, "sea", "skz") },
+		"media in other order": func(d *intake.Draft) { d.Upload = e.Upload(ana, start, "sky", "sea") },
 	} {
 		other := d
 		change(&other)
@@ -169,7 +170,7 @@ func TestOfRacingDuplicatesOneIsBorn(t *testing.T) {
 	for i := range ids {
 		wg.Go(func() {
 			d := e.Draft()
-			d.Key, d.Upload = "k", e.Upload(in, ana, start, "sea")
+			d.Key, d.Upload = "k", e.Upload(ana, start, "sea")
 			p, err := in.Publish(t.Context(), d, start+mayfly.Instant(i))
 			if err != nil {
 				t.Error(err)
@@ -250,14 +251,14 @@ func TestAResumedBirthIsTheSameInEveryByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := e.Draft()
-		d.Key, d.Upload = "k", e.Upload(in, ana, start, "sea")
+		d.Key, d.Upload = "k", e.Upload(ana, start, "sea")
 		first, err := in.Publish(t.Context(), d, start)
 		if err == nil && !first.Remind { // the reminder's commit fails too, as f says, but may be written
 			t.Fatalf("%+v: acknowledged as %+v", f, first)
 		}
 		failing = false
 		retry := d
-		retry.Upload = e.Upload(in, ana, start+700, "sea")
+		retry.Upload = e.Upload(ana, start+700, "sea")
 		second := publish(t, in, retry, start+700)
 		if second.Item.Upload != d.Upload.ID || second.Item.Changed != start || second.Item.ID.Birth() != start || !second.Again {
 			t.Errorf("%+v: resumed as %+v", f, second.Item)
@@ -306,20 +307,20 @@ func TestAnAbandonedBirthIsResumedOnlyWhileItsDeadlineIsAhead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // one millisecond is left, of virtual time
 				e := fixture.Open(t)
 				set, _ := storetest.Prefix(e.Real, storetest.FailNth(2, storetest.Fault{Stage: 0}))
-				in, err := intake.New(set, intake.Options{UploadLife: fixture.Lifetime(t, time.Hour)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				in, err := intake.New(set, intake.Options{})
+				e.Must(err)
+				uploads, err := upload.New(set, upload.Options{Life: fixture.Lifetime(t, time.Hour)})
+				e.Must(err)
 				begun := start
 				if tc.want != nil {
 					begun = start.Add(2*time.Second - time.Hour)
 				}
 				d := e.Draft()
-				d.Key, d.Lifetime, d.Upload = "k", fixture.Lifetime(t, 5*time.Second), e.Upload(in, ana, begun, tc.media...)
+				d.Key, d.Lifetime, d.Upload = "k", fixture.Lifetime(t, 5*time.Second), fixture.UploadTo(t, uploads, ana, begun, tc.media...)
 				if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Unavailable) {
 					t.Fatal(err)
 				}
-				d.Upload = e.Upload(in, ana, start.Add(tc.after), tc.media...)
+				d.Upload = fixture.UploadTo(t, uploads, ana, start.Add(tc.after), tc.media...)
 				p, err := in.Publish(t.Context(), d, start.Add(tc.after))
 				if !errors.Is(err, tc.want) || err == nil && (!p.Again || p.Item.ID.Birth() != start) {
 					t.Errorf("%+v, %v", p, err)
@@ -358,7 +359,7 @@ func TestAKeyThatKeepsChangingIsGivenUp(t *testing.T) {
 		swaps++
 		return false, nil, nil // not swapped, and the row is absent
 	}
-	if _, err := in.Publish(t.Context(), d, start+1); !errors.Is(err, mayfly.Unavailable) || swaps > 5 {
+	if _, err := in.Publish(t.Context(), d, start+1); !errors.Is(err, mayfly.Unavailable) || swaps > 16 { // the tries of store.Update
 		t.Errorf("%v after %d swaps", err, swaps)
 	}
 }

@@ -43,7 +43,7 @@ func second(_ mayfly.ID, known bool) bool { return known }
 func TestAnUploadIsDroppedUnlessABirthHasIt(t *testing.T) {
 	e := fixture.Open(t)
 	in := e.Intake(intake.Options{})
-	u := e.Upload(in, ana, start, "one", "two")
+	u := e.Upload(ana, start, "one", "two")
 	if len(e.Objects(e.Real.Hot)) != 2 {
 		t.Fatal(e.Objects(e.Real.Hot))
 	}
@@ -55,7 +55,7 @@ func TestAnUploadIsDroppedUnlessABirthHasIt(t *testing.T) {
 	if _, err := in.Publish(t.Context(), d, start); err == nil {
 		t.Error("what was dropped is published")
 	}
-	d.Upload = e.Upload(in, ana, start, "three")
+	d.Upload = e.Upload(ana, start, "three")
 	publish(t, in, d, start)
 	if err := d.Upload.Drop(t.Context()); err != nil || len(e.Objects(e.Real.Hot)) != 1 {
 		t.Error(err, e.Objects(e.Real.Hot))

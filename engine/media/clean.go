@@ -25,15 +25,16 @@ type Limits struct {
 	Pixels int64 // of an image, or of a video's picture; default 50 million
 }
 
-func (l Limits) withDefaults() (Limits, error) {
+// WithDefaults returns the limits with a default for each that is 0. Errors: Invalid.
+func (l Limits) WithDefaults() (Limits, error) {
 	if l.Image == 0 {
-		l.Image = 20 << 20
+		l.Image = mayfly.DefaultMaxImage
 	}
 	if l.Video == 0 {
-		l.Video = 64 << 20
+		l.Video = mayfly.DefaultMaxVideo
 	}
 	if l.Pixels == 0 {
-		l.Pixels = 50_000_000
+		l.Pixels = mayfly.DefaultMaxPixels
 	}
 	if l.Image < 0 || l.Video < 0 || l.Pixels < 0 {
 		return l, mayfly.Errorf(mayfly.Invalid, "media: a limit is out of range: %+v", l)
@@ -66,7 +67,7 @@ type step func(c *Cleaned) (step, error)
 // is broken shows when it is reached, as an error of Read. Errors: Unsupported
 // (with a hint), Invalid, and what r returns.
 func Clean(r io.Reader, limits Limits) (*Cleaned, error) {
-	limits, err := limits.withDefaults()
+	limits, err := limits.WithDefaults()
 	if err != nil {
 		return nil, err
 	}

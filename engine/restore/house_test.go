@@ -23,6 +23,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskfs"
@@ -145,7 +146,11 @@ func (h *house) publishFor(d time.Duration, media int, fate mayfly.Fate) (mayfly
 	}
 	draft := intake.Draft{Owner: h.owner, Product: mayfly.Story, Fate: fate, Audience: mayfly.Everyone, Lifetime: lifetime, Text: "a story"}
 	if media > 0 {
-		if draft.Upload, err = in.Begin(h.owner, h.now); err != nil {
+		uploads, err := upload.New(h.real, upload.Options{Random: h.random})
+		if err != nil {
+			return mayfly.Item{}, err
+		}
+		if draft.Upload, err = uploads.Begin(h.owner, h.now); err != nil {
 			return mayfly.Item{}, err
 		}
 	}

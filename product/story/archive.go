@@ -10,23 +10,24 @@ import (
 )
 
 // archiveScan is how many entries of the owner index one page of the archive
-// looks at: an author with many live or deleted stories gets short pages, and
-// never a slow one (I17).
+// reads at most: an author with many live or deleted stories gets short pages
+// instead of slow ones (I17).
 const archiveScan = 2_000
 
-// archivePage is how many of them are read at once at least.
+// archivePage is how many entries are read at once at least.
 const archivePage = 64
 
-// Between are the births that an archive is asked for: from From on, before To;
-// 0 is open.
+// Between bounds the births of the stories of an archive: from From on, before To;
+// 0 is unbounded.
 type Between struct {
 	From, To mayfly.Instant
 }
 
-// Archive is a page of author's own ended stories by birth, newest first (ST6).
-// Live ones are in the ring, deleted and held ones nowhere. cursor is the next of
-// the page before; next is empty on the last page, and a page may be short and
-// not the last. Errors: Invalid (the cursor), Corrupt, Unavailable.
+// Archive returns a page of author's own ended stories by birth, newest first
+// (ST6). Live stories are in the ring, deleted and held ones nowhere. cursor is
+// next of the page before; next is empty on the last page, and a page may be short
+// without being the last. Errors: Unauthenticated, Invalid (the cursor), Corrupt,
+// Unavailable.
 func (s *Stories) Archive(ctx context.Context, author mayfly.UserID, between Between, cursor string, limit int, now mayfly.Instant) (stories []Story, next string, err error) {
 	if author.IsZero() {
 		return nil, "", mayfly.Errorf(mayfly.Unauthenticated, "an archive belongs to a user").WithHint("ask with a user's token")
@@ -59,7 +60,7 @@ func (s *Stories) Archive(ctx context.Context, author mayfly.UserID, between Bet
 	return stories, mayfly.ID([]byte(r.To)).Short(), nil
 }
 
-// slice is the part of the owner index that a page reads, from its end.
+// slice returns the part of the owner index that a page reads, from its end.
 func (b Between) slice(author mayfly.UserID, cursor string) (store.Range, error) {
 	r := store.Range{Partition: string(author[:]), Reverse: true}
 	if b.From > 0 {
@@ -81,7 +82,7 @@ func (b Between) slice(author mayfly.UserID, cursor string) (store.Range, error)
 	return r, nil
 }
 
-// ended are the stories of a page that have ended and are the author's to see.
+// ended returns the stories of a page that have ended and that the author may see.
 func (s *Stories) ended(ctx context.Context, author mayfly.UserID, page []store.Row, now mayfly.Instant) ([]Story, error) {
 	var ids []mayfly.ID
 	for _, row := range page {

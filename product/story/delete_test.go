@@ -8,65 +8,65 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
-func TestAStoryThatItsAuthorDeletesIsGoneFromEveryDoorAndDeletingAgainIsNoError(t *testing.T) {
-	h := open(t)
-	id := h.publish(h.draft()).Item.ID
+func TestAStoryThatItsAuthorDeletesIsGoneFromEveryRouteAndDeletingAgainIsNoError(t *testing.T) {
+	e := open(t)
+	id := e.publish(e.draft()).Item.ID
 	for _, who := range []string{"ben", "follower"} {
-		if err := h.stories.Delete(t.Context(), id, user(who), h.clock()); err != mayfly.NotFound {
+		if err := e.stories.Delete(t.Context(), id, user(who), e.clock()); err != mayfly.NotFound {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
-	if err := h.stories.Delete(t.Context(), id, mayfly.UserID{}, h.clock()); err != mayfly.NotFound {
+	if err := e.stories.Delete(t.Context(), id, mayfly.UserID{}, e.clock()); err != mayfly.NotFound {
 		t.Error(err)
 	}
-	h.must(h.stories.Delete(t.Context(), id, user("ana"), h.clock()))
-	h.must(h.stories.Delete(t.Context(), id, user("ana"), h.clock()))
-	if err := h.stories.Delete(t.Context(), id, user("ben"), h.clock()); err != mayfly.NotFound {
+	e.Must(e.stories.Delete(t.Context(), id, user("ana"), e.clock()))
+	e.Must(e.stories.Delete(t.Context(), id, user("ana"), e.clock()))
+	if err := e.stories.Delete(t.Context(), id, user("ben"), e.clock()); err != mayfly.NotFound {
 		t.Error(err)
 	}
-	for _, e := range cast() {
-		for _, door := range doors() {
-			if saw, _ := door.see(t.Context(), h, id, e.viewer, h.clock()); saw {
-				t.Errorf("%s by %s", door.name, e.name)
+	for _, who := range cast() {
+		for _, route := range routes() {
+			if saw, _ := route.see(t.Context(), e, id, who.viewer, e.clock()); saw {
+				t.Errorf("%s by %s", route.name, who.name)
 			}
 		}
 	}
-	_, err := h.erase.Act(t.Context(), walk.Batch{Items: []mayfly.Item{h.row(id)}, Now: h.clock()})
-	h.must(err)
-	if n := h.objects(h.set.Hot); n != 0 {
+	_, err := e.erase.Act(t.Context(), walk.Batch{Items: []mayfly.Item{e.Row(id)}, Now: e.clock()})
+	e.Must(err)
+	if n := e.objects(e.Set.Hot); n != 0 {
 		t.Errorf("%d objects are left", n)
 	}
 	// Whether a loop has come by yet is nobody's to see.
-	h.must(h.stories.Delete(t.Context(), id, user("ana"), h.clock()))
-	h.must(h.stories.Delete(t.Context(), id, user("ana"), id.Deadline()))
-	if err := h.stories.Delete(t.Context(), id, user("ben"), h.clock()); err != mayfly.NotFound {
+	e.Must(e.stories.Delete(t.Context(), id, user("ana"), e.clock()))
+	e.Must(e.stories.Delete(t.Context(), id, user("ana"), id.Deadline()))
+	if err := e.stories.Delete(t.Context(), id, user("ben"), e.clock()); err != mayfly.NotFound {
 		t.Error(err)
 	}
-	h.at(id.Deadline().Add(40 * 24 * time.Hour))
-	_, err = h.erase.TidyAct(t.Context(), walk.Batch{Items: []mayfly.Item{h.row(id)}, Now: h.clock()})
-	h.must(err)
-	if err := h.stories.Delete(t.Context(), id, user("ana"), h.clock()); err != mayfly.Gone {
+	e.at(id.Deadline().Add(40 * 24 * time.Hour))
+	_, err = e.erase.TidyAct(t.Context(), walk.Batch{Items: []mayfly.Item{e.Row(id)}, Now: e.clock()})
+	e.Must(err)
+	if err := e.stories.Delete(t.Context(), id, user("ana"), e.clock()); err != mayfly.Gone {
 		t.Errorf("when it is forgotten: %v", err)
 	}
 }
 
 func TestAnArchivedStoryIsDeletedAndAHeldOneIsNotThereForItsAuthor(t *testing.T) {
-	h := open(t)
-	cold, held := h.publish(h.draft()).Item.ID, h.publish(h.draft()).Item.ID
-	h.at(cold.Deadline().Add(2 * time.Hour))
-	h.sweep(cold)
-	h.archive(cold)
-	h.must(h.stories.Delete(t.Context(), cold, user("ana"), h.clock()))
-	if h.row(cold).State != mayfly.Deleted {
-		t.Error(h.row(cold).State)
+	e := open(t)
+	cold, held := e.publish(e.draft()).Item.ID, e.publish(e.draft()).Item.ID
+	e.at(cold.Deadline().Add(2 * time.Hour))
+	e.sweep(cold)
+	e.archive(cold)
+	e.Must(e.stories.Delete(t.Context(), cold, user("ana"), e.clock()))
+	if e.Row(cold).State != mayfly.Deleted {
+		t.Error(e.Row(cold).State)
 	}
-	h.must(h.restore.Hold(t.Context(), held, "support", "a court says so", h.clock()))
-	if err := h.stories.Delete(t.Context(), held, user("ana"), h.clock()); err != mayfly.Gone || h.row(held).State == mayfly.Deleted {
-		t.Errorf("%v, %s", err, h.row(held).State)
+	e.Must(e.restore.Hold(t.Context(), held, "support", "a court says so", e.clock()))
+	if err := e.stories.Delete(t.Context(), held, user("ana"), e.clock()); err != mayfly.Gone || e.Row(held).State == mayfly.Deleted {
+		t.Errorf("%v, %s", err, e.Row(held).State)
 	}
-	_, err := h.erase.Delete(t.Context(), held, mayfly.ByUser, h.clock()) // the hold came between the look and the deed
-	h.must(err)
-	if err := h.stories.Delete(t.Context(), held, user("ana"), h.clock()); err != mayfly.Gone {
+	_, err := e.erase.Delete(t.Context(), held, mayfly.ByUser, e.clock()) // the hold came between the look and the deed
+	e.Must(err)
+	if err := e.stories.Delete(t.Context(), held, user("ana"), e.clock()); err != mayfly.Gone {
 		t.Errorf("deleted and held: %v", err)
 	}
 }

@@ -31,9 +31,13 @@ type Draft struct {
 const (
 	maxCaption = 2_200 // characters
 	maxKey     = 255   // bytes of an idempotency key
+
+	// uploadKeyPrefix begins the idempotency key of an upload that is published
+	// without one.
+	uploadKeyPrefix = "upload:"
 )
 
-// checked is a draft by the rules, before any medium was read.
+// checked is a draft that follows the rules, before any medium was read.
 type checked struct {
 	author   mayfly.UserID
 	caption  string
@@ -72,9 +76,9 @@ func (o Options) check(d Draft) (checked, error) {
 	return c, nil
 }
 
-// cleanText is text without control characters, or why it cannot be taken. Those
-// that turn the direction of what stands beside them are among them: a caption
-// must not rewrite the page that it is shown on.
+// cleanText returns text without control characters, including those that change
+// the direction of the surrounding text: a caption must not rewrite the page that
+// it is shown on. Errors: Invalid.
 func cleanText(what, text string, most int) (string, error) {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return "", mayfly.Errorf(mayfly.Invalid, "the %s is not UTF-8 text, or has a NUL in it", what).WithHint("send plain text")
@@ -91,13 +95,13 @@ func cleanText(what, text string, most int) (string, error) {
 	return text, nil
 }
 
-// isMark says whether r is an invisible letter of one direction, as texts that
-// mix scripts need: it turns nothing but itself.
+// isMark reports whether r is an invisible letter of one direction, which texts
+// that mix scripts need: it does not change the direction of other letters.
 func isMark(r rune) bool { return r == '\u200e' || r == '\u200f' || r == '\u061c' }
 
-func audienceOf(word string, unsaid mayfly.Audience) (mayfly.Audience, error) {
+func audienceOf(word string, byDefault mayfly.Audience) (mayfly.Audience, error) {
 	if word == "" {
-		return unsaid, nil
+		return byDefault, nil
 	}
 	for a := mayfly.Everyone; a <= mayfly.CloseFriends; a++ {
 		if a.String() == word {
@@ -107,8 +111,8 @@ func audienceOf(word string, unsaid mayfly.Audience) (mayfly.Audience, error) {
 	return 0, mayfly.Errorf(mayfly.Invalid, "%.40q is no audience", word).WithHint("choose everyone, followers or close_friends")
 }
 
-// lifetimeOf reads a lifetime, rounds it up to what an id can say (L2), and
-// wants it among those that the operator allows.
+// lifetimeOf reads a lifetime, rounds it up to what an id can express (L2), and
+// checks that the operator allows it.
 func (o Options) lifetimeOf(text string) (mayfly.Lifetime, error) {
 	if text == "" {
 		return o.Lifetimes[0], nil

@@ -16,10 +16,10 @@ import (
 	"github.com/mayflyhq/mayfly/product/story"
 )
 
-// door is a way to see something of a story: it answers whether viewer saw it.
-type door struct {
+// route is a way to see something of a story: it answers whether viewer saw it.
+type route struct {
 	name string
-	see  func(ctx context.Context, h *house, id mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) (bool, error)
+	see  func(ctx context.Context, e *env, id mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) (bool, error)
 }
 
 func contains(stories []story.Story, id mayfly.ID) bool {
@@ -31,37 +31,37 @@ func contains(stories []story.Story, id mayfly.ID) bool {
 	return false
 }
 
-func doors() []door {
-	return []door{
-		{"open", func(ctx context.Context, h *house, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
-			s, err := h.stories.Open(ctx, id, v, now)
+func routes() []route {
+	return []route{
+		{"open", func(ctx context.Context, e *env, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
+			s, err := e.stories.Open(ctx, id, v, now)
 			return err == nil && s.Item.ID == id, err
 		}},
-		{"medium", func(ctx context.Context, h *house, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
-			m, err := h.stories.Medium(ctx, id, v, story.Object{}, now)
+		{"medium", func(ctx context.Context, e *env, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
+			m, err := e.stories.Medium(ctx, id, v, story.Object{}, now)
 			if err != nil {
 				return false, err
 			}
 			n, err := io.Copy(io.Discard, m)
 			return n == m.Size && n > 0, errors.Join(err, m.Close())
 		}},
-		{"rendition", func(ctx context.Context, h *house, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
-			m, err := h.stories.Medium(ctx, id, v, story.Object{Longest: 320}, now)
+		{"rendition", func(ctx context.Context, e *env, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
+			m, err := e.stories.Medium(ctx, id, v, story.Object{Longest: 320}, now)
 			if err != nil {
 				return false, err
 			}
 			return m.Size > 0, m.Close()
 		}},
-		{"ring or archive", func(ctx context.Context, h *house, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
-			ring, err := h.stories.Ring(ctx, user("ana"), v, now)
+		{"ring or archive", func(ctx context.Context, e *env, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
+			ring, err := e.stories.Ring(ctx, user("ana"), v, now)
 			if err != nil || contains(ring, id) || v.Moderator() || v.User() != user("ana") {
 				return contains(ring, id), err
 			}
-			archived, _, err := h.stories.Archive(ctx, v.User(), story.Between{}, "", 0, now)
+			archived, _, err := e.stories.Archive(ctx, v.User(), story.Between{}, "", 0, now)
 			return contains(archived, id), err
 		}},
-		{"view", func(ctx context.Context, h *house, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
-			err := h.stories.View(ctx, id, v, now)
+		{"view", func(ctx context.Context, e *env, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
+			err := e.stories.View(ctx, id, v, now)
 			return err == nil, err
 		}},
 	}
@@ -71,52 +71,52 @@ func doors() []door {
 // is what it answers. What is hidden serves until 0.
 type life struct {
 	name string
-	do   func(h *house, id mayfly.ID) (end mayfly.Instant)
+	do   func(e *env, id mayfly.ID) (end mayfly.Instant)
 	held bool
 	gone bool // deleted
 }
 
 func lives() []life {
 	deadline := func(id mayfly.ID) mayfly.Instant { return id.Deadline() }
-	ended := func(h *house, id mayfly.ID) {
-		h.at(id.Deadline().Add(time.Second))
-		h.sweep(id)
+	ended := func(e *env, id mayfly.ID) {
+		e.at(id.Deadline().Add(time.Second))
+		e.sweep(id)
 	}
 	return []life{
-		{name: "born", do: func(h *house, id mayfly.ID) mayfly.Instant { return deadline(id) }},
-		{name: "swept", do: func(h *house, id mayfly.ID) mayfly.Instant { ended(h, id); return deadline(id) }},
-		{name: "cold", do: func(h *house, id mayfly.ID) mayfly.Instant {
-			ended(h, id)
-			h.at(id.Deadline().Add(2 * time.Hour))
-			h.archive(id)
+		{name: "born", do: func(e *env, id mayfly.ID) mayfly.Instant { return deadline(id) }},
+		{name: "swept", do: func(e *env, id mayfly.ID) mayfly.Instant { ended(e, id); return deadline(id) }},
+		{name: "cold", do: func(e *env, id mayfly.ID) mayfly.Instant {
+			ended(e, id)
+			e.at(id.Deadline().Add(2 * time.Hour))
+			e.archive(id)
 			return deadline(id)
 		}},
-		{name: "restored from hot", do: func(h *house, id mayfly.ID) mayfly.Instant {
-			ended(h, id)
-			return h.bringBack(id)
+		{name: "restored from hot", do: func(e *env, id mayfly.ID) mayfly.Instant {
+			ended(e, id)
+			return e.bringBack(id)
 		}},
-		{name: "restored from cold", do: func(h *house, id mayfly.ID) mayfly.Instant {
-			ended(h, id)
-			h.at(id.Deadline().Add(2 * time.Hour))
-			h.archive(id)
-			return h.bringBack(id)
+		{name: "restored from cold", do: func(e *env, id mayfly.ID) mayfly.Instant {
+			ended(e, id)
+			e.at(id.Deadline().Add(2 * time.Hour))
+			e.archive(id)
+			return e.bringBack(id)
 		}},
-		{name: "held", held: true, do: func(h *house, id mayfly.ID) mayfly.Instant {
-			h.must(h.restore.Hold(h.Context(), id, "support", "a court says so", h.clock()))
+		{name: "held", held: true, do: func(e *env, id mayfly.ID) mayfly.Instant {
+			e.Must(e.restore.Hold(e.Context(), id, "support", "a court says so", e.clock()))
 			return deadline(id)
 		}},
-		{name: "deleted", gone: true, do: func(h *house, id mayfly.ID) mayfly.Instant {
-			h.must(h.stories.Delete(h.Context(), id, user("ana"), h.clock()))
+		{name: "deleted", gone: true, do: func(e *env, id mayfly.ID) mayfly.Instant {
+			e.Must(e.stories.Delete(e.Context(), id, user("ana"), e.clock()))
 			return deadline(id)
 		}},
 	}
 }
 
-func (h *house) bringBack(id mayfly.ID) mayfly.Instant {
-	h.Helper()
-	until := h.clock().Add(3 * time.Hour)
-	_, err := h.restore.Item(h.Context(), restore.Request{ID: id, Until: until, By: "support", Reason: "expired by mistake"}, h.clock())
-	h.must(err)
+func (e *env) bringBack(id mayfly.ID) mayfly.Instant {
+	e.Helper()
+	until := e.clock().Add(3 * time.Hour)
+	_, err := e.restore.Item(e.Context(), restore.Request{ID: id, Until: until, By: "support", Reason: "expired by mistake"}, e.clock())
+	e.Must(err)
 	return until
 }
 
@@ -138,24 +138,24 @@ func cast() []eyes {
 }
 
 // may is the rule in other words than the gate's: what the viewer gets.
-func may(l life, e eyes, audience string, ended bool) bool {
+func may(l life, who eyes, audience string, ended bool) bool {
 	switch {
 	case l.gone:
 		return false
-	case e.name == "moderator":
+	case who.name == "moderator":
 		return true
 	case l.held:
 		return false
-	case e.name == "ana":
+	case who.name == "ana":
 		return true
-	case ended || e.name == "blocked":
+	case ended || who.name == "blocked":
 		return false
 	case audience == "everyone":
 		return true
 	case audience == "followers":
-		return e.relation&mayfly.Follower != 0
+		return who.relation&mayfly.Follower != 0
 	default:
-		return e.relation&mayfly.CloseFriend != 0
+		return who.relation&mayfly.CloseFriend != 0
 	}
 }
 
@@ -172,40 +172,40 @@ func seed(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(n, 0))
 }
 
-// Every door, for everybody, around the end of every life, at the millisecond:
+// Every route, for everybody, around the end of every life, at the millisecond:
 // nothing is seen late, nothing is refused early, and who is refused is told no
 // more than the id tells.
-func TestEveryDoorIsExactAtTheMillisecond(t *testing.T) {
+func TestEveryRouteIsExactAtTheMillisecond(t *testing.T) {
 	random := seed(t)
 	var looks, late, early, leaks int
 	for _, audience := range []string{"everyone", "followers", "close_friends"} {
 		for _, l := range lives() {
-			h := open(t)
-			for _, e := range cast() {
-				h.relate(user("ana"), e.viewer.User(), e.relation)
+			e := open(t)
+			for _, who := range cast() {
+				e.relate(user("ana"), who.viewer.User(), who.relation)
 			}
-			h.at(genesis + mayfly.Instant(random.IntN(90_000)))
-			d := h.draft()
+			e.at(start + mayfly.Instant(random.IntN(90_000)))
+			d := e.draft()
 			d.Audience, d.Lifetime = audience, []string{"6h", "12h", "24h", "48h"}[random.IntN(4)]
-			id := h.publish(d).Item.ID
-			born := h.clock()
-			end := l.do(h, id)
+			id := e.publish(d).Item.ID
+			born := e.clock()
+			end := l.do(e, id)
 			instants := []mayfly.Instant{end - 1, end, end + 1, end - 1 - mayfly.Instant(random.IntN(1_000)), end + mayfly.Instant(random.IntN(100_000_000))}
 			if end == id.Deadline() {
 				instants = append(instants, born)
 			} else { // between its first end and its restoring nobody looked
-				instants = append(instants, h.clock()+1)
+				instants = append(instants, e.clock()+1)
 			}
 			for _, now := range instants {
-				for _, e := range cast() {
-					for _, door := range doors() {
-						saw, err := door.see(t.Context(), h, id, e.viewer, now)
-						if door.name == "ring or archive" && e.name == "moderator" && now >= end {
+				for _, who := range cast() {
+					for _, route := range routes() {
+						saw, err := route.see(t.Context(), e, id, who.viewer, now)
+						if route.name == "ring or archive" && who.name == "moderator" && now >= end {
 							continue // a ring is of live stories, whoever looks
 						}
 						looks++
-						want := may(l, e, audience, now >= end)
-						what := fmt.Sprintf("%s, %s, %s by %s at end%+d: saw %t (%v)", l.name, audience, door.name, e.name, now-end, saw, err)
+						want := may(l, who, audience, now >= end)
+						what := fmt.Sprintf("%s, %s, %s by %s at end%+d: saw %t (%v)", l.name, audience, route.name, who.name, now-end, saw, err)
 						switch {
 						case saw && !want && now >= end:
 							late++
@@ -216,10 +216,10 @@ func TestEveryDoorIsExactAtTheMillisecond(t *testing.T) {
 						case !saw && want:
 							early++
 							t.Errorf("EARLY %s", what)
-						case !saw && door.name != "ring or archive" && err != map[bool]error{true: mayfly.Gone, false: mayfly.NotFound}[id.ExpiredAt(now)]:
+						case !saw && route.name != "ring or archive" && err != map[bool]error{true: mayfly.Gone, false: mayfly.NotFound}[id.ExpiredAt(now)]:
 							leaks++
 							t.Errorf("LEAK %s", what)
-						case err != nil && door.name == "ring or archive":
+						case err != nil && route.name == "ring or archive":
 							t.Error(what)
 						}
 					}
@@ -234,30 +234,30 @@ func TestEveryDoorIsExactAtTheMillisecond(t *testing.T) {
 }
 
 func TestWhatNeverWasIsRefusedLikeWhatIsHidden(t *testing.T) {
-	h := open(t)
+	e := open(t)
 	day, err := mayfly.LifetimeOf(24 * time.Hour)
-	h.must(err)
-	id, err := mayfly.NewID(genesis, day, user("ana").Trace(), 42)
-	h.must(err)
+	e.Must(err)
+	id, err := mayfly.NewID(start, day, user("ana").Trace(), 42)
+	e.Must(err)
 	for _, now := range []mayfly.Instant{id.Deadline() - 1, id.Deadline()} {
 		want := error(mayfly.NotFound)
 		if now >= id.Deadline() {
 			want = mayfly.Gone
 		}
-		for _, e := range cast() {
-			for _, door := range doors() {
-				if saw, err := door.see(t.Context(), h, id, e.viewer, now); door.name != "ring or archive" && err != want || saw {
-					t.Errorf("%s by %s: %t, %v", door.name, e.name, saw, err)
+		for _, who := range cast() {
+			for _, route := range routes() {
+				if saw, err := route.see(t.Context(), e, id, who.viewer, now); route.name != "ring or archive" && err != want || saw {
+					t.Errorf("%s by %s: %t, %v", route.name, who.name, saw, err)
 				}
 			}
-			if _, _, _, err := h.stories.Viewers(t.Context(), id, e.viewer, "", 0, now); err != want {
-				t.Errorf("viewers by %s: %v", e.name, err)
+			if _, _, _, err := e.stories.Viewers(t.Context(), id, who.viewer, "", 0, now); err != want {
+				t.Errorf("viewers by %s: %v", who.name, err)
 			}
-			if err := h.stories.Delete(t.Context(), id, e.viewer.User(), now); err != want {
-				t.Errorf("delete by %s: %v", e.name, err)
+			if err := e.stories.Delete(t.Context(), id, who.viewer.User(), now); err != want {
+				t.Errorf("delete by %s: %v", who.name, err)
 			}
-			if _, err := h.stories.Reshare(t.Context(), id, e.viewer.User(), story.Change{}, "", func() mayfly.Instant { return now }); err != want {
-				t.Errorf("reshare by %s: %v", e.name, err)
+			if _, err := e.stories.Reshare(t.Context(), id, who.viewer.User(), story.Change{}, "", func() mayfly.Instant { return now }); err != want {
+				t.Errorf("reshare by %s: %v", who.name, err)
 			}
 		}
 	}

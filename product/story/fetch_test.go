@@ -17,29 +17,29 @@ import (
 )
 
 // putRaw is what a client does that has a presigned URL.
-func (h *house) putRaw(upload mayfly.ID, n int, b []byte) {
-	h.Helper()
-	_, err := h.set.Hot.Put(h.Context(), mayfly.RawKey(upload, n), bytes.NewReader(b))
-	h.must(err)
+func (e *env) putRaw(upload mayfly.ID, n int, b []byte) {
+	e.Helper()
+	_, err := e.Set.Hot.Put(e.Context(), mayfly.RawKey(upload, n), bytes.NewReader(b))
+	e.Must(err)
 }
 
 // wantMedium wants medium n of a story, as its viewers read it, to be these bytes.
-func (h *house) wantMedium(id mayfly.ID, n int, want []byte) {
-	h.Helper()
-	m, err := h.stories.Medium(h.Context(), id, mayfly.Viewer{}, story.Object{Medium: n}, h.clock())
-	h.must(err)
+func (e *env) wantMedium(id mayfly.ID, n int, want []byte) {
+	e.Helper()
+	m, err := e.stories.Medium(e.Context(), id, mayfly.Viewer{}, story.Object{Medium: n}, e.clock())
+	e.Must(err)
 	got, err := io.ReadAll(m)
-	h.must(errors.Join(err, m.Close()))
+	e.Must(errors.Join(err, m.Close()))
 	if !bytes.Equal(got, want) || m.SHA256 != sha256.Sum256(want) {
-		h.Errorf("medium %d of %s: %d bytes, not the %d", n, id, len(got), len(want))
+		e.Errorf("medium %d of %s: %d bytes, not the %d", n, id, len(got), len(want))
 	}
 }
 
 // keys are the keys in hot storage.
-func (h *house) keys() (keys []mayfly.BlobKey) {
-	h.Helper()
-	all, err := h.set.Hot.List(h.Context(), "", "", 10_000)
-	h.must(err)
+func (e *env) keys() (keys []mayfly.BlobKey) {
+	e.Helper()
+	all, err := e.Set.Hot.List(e.Context(), "", "", 10_000)
+	e.Must(err)
 	for _, l := range all {
 		keys = append(keys, l.Key)
 	}
@@ -52,24 +52,24 @@ func tagged(photo []byte) []byte {
 	return append(append([]byte{0xff, 0xd8, 0xff, 0xe1, 0, byte(len(note) + 2)}, note...), photo[2:]...)
 }
 
-func (h *house) draftOf(upload mayfly.ID) story.Draft {
+func (e *env) draftOf(upload mayfly.ID) story.Draft {
 	return story.Draft{Author: user("ana"), Caption: "sea", Audience: "everyone", Upload: upload}
 }
 
 func TestWhatWasPutRawIsCleanedAndPublishedAndTheRawIsGone(t *testing.T) {
-	h, _ := openPresigned(t)
-	r := h.reserve(3)
-	h.putRaw(r.Upload, 0, tagged(photo(t, 0)))
-	h.must(h.put(r.Upload, 1, photo(t, 1))) // the two ways meet
-	h.putRaw(r.Upload, 2, photo(t, 2))
-	s := h.publish(h.draftOf(r.Upload))
-	if len(s.Body.Media) != 3 || s.Body.Media[0].Type != "image/jpeg" || s.Body.Media[0].Width != 24 || s.Item.Upload != r.Upload {
+	e, _ := openPresigned(t)
+	r := e.reserve(3)
+	e.putRaw(r.Upload, 0, tagged(photo(t, 0)))
+	e.Must(e.put(r.Upload, 1, photo(t, 1))) // the two ways meet
+	e.putRaw(r.Upload, 2, photo(t, 2))
+	s := e.publish(e.draftOf(r.Upload))
+	if len(s.Body.Media) != 3 || s.Body.Media[0].Type != "image/jpeg" || s.Body.Media[0].Width != 64 || s.Item.Upload != r.Upload {
 		t.Errorf("%+v", s)
 	}
 	for n := range 3 {
-		h.wantMedium(s.Item.ID, n, photo(t, byte(n))) // without what was in the metadata (C4)
+		e.wantMedium(s.Item.ID, n, photo(t, byte(n))) // without what was in the metadata (C4)
 	}
-	if keys := h.keys(); len(keys) != 3 || strings.Contains(string(keys[0])+string(keys[1])+string(keys[2]), "raw") {
+	if keys := e.keys(); len(keys) != 3 || strings.Contains(string(keys[0])+string(keys[1])+string(keys[2]), "raw") {
 		t.Errorf("%v", keys)
 	}
 }
@@ -91,12 +91,12 @@ func TestABadRawMediumLosesNothingAndMayBePutAgain(t *testing.T) {
 		"not there":  {kind: mayfly.Conflict, whatElse: "has not arrived"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, hot := openPresigned(t, func(o *story.Options) { o.Media.Image, o.Media.Video = 4096, 4096 })
-			r := h.reserve(2)
-			h.putRaw(r.Upload, 0, photo(t, 0))
+			e, hot := openPresigned(t, func(o *settings) { o.Upload.Limits.Image, o.Upload.Limits.Video = 4096, 4096 })
+			r := e.reserve(2)
+			e.putRaw(r.Upload, 0, photo(t, 0))
 			raw := mayfly.RawKey(r.Upload, 1)
 			if c.raw != nil {
-				h.putRaw(r.Upload, 1, c.raw)
+				e.putRaw(r.Upload, 1, c.raw)
 			}
 			hot.spoiling = func(key mayfly.BlobKey) error {
 				if c.spoiled && key == raw {
@@ -105,7 +105,7 @@ func TestABadRawMediumLosesNothingAndMayBePutAgain(t *testing.T) {
 				return nil
 			}
 			for range 2 {
-				_, err := h.stories.Publish(t.Context(), h.draftOf(r.Upload), h.clock)
+				_, err := e.stories.Publish(t.Context(), e.draftOf(r.Upload), e.clock)
 				if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.whatElse) {
 					t.Fatalf("%v, want kind %s", err, c.kind)
 				}
@@ -113,78 +113,78 @@ func TestABadRawMediumLosesNothingAndMayBePutAgain(t *testing.T) {
 			if !c.mayRead && hot.read[raw] != 0 {
 				t.Errorf("%d bytes were read", hot.read[raw])
 			}
-			if there, err := h.set.Hot.Stat(t.Context(), raw); c.raw != nil && (err != nil || there.Size != int64(len(c.raw))) {
+			if there, err := e.Set.Hot.Stat(t.Context(), raw); c.raw != nil && (err != nil || there.Size != int64(len(c.raw))) {
 				t.Errorf("what was put: %+v, %v", there, err)
 			}
-			if _, err := h.set.Hot.Stat(t.Context(), mayfly.UploadKey(r.Upload, 1)); !errors.Is(err, mayfly.NotFound) {
+			if _, err := e.Set.Hot.Stat(t.Context(), mayfly.UploadKey(r.Upload, 1)); !errors.Is(err, mayfly.NotFound) {
 				t.Errorf("something was stored of it: %v", err)
 			}
 			hot.spoiling = nil
-			h.putRaw(r.Upload, 1, photo(t, 9))
-			s := h.publish(h.draftOf(r.Upload))
-			h.wantMedium(s.Item.ID, 0, photo(t, 0))
-			h.wantMedium(s.Item.ID, 1, photo(t, 9))
+			e.putRaw(r.Upload, 1, photo(t, 9))
+			s := e.publish(e.draftOf(r.Upload))
+			e.wantMedium(s.Item.ID, 0, photo(t, 0))
+			e.wantMedium(s.Item.ID, 1, photo(t, 9))
 		})
 	}
 }
 
 func TestARawMediumThatIsReplacedBehindItsReadingChangesNothing(t *testing.T) {
-	h, hot := openPresigned(t)
-	r := h.reserve(1)
-	h.putRaw(r.Upload, 0, photo(t, 1))
+	e, hot := openPresigned(t)
+	r := e.reserve(1)
+	e.putRaw(r.Upload, 0, photo(t, 1))
 	replaced := 0
 	hot.deleting = func(key mayfly.BlobKey) error {
 		if key == mayfly.RawKey(r.Upload, 0) {
 			replaced++
-			h.putRaw(r.Upload, 0, photo(t, 2))
+			e.putRaw(r.Upload, 0, photo(t, 2))
 		}
 		return nil
 	}
-	s := h.publish(h.draftOf(r.Upload))
-	h.wantMedium(s.Item.ID, 0, photo(t, 1))
+	s := e.publish(e.draftOf(r.Upload))
+	e.wantMedium(s.Item.ID, 0, photo(t, 1))
 	if replaced != 1 {
 		t.Errorf("replaced %d times", replaced)
 	}
 }
 
 func TestAnUploadThatWasPutRawIsPublishedOnceAndNeverChanged(t *testing.T) {
-	h, hot := openPresigned(t)
-	r := h.reserve(1)
-	h.putRaw(r.Upload, 0, photo(t, 1))
+	e, hot := openPresigned(t)
+	r := e.reserve(1)
+	e.putRaw(r.Upload, 0, photo(t, 1))
 	hot.deleting = func(mayfly.BlobKey) error { return mayfly.Errorf(mayfly.Unavailable, "not now") } // the raw one stays
-	d := h.draftOf(r.Upload)
+	d := e.draftOf(r.Upload)
 	d.Key = "once"
-	first := h.publish(d)
+	first := e.publish(d)
 	hot.deleting = nil
-	h.putRaw(r.Upload, 0, photo(t, 2)) // the URL is still good
-	if again := h.publish(d); !again.Again || again.Item.ID != first.Item.ID || again.Body.Media[0] != first.Body.Media[0] {
+	e.putRaw(r.Upload, 0, photo(t, 2)) // the URL is still good
+	if again := e.publish(d); !again.Again || again.Item.ID != first.Item.ID || again.Body.Media[0] != first.Body.Media[0] {
 		t.Errorf("again: %+v", again)
 	}
-	h.wantMedium(first.Item.ID, 0, photo(t, 1))
+	e.wantMedium(first.Item.ID, 0, photo(t, 1))
 
 	// L12: the collector finds what was put, when the upload is old enough, and nothing else.
-	log, err := audit.Open(t.Context(), h.set.Rows, "collector", h.clock())
-	h.must(err)
-	orphans, err := collect.New(h.set, h.erase, collect.Options{Audit: log})
-	h.must(err)
+	log, err := audit.Open(t.Context(), e.Set.Rows, "collector", e.clock())
+	e.Must(err)
+	orphans, err := collect.New(e.Set, e.erase, collect.Options{Audit: log})
+	e.Must(err)
 	for _, c := range []struct {
 		at   mayfly.Instant
 		left int
 	}{{r.Deadline.Add(-time.Millisecond), 2}, {r.Deadline.Add(time.Hour), 1}} {
-		h.at(c.at)
-		_, err := orphans.Orphans(t.Context(), collect.Run{Erase: true, Now: h.clock(), By: "test", Reason: "test"})
-		h.must(err)
-		if keys := h.keys(); len(keys) != c.left || keys[0] != mayfly.UploadKey(r.Upload, 0) {
+		e.at(c.at)
+		_, err := orphans.Orphans(t.Context(), collect.Run{Erase: true, Now: e.clock(), By: "test", Reason: "test"})
+		e.Must(err)
+		if keys := e.keys(); len(keys) != c.left || keys[0] != mayfly.UploadKey(r.Upload, 0) {
 			t.Errorf("at %s: %v", c.at, keys)
 		}
 	}
 }
 
 func TestAFailedTryToTakeARawMediumInIsTriedAgain(t *testing.T) {
-	h, hot := openPresigned(t)
-	r := h.reserve(2)
-	h.putRaw(r.Upload, 0, photo(t, 0))
-	h.putRaw(r.Upload, 1, photo(t, 1))
+	e, hot := openPresigned(t)
+	r := e.reserve(2)
+	e.putRaw(r.Upload, 0, photo(t, 0))
+	e.putRaw(r.Upload, 1, photo(t, 1))
 	fails := true
 	hot.putting = func(key mayfly.BlobKey) error {
 		if fails && key == mayfly.UploadKey(r.Upload, 1) {
@@ -192,40 +192,40 @@ func TestAFailedTryToTakeARawMediumInIsTriedAgain(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := h.stories.Publish(t.Context(), h.draftOf(r.Upload), h.clock); !errors.Is(err, mayfly.Unavailable) {
+	if _, err := e.stories.Publish(t.Context(), e.draftOf(r.Upload), e.clock); !errors.Is(err, mayfly.Unavailable) {
 		t.Error(err)
 	}
 	fails = false
-	h.putRaw(r.Upload, 0, photo(t, 7)) // the first was taken in already
-	s := h.publish(h.draftOf(r.Upload))
-	h.wantMedium(s.Item.ID, 0, photo(t, 0))
-	h.wantMedium(s.Item.ID, 1, photo(t, 1))
+	e.putRaw(r.Upload, 0, photo(t, 7)) // the first was taken in already
+	s := e.publish(e.draftOf(r.Upload))
+	e.wantMedium(s.Item.ID, 0, photo(t, 0))
+	e.wantMedium(s.Item.ID, 1, photo(t, 1))
 }
 
 func TestAMediumThatArrivesMeanwhileIsTheOneThatIsPublished(t *testing.T) {
-	h, hot := openPresigned(t)
-	r := h.reserve(1)
-	h.putRaw(r.Upload, 0, photo(t, 1))
+	e, hot := openPresigned(t)
+	r := e.reserve(1)
+	e.putRaw(r.Upload, 0, photo(t, 1))
 	hot.opened = func(key mayfly.BlobKey) {
 		if key == mayfly.RawKey(r.Upload, 0) {
-			h.must(h.put(r.Upload, 0, photo(t, 2)))
+			e.Must(e.put(r.Upload, 0, photo(t, 2)))
 		}
 	}
-	s := h.publish(h.draftOf(r.Upload))
-	h.wantMedium(s.Item.ID, 0, photo(t, 2))
+	s := e.publish(e.draftOf(r.Upload))
+	e.wantMedium(s.Item.ID, 0, photo(t, 2))
 }
 
 func TestManyWhoPublishTheSameRawUploadMakeOneStory(t *testing.T) {
-	h, _ := openPresigned(t)
-	r := h.reserve(2)
-	h.putRaw(r.Upload, 0, photo(t, 0))
-	h.putRaw(r.Upload, 1, photo(t, 1))
+	e, _ := openPresigned(t)
+	r := e.reserve(2)
+	e.putRaw(r.Upload, 0, photo(t, 0))
+	e.putRaw(r.Upload, 1, photo(t, 1))
 	var mu sync.Mutex
 	ids := map[mayfly.ID]int{}
 	var wait sync.WaitGroup
 	for range 16 {
 		wait.Go(func() {
-			s, err := h.stories.Publish(t.Context(), h.draftOf(r.Upload), h.clock)
+			s, err := e.stories.Publish(t.Context(), e.draftOf(r.Upload), e.clock)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -236,25 +236,25 @@ func TestManyWhoPublishTheSameRawUploadMakeOneStory(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	again := h.publish(h.draftOf(r.Upload))
+	again := e.publish(e.draftOf(r.Upload))
 	ids[again.Item.ID]++
 	if len(ids) != 1 {
 		t.Errorf("%v", ids)
 	}
-	h.wantMedium(again.Item.ID, 1, photo(t, 1))
+	e.wantMedium(again.Item.ID, 1, photo(t, 1))
 }
 
 func TestARawMediumIsItsOwnersToPublish(t *testing.T) {
-	h, hot := openPresigned(t)
-	r := h.reserve(1)
-	h.putRaw(r.Upload, 0, photo(t, 1))
-	d := h.draftOf(r.Upload)
+	e, hot := openPresigned(t)
+	r := e.reserve(1)
+	e.putRaw(r.Upload, 0, photo(t, 1))
+	d := e.draftOf(r.Upload)
 	d.Author = user("ben")
-	if _, err := h.stories.Publish(t.Context(), d, h.clock); !errors.Is(err, mayfly.NotFound) {
+	if _, err := e.stories.Publish(t.Context(), d, e.clock); !errors.Is(err, mayfly.NotFound) {
 		t.Error(err)
 	}
-	h.at(r.Deadline)
-	if _, err := h.stories.Publish(t.Context(), h.draftOf(r.Upload), h.clock); !errors.Is(err, mayfly.Gone) {
+	e.at(r.Deadline)
+	if _, err := e.stories.Publish(t.Context(), e.draftOf(r.Upload), e.clock); !errors.Is(err, mayfly.Gone) {
 		t.Error(err)
 	}
 	if read := hot.read[mayfly.RawKey(r.Upload, 0)]; read != 0 {
@@ -263,11 +263,11 @@ func TestARawMediumIsItsOwnersToPublish(t *testing.T) {
 }
 
 func TestWhoHasTooManyStoriesIsRefusedBeforeARawMediumIsRead(t *testing.T) {
-	h, hot := openPresigned(t, func(o *story.Options) { o.Live = 1 })
-	r := h.reserve(1)
-	h.putRaw(r.Upload, 0, photo(t, 1))
-	h.publish(h.draft())
-	if _, err := h.stories.Publish(t.Context(), h.draftOf(r.Upload), h.clock); !errors.Is(err, mayfly.Conflict) {
+	e, hot := openPresigned(t, func(o *settings) { o.Live = 1 })
+	r := e.reserve(1)
+	e.putRaw(r.Upload, 0, photo(t, 1))
+	e.publish(e.draft())
+	if _, err := e.stories.Publish(t.Context(), e.draftOf(r.Upload), e.clock); !errors.Is(err, mayfly.Conflict) {
 		t.Error(err)
 	}
 	if read := hot.read[mayfly.RawKey(r.Upload, 0)]; read != 0 {

@@ -22,27 +22,27 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // ways are the two ways in for bytes that come from outside.
-func ways(h *house) map[string]func(r io.Reader) (mayfly.Medium, error) {
+func ways(e *env) map[string]func(r io.Reader) (mayfly.Medium, error) {
 	return map[string]func(r io.Reader) (mayfly.Medium, error){
 		"publish": func(r io.Reader) (mayfly.Medium, error) {
 			d := story.Draft{Author: user("ana"), Media: func(yield func(io.Reader, error) bool) { yield(r, nil) }}
-			s, err := h.stories.Publish(h.Context(), d, h.clock)
+			s, err := e.stories.Publish(e.Context(), d, e.clock)
 			if err != nil {
 				return mayfly.Medium{}, err
 			}
 			return s.Body.Media[0], nil
 		},
 		"put": func(r io.Reader) (mayfly.Medium, error) {
-			upload, err := h.stories.Reserve(h.Context(), user("ana"), 1, h.clock())
-			h.must(err)
-			return h.stories.Put(h.Context(), user("ana"), upload.Upload, 0, r, h.clock())
+			upload, err := e.stories.Reserve(e.Context(), user("ana"), 1, e.clock())
+			e.Must(err)
+			return e.uploads.Put(e.Context(), user("ana"), upload.Upload, 0, r, e.clock())
 		},
 	}
 }
 
 func TestWhatLiesBehindAMediumIsReadAndDropped(t *testing.T) {
-	h := open(t)
-	for name, way := range ways(h) {
+	e := open(t)
+	for name, way := range ways(e) {
 		plain, sent := behind(t, 3<<20, io.EOF) // as phones put a film behind a picture
 		got, err := way(sent)
 		if err != nil || got.Size > int64(len(plain)) {
@@ -55,22 +55,22 @@ func TestWhatLiesBehindAMediumIsReadAndDropped(t *testing.T) {
 }
 
 func TestABodyThatBreaksOffBehindTheMediumIsNotTaken(t *testing.T) {
-	h := open(t)
-	for name, way := range ways(h) {
+	e := open(t)
+	for name, way := range ways(e) {
 		_, sent := behind(t, 10, mayfly.Errorf(mayfly.Invalid, "it broke off"))
 		if _, err := way(sent); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	objects, err := h.set.Hot.List(t.Context(), "", "", 10)
-	if h.must(err); len(objects) > 0 {
+	objects, err := e.Set.Hot.List(t.Context(), "", "", 10)
+	if e.Must(err); len(objects) > 0 {
 		t.Errorf("%d objects stayed", len(objects))
 	}
 }
 
 func TestMoreBehindAMediumThanItMayHaveItselfIsTooLarge(t *testing.T) {
-	h := open(t, func(o *story.Options) { o.Media.Image = 64 << 10 })
-	for name, way := range ways(h) {
+	e := open(t, func(o *settings) { o.Upload.Limits.Image = 64 << 10 })
+	for name, way := range ways(e) {
 		_, sent := behind(t, 1<<20, io.EOF)
 		if _, err := way(sent); !errors.Is(err, mayfly.TooLarge) {
 			t.Errorf("%s: %v", name, err)
@@ -79,10 +79,10 @@ func TestMoreBehindAMediumThanItMayHaveItselfIsTooLarge(t *testing.T) {
 }
 
 func TestACaptionTurnsNoDirectionButItsOwn(t *testing.T) {
-	h := open(t)
-	d := h.draft()
+	e := open(t)
+	d := e.draft()
 	d.Caption = "a\u202eb\u2066c\u2069d\u200ee\u200ff\u061cg"
-	if s := h.publish(d); s.Body.Text != "abcd\u200ee\u200ff\u061cg" {
+	if s := e.publish(d); s.Body.Text != "abcd\u200ee\u200ff\u061cg" {
 		t.Errorf("%q", s.Body.Text)
 	}
 }

@@ -4,44 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // authorLocks let one birth of an author at a time between counting and
 // committing, so that the live limit is exact on one node. They are channels, so
 // that a context can end the wait.
 type authorLocks struct {
-	stripes [mayfly.TraceMax + 1]chan struct{}
+	stripes [mayfly.TraceMax + 1]authorLock
+}
+
+type authorLock struct {
+	held chan struct{}
+	used atomic.Uint64 // how often the lock was released
 }
 
 func newAuthorLocks() *authorLocks {
 	l := &authorLocks{}
 	for i := range l.stripes {
-		l.stripes[i] = make(chan struct{}, 1)
+		l.stripes[i].held = make(chan struct{}, 1)
 	}
 	return l
 }
 
+// uses counts how often the author's lock was held.
+func (l *authorLocks) uses(author mayfly.UserID) uint64 { return l.stripes[author.Trace()].used.Load() }
+
 // authorWait is how long a birth waits for others of its author: behind a store
-// that does not answer they would queue for ever (I17).
+// that does not respond they would queue for ever (I17).
 const authorWait = 5 * time.Second
 
 func (l *authorLocks) lock(ctx context.Context, author mayfly.UserID) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, authorWait)
 	defer cancel()
-	stripe := l.stripes[author.Trace()]
+	stripe := &l.stripes[author.Trace()]
 	select {
-	case stripe <- struct{}{}:
-		return func() { <-stripe }, nil
+	case stripe.held <- struct{}{}:
+		return func() {
+			stripe.used.Add(1)
+			<-stripe.held
+		}, nil
 	case <-ctx.Done():
 		return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("wait for the author's other stories: %w", ctx.Err()), "try again")
 	}
 }
 
-// Preflight says whether an author could publish now, and by which rules.
+// Preflight reports whether an author could publish now, and by which rules.
 type Preflight struct {
 	MayPublish bool
 	Reason     string // why not
@@ -54,8 +68,8 @@ type Preflight struct {
 	Types      []string
 }
 
-// Preflight is what Publish would say to author at now, as far as it can be
-// known without a draft.
+// Preflight returns whether Publish would accept a story of author's at now, as
+// far as that can be known without a draft.
 func (s *Stories) Preflight(ctx context.Context, author mayfly.UserID, now mayfly.Instant) (Preflight, error) {
 	live, err := s.live(ctx, author, mayfly.ViewerOf(author), now)
 	if err != nil {
@@ -63,7 +77,7 @@ func (s *Stories) Preflight(ctx context.Context, author mayfly.UserID, now mayfl
 	}
 	p := Preflight{
 		MayPublish: len(live) < s.o.Live, Live: len(live), LiveLimit: s.o.Live,
-		Lifetimes: s.o.Lifetimes, MaxMedia: s.o.MaxMedia, Limits: s.o.Media, Types: media.Types(),
+		Lifetimes: s.o.Lifetimes, MaxMedia: s.o.Uploads.MaxMedia(), Limits: s.o.Uploads.Limits(), Types: media.Types(),
 	}
 	for _, o := range live {
 		if end := o.Item.End(); p.NextAt == 0 || end < p.NextAt {
@@ -84,11 +98,11 @@ func (s *Stories) limitReached(next mayfly.Instant) *mayfly.Error {
 	return mayfly.Errorf(mayfly.Conflict, "%d stories are live, which is the limit", s.o.Live).WithHint(hint)
 }
 
-// mayAdd refuses an author who has as many live stories as they may. A request
-// whose key stands for a story that is there already adds none.
+// mayAdd refuses an author who has reached the live limit. A request whose key
+// stands for a story that exists already adds none.
 func (s *Stories) mayAdd(ctx context.Context, author mayfly.UserID, key string, now mayfly.Instant) error {
 	ids, err := s.serving(ctx, author, now)
-	if err != nil || len(ids) < s.o.Live { // what is not in the index does not live
+	if err != nil || len(ids) < s.o.Live { // a story that is not in the index is not live
 		return err
 	}
 	p, err := s.Preflight(ctx, author, now)
@@ -106,4 +120,53 @@ func (s *Stories) mayAdd(ctx context.Context, author mayfly.UserID, key string, 
 		}
 	}
 	return s.limitReached(p.NextAt)
+}
+
+// ownedPage is how many entries of the owner index are read at once.
+const ownedPage = 500
+
+// serving returns the ids of author's stories that may serve at now, oldest first:
+// those whose deadline is ahead, and the restored ones (ST11). The gate decides
+// which of them do serve.
+func (s *Stories) serving(ctx context.Context, author mayfly.UserID, now mayfly.Instant) ([]mayfly.ID, error) {
+	restored, err := s.o.Gate.RestoredOf(ctx, author.Trace())
+	if err != nil {
+		return nil, err
+	}
+	ids := slices.DeleteFunc(restored, func(id mayfly.ID) bool { return !id.ExpiredAt(now) }) // the others are in the index
+	r := store.Range{Partition: string(author[:]), From: bornFrom(now.Add(-s.o.Longest)), Limit: ownedPage}
+	for {
+		page, err := s.o.Rows.Range(ctx, store.Owners, r)
+		if err != nil {
+			return nil, fmt.Errorf("read the owner index: %w", err)
+		}
+		for _, row := range page {
+			id, ok, err := storyOf(row)
+			if err != nil {
+				return nil, err
+			}
+			if ok && !id.ExpiredAt(now) {
+				ids = append(ids, id)
+			}
+		}
+		if len(page) < r.Limit {
+			slices.SortFunc(ids, mayfly.ID.Compare)
+			return ids, nil
+		}
+		r.From = page[len(page)-1].Clustering + "\x00"
+	}
+}
+
+// bornFrom returns the prefix from which ids are born at an instant or later.
+func bornFrom(at mayfly.Instant) string {
+	at = min(max(at, 0), mayfly.MaxBirth)
+	return string([]byte{byte(at >> 40), byte(at >> 32), byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)})
+}
+
+// storyOf returns the id that an entry of the owner index names, if it is a story's.
+func storyOf(row store.Row) (mayfly.ID, bool, error) {
+	if len(row.Clustering) != len(mayfly.ID{}) || len(row.Value) != 1 {
+		return mayfly.ID{}, false, mayfly.Errorf(mayfly.Corrupt, "an entry of the owner index cannot be read: %x", row.Clustering)
+	}
+	return mayfly.ID([]byte(row.Clustering)), mayfly.Product(row.Value[0]) == mayfly.Story, nil
 }

@@ -34,8 +34,8 @@ func overlayKinds() []string {
 	return []string{"text", "mention", "hashtag", "link", "location", "poll", "question", "music", "emoji"}
 }
 
-// overlay is one sticker: what it is and where it lies on which medium. What is
-// written here is the schema.
+// overlay is one sticker: what it is, and where on which medium. Its fields are
+// the schema.
 type overlay struct {
 	Kind     string   `json:"kind"`
 	Medium   int      `json:"medium,omitempty"` // on which of the story's media
@@ -49,8 +49,8 @@ type overlay struct {
 	Style    string   `json:"style,omitempty"`
 }
 
-// checkOverlays holds overlays to the schema and answers them in their one
-// spelling; nil when there are none.
+// checkOverlays checks overlays against the schema and returns them in one
+// canonical spelling; nil when there are none.
 func checkOverlays(raw json.RawMessage) ([]byte, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -100,7 +100,7 @@ func badOverlay(what, hint string) error {
 	return mayfly.Errorf(mayfly.Invalid, "overlays: %s", what).WithHint(hint)
 }
 
-// check holds one overlay to the schema and takes control characters out of it.
+// check checks one overlay against the schema and removes control characters.
 func (o *overlay) check() (err error) {
 	outside := func(v, most float64) bool { return math.Abs(v) > most }
 	switch {
@@ -132,8 +132,8 @@ func (o *overlay) check() (err error) {
 	return o.checkLink()
 }
 
-// checkLink lets a link lead to the web only: a viewer that follows it must not
-// run a script.
+// checkLink accepts web addresses only: a viewer that follows a link must not run
+// a script.
 func (o *overlay) checkLink() error {
 	if o.Kind != "link" {
 		return nil

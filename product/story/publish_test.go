@@ -18,9 +18,9 @@ import (
 )
 
 func TestAStoryIsWhatItsAuthorHasPublished(t *testing.T) {
-	h := open(t)
+	e := open(t)
 	first, second := photo(t, 1), photo(t, 2)
-	s := h.publish(story.Draft{
+	s := e.publish(story.Draft{
 		Author: user("ana"), Caption: "the sea\x07\r\nat dawn", Media: media(first, second),
 		Overlays: json.RawMessage(` [ {"y":0.25,"x":0.5,"kind":"text","text":"hi\u0007"} ] `),
 	})
@@ -30,11 +30,11 @@ func TestAStoryIsWhatItsAuthorHasPublished(t *testing.T) {
 	if string(s.Overlays) != `[{"kind":"text","x":0.5,"y":0.25,"text":"hi"}]` {
 		t.Errorf("overlays %s", s.Overlays)
 	}
-	if len(s.Body.Media) != 2 || s.Body.Media[0].Type != "image/jpeg" || s.Body.Media[0].Width != 24 || s.Body.Media[0].Height != 16 {
+	if len(s.Body.Media) != 2 || s.Body.Media[0].Type != "image/jpeg" || s.Body.Media[0].Width != 64 || s.Body.Media[0].Height != 48 {
 		t.Errorf("media %+v", s.Body.Media)
 	}
-	opened, err := h.stories.Open(t.Context(), s.Item.ID, mayfly.ViewerOf(user("ana")), h.clock())
-	h.must(err)
+	opened, err := e.stories.Open(t.Context(), s.Item.ID, mayfly.ViewerOf(user("ana")), e.clock())
+	e.Must(err)
 	if string(opened.Overlays) != string(s.Overlays) || opened.Tier().String() != "hot" || opened.Archived {
 		t.Errorf("%+v", opened)
 	}
@@ -88,15 +88,15 @@ func TestADraftThatIsNotByTheRulesIsRefusedAndNothingIsStored(t *testing.T) {
 		}, mayfly.TooLarge, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t)
-			d := h.draft()
+			e := open(t)
+			d := e.draft()
 			tc.change(&d)
-			_, err := h.stories.Publish(t.Context(), d, h.clock)
+			_, err := e.stories.Publish(t.Context(), d, e.clock)
 			if err == nil || tc.kind != 0 && !errors.Is(err, tc.kind) || !strings.Contains(fmt.Sprint(err), tc.hint) {
 				t.Errorf("%v, want %s with a hint of %q", err, tc.kind, tc.hint)
 			}
 			author := user("ana")
-			if n := h.objects(h.set.Hot); n != 0 || h.count(store.Owners, string(author[:])) != 0 {
+			if n := e.objects(e.Set.Hot); n != 0 || e.count(store.Owners, string(author[:])) != 0 {
 				t.Errorf("%d objects were left", n)
 			}
 		})
@@ -104,27 +104,27 @@ func TestADraftThatIsNotByTheRulesIsRefusedAndNothingIsStored(t *testing.T) {
 }
 
 func TestOverlaysAreCheckedBeforeAMediumIsRead(t *testing.T) {
-	h := open(t)
-	d := h.draft()
+	e := open(t)
+	d := e.draft()
 	d.Overlays = json.RawMessage(`[{"kind":"nothing"}]`)
 	d.Media = func(func(io.Reader, error) bool) { t.Error("media were asked for") }
-	if _, err := h.stories.Publish(t.Context(), d, h.clock); !errors.Is(err, mayfly.Invalid) {
+	if _, err := e.stories.Publish(t.Context(), d, e.clock); !errors.Is(err, mayfly.Invalid) {
 		t.Error(err)
 	}
 }
 
 func TestTheSameKeyIsTheSameStoryEvenAtTheLimitAndOtherContentIsAConflict(t *testing.T) {
-	h := open(t, func(o *story.Options) { o.Live = 2 })
+	e := open(t, func(o *settings) { o.Live = 2 })
 	keyed := func() story.Draft {
-		d := h.draft()
+		d := e.draft()
 		d.Key, d.Overlays = "k1", json.RawMessage(`[{"kind":"emoji","text":"🌊"}]`)
 		return d
 	}
-	first := h.publish(keyed())
-	h.publish(h.draft())
-	again := h.publish(keyed())
-	if !again.Again || again.Item.ID != first.Item.ID || h.objects(h.set.Hot) != 2 {
-		t.Errorf("again %+v, %d objects", again, h.objects(h.set.Hot))
+	first := e.publish(keyed())
+	e.publish(e.draft())
+	again := e.publish(keyed())
+	if !again.Again || again.Item.ID != first.Item.ID || e.objects(e.Set.Hot) != 2 {
+		t.Errorf("again %+v, %d objects", again, e.objects(e.Set.Hot))
 	}
 	for name, change := range map[string]func(*story.Draft){
 		"caption":  func(d *story.Draft) { d.Caption = "shore" },
@@ -135,29 +135,29 @@ func TestTheSameKeyIsTheSameStoryEvenAtTheLimitAndOtherContentIsAConflict(t *tes
 	} {
 		d := keyed()
 		change(&d)
-		if _, err := h.stories.Publish(t.Context(), d, h.clock); !errors.Is(err, mayfly.Conflict) || strings.Contains(err.Error(), "live") {
+		if _, err := e.stories.Publish(t.Context(), d, e.clock); !errors.Is(err, mayfly.Conflict) || strings.Contains(err.Error(), "live") {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
-	if n := h.objects(h.set.Hot); n != 2 {
+	if n := e.objects(e.Set.Hot); n != 2 {
 		t.Errorf("%d objects after the conflicts", n)
 	}
-	if _, err := h.stories.Publish(t.Context(), h.draft(), h.clock); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "2 stories are live") {
+	if _, err := e.stories.Publish(t.Context(), e.draft(), e.clock); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "2 stories are live") {
 		t.Errorf("the third: %v", err)
 	}
 }
 
 func TestTheLiveLimitIsExactWhenManyPublishAtOnce(t *testing.T) {
 	const limit, tries = 20, 60
-	h := open(t, func(o *story.Options) { o.Live = limit })
+	e := open(t, func(o *settings) { o.Live = limit })
 	var published, refused atomic.Int64
 	var wait sync.WaitGroup
 	for i := range tries {
 		bytes := photo(t, byte(i))
 		wait.Go(func() {
-			d := h.draft()
+			d := e.draft()
 			d.Media = media(bytes)
-			_, err := h.stories.Publish(t.Context(), d, h.clock)
+			_, err := e.stories.Publish(t.Context(), d, e.clock)
 			switch {
 			case err == nil:
 				published.Add(1)
@@ -169,38 +169,38 @@ func TestTheLiveLimitIsExactWhenManyPublishAtOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	ring, err := h.stories.Ring(t.Context(), user("ana"), mayfly.ViewerOf(user("ana")), h.clock())
-	h.must(err)
-	if published.Load() != limit || refused.Load() != tries-limit || len(ring) != limit || h.objects(h.set.Hot) != limit {
-		t.Errorf("%d published, %d refused, %d in the ring, %d objects", published.Load(), refused.Load(), len(ring), h.objects(h.set.Hot))
+	ring, err := e.stories.Ring(t.Context(), user("ana"), mayfly.ViewerOf(user("ana")), e.clock())
+	e.Must(err)
+	if published.Load() != limit || refused.Load() != tries-limit || len(ring) != limit || e.objects(e.Set.Hot) != limit {
+		t.Errorf("%d published, %d refused, %d in the ring, %d objects", published.Load(), refused.Load(), len(ring), e.objects(e.Set.Hot))
 	}
 	// One that ends makes room, and so does one that is deleted.
-	h.must(h.stories.Delete(t.Context(), ring[0].Item.ID, user("ana"), h.clock()))
-	h.publish(h.draft())
-	if _, err := h.stories.Publish(t.Context(), h.draft(), h.clock); !errors.Is(err, mayfly.Conflict) {
+	e.Must(e.stories.Delete(t.Context(), ring[0].Item.ID, user("ana"), e.clock()))
+	e.publish(e.draft())
+	if _, err := e.stories.Publish(t.Context(), e.draft(), e.clock); !errors.Is(err, mayfly.Conflict) {
 		t.Error(err)
 	}
-	h.pass(24 * time.Hour)
-	h.publish(h.draft())
+	e.pass(24 * time.Hour)
+	e.publish(e.draft())
 }
 
 func TestPreflightSaysWhatPublishWouldSay(t *testing.T) {
-	h := open(t, func(o *story.Options) { o.Live = 2 })
+	e := open(t, func(o *settings) { o.Live = 2 })
 	ask := func() story.Preflight {
-		p, err := h.stories.Preflight(t.Context(), user("ana"), h.clock())
-		h.must(err)
+		p, err := e.stories.Preflight(t.Context(), user("ana"), e.clock())
+		e.Must(err)
 		return p
 	}
 	if p := ask(); !p.MayPublish || p.Live != 0 || p.LiveLimit != 2 || p.NextAt != 0 || p.MaxMedia != 10 || p.Limits.Image != 20<<20 || len(p.Types) != 6 || len(p.Lifetimes) != 4 {
 		t.Errorf("%+v", p)
 	}
-	first := h.publish(h.draft())
-	h.pass(time.Minute)
-	h.publish(h.draft())
+	first := e.publish(e.draft())
+	e.pass(time.Minute)
+	e.publish(e.draft())
 	if p := ask(); p.MayPublish || p.Live != 2 || p.NextAt != first.Item.ID.Deadline() || !strings.Contains(p.Reason, "limit") {
 		t.Errorf("%+v", p)
 	}
-	h.at(first.Item.ID.Deadline())
+	e.at(first.Item.ID.Deadline())
 	if p := ask(); !p.MayPublish || p.Live != 1 {
 		t.Errorf("%+v", p)
 	}

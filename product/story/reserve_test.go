@@ -11,70 +11,71 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/story"
 )
 
-func (h *house) reserve(media int) story.Reservation {
-	h.Helper()
-	r, err := h.stories.Reserve(h.Context(), user("ana"), media, h.clock())
-	h.must(err)
+func (e *env) reserve(media int) upload.Reservation {
+	e.Helper()
+	r, err := e.stories.Reserve(e.Context(), user("ana"), media, e.clock())
+	e.Must(err)
 	return r
 }
 
-func (h *house) put(upload mayfly.ID, n int, b []byte) error {
-	_, err := h.stories.Put(h.Context(), user("ana"), upload, n, bytes.NewReader(b), h.clock())
+func (e *env) put(upload mayfly.ID, n int, b []byte) error {
+	_, err := e.uploads.Put(e.Context(), user("ana"), upload, n, bytes.NewReader(b), e.clock())
 	return err
 }
 
 func TestAReservedUploadIsPublishedOnceWhenAllItsMediaHaveArrived(t *testing.T) {
-	h := open(t)
-	r := h.reserve(2)
-	if len(r.Media) != 2 || r.Deadline != h.clock().Add(24*time.Hour) {
+	e := open(t)
+	r := e.reserve(2)
+	if len(r.Media) != 2 || r.Deadline != e.clock().Add(24*time.Hour) {
 		t.Errorf("%+v", r)
 	}
 	d := story.Draft{Author: user("ana"), Caption: "sea", Upload: r.Upload}
-	h.must(h.put(r.Upload, 1, photo(t, 1)))
-	if _, err := h.stories.Publish(t.Context(), d, h.clock); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "has not arrived") {
+	e.Must(e.put(r.Upload, 1, photo(t, 1)))
+	if _, err := e.stories.Publish(t.Context(), d, e.clock); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "has not arrived") {
 		t.Errorf("too early: %v", err)
 	}
-	if err := h.put(r.Upload, 1, photo(t, 2)); !errors.Is(err, mayfly.Conflict) {
+	if err := e.put(r.Upload, 1, photo(t, 2)); !errors.Is(err, mayfly.Conflict) {
 		t.Errorf("twice: %v", err)
 	}
-	h.must(h.put(r.Upload, 0, photo(t, 0)))
-	seen, err := h.stories.Reservation(t.Context(), user("ana"), r.Upload, h.clock())
-	h.must(err)
-	if !seen.Media[0].Done || !seen.Media[1].Done || seen.Media[0].Medium.Type != "image/jpeg" || seen.Media[0].Medium.Width != 24 {
+	e.Must(e.put(r.Upload, 0, photo(t, 0)))
+	seen, err := e.uploads.Reservation(t.Context(), user("ana"), r.Upload, e.clock())
+	e.Must(err)
+	if !seen.Media[0].Done || !seen.Media[1].Done || seen.Media[0].Medium.Type != "image/jpeg" || seen.Media[0].Medium.Width != 64 {
 		t.Errorf("%+v", seen)
 	}
-	first := h.publish(d)
+	first := e.publish(d)
 	if first.Item.Upload != r.Upload || len(first.Body.Media) != 2 || first.Body.Media[1] != seen.Media[1].Medium {
 		t.Errorf("%+v", first)
 	}
-	if again := h.publish(d); !again.Again || again.Item.ID != first.Item.ID {
+	if again := e.publish(d); !again.Again || again.Item.ID != first.Item.ID {
 		t.Errorf("again: %+v", again)
 	}
 	d.Key = "another"
-	if _, err := h.stories.Publish(t.Context(), d, h.clock); !errors.Is(err, mayfly.Conflict) {
+	if _, err := e.stories.Publish(t.Context(), d, e.clock); !errors.Is(err, mayfly.Conflict) {
 		t.Errorf("as another story: %v", err)
 	}
 	d.Key, d.Caption = "", "shore"
-	if _, err := h.stories.Publish(t.Context(), d, h.clock); !errors.Is(err, mayfly.Conflict) {
+	if _, err := e.stories.Publish(t.Context(), d, e.clock); !errors.Is(err, mayfly.Conflict) {
 		t.Errorf("with another caption: %v", err)
 	}
-	if err := h.put(r.Upload, 0, photo(t, 0)); !errors.Is(err, mayfly.Conflict) {
+	if err := e.put(r.Upload, 0, photo(t, 0)); !errors.Is(err, mayfly.Conflict) {
 		t.Errorf("put after publishing: %v", err)
 	}
 }
 
 func TestAnUploadBecomesOneStoryHoweverManyPublishIt(t *testing.T) {
-	h := open(t)
-	r := h.reserve(1)
-	h.must(h.put(r.Upload, 0, photo(t, 1)))
+	e := open(t)
+	r := e.reserve(1)
+	e.Must(e.put(r.Upload, 0, photo(t, 1)))
 	var published atomic.Int64
 	var wait sync.WaitGroup
 	for i := range 16 {
 		wait.Go(func() {
-			s, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload, Key: string(rune('a' + i))}, h.clock)
+			s, err := e.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload, Key: string(rune('a' + i))}, e.clock)
 			if err == nil && !s.Again {
 				published.Add(1)
 			} else if !errors.Is(err, mayfly.Conflict) {
@@ -89,54 +90,54 @@ func TestAnUploadBecomesOneStoryHoweverManyPublishIt(t *testing.T) {
 }
 
 func TestAReservationIsItsOwnersAndEndsInTime(t *testing.T) {
-	h := open(t)
-	r := h.reserve(1)
+	e := open(t)
+	r := e.reserve(1)
 	ask := func(who string) error {
-		_, err := h.stories.Reservation(t.Context(), user(who), r.Upload, h.clock())
+		_, err := e.uploads.Reservation(t.Context(), user(who), r.Upload, e.clock())
 		return err
 	}
 	if err := ask("ben"); err != mayfly.NotFound {
 		t.Error(err)
 	}
-	if _, err := h.stories.Put(t.Context(), user("ben"), r.Upload, 0, bytes.NewReader(photo(t, 1)), h.clock()); err != mayfly.NotFound {
+	if _, err := e.uploads.Put(t.Context(), user("ben"), r.Upload, 0, bytes.NewReader(photo(t, 1)), e.clock()); err != mayfly.NotFound {
 		t.Error(err)
 	}
-	if _, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ben"), Upload: r.Upload}, h.clock); !errors.Is(err, mayfly.NotFound) {
+	if _, err := e.stories.Publish(t.Context(), story.Draft{Author: user("ben"), Upload: r.Upload}, e.clock); !errors.Is(err, mayfly.NotFound) {
 		t.Error(err)
 	}
 	for _, n := range []int{-1, 1, 10} {
-		if err := h.put(r.Upload, n, photo(t, 1)); err != mayfly.NotFound {
+		if err := e.put(r.Upload, n, photo(t, 1)); err != mayfly.NotFound {
 			t.Errorf("medium %d: %v", n, err)
 		}
 	}
-	h.must(h.put(r.Upload, 0, photo(t, 1)))
-	h.at(r.Deadline)
+	e.Must(e.put(r.Upload, 0, photo(t, 1)))
+	e.at(r.Deadline)
 	if err := ask("ana"); err != mayfly.Gone {
 		t.Error(err)
 	}
-	if _, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload}, h.clock); !errors.Is(err, mayfly.Gone) {
+	if _, err := e.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload}, e.clock); !errors.Is(err, mayfly.Gone) {
 		t.Error(err)
 	}
 	for _, n := range []int{-1, 0, 11} {
-		if _, err := h.stories.Reserve(t.Context(), user("ana"), n, h.clock()); !errors.Is(err, mayfly.Invalid) {
+		if _, err := e.stories.Reserve(t.Context(), user("ana"), n, e.clock()); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%d media: %v", n, err)
 		}
 	}
 }
 
 func TestAMediumThatIsRefusedMayBeSentAgain(t *testing.T) {
-	h := open(t)
-	r := h.reserve(1)
-	if err := h.put(r.Upload, 0, []byte("a page")); !errors.Is(err, mayfly.Unsupported) {
+	e := open(t)
+	r := e.reserve(1)
+	if err := e.put(r.Upload, 0, []byte("a page")); !errors.Is(err, mayfly.Unsupported) {
 		t.Error(err)
 	}
-	if err := h.put(r.Upload, 0, photo(t, 1)[:300]); !errors.Is(err, mayfly.Invalid) {
+	if err := e.put(r.Upload, 0, photo(t, 1)[:300]); !errors.Is(err, mayfly.Invalid) {
 		t.Error(err)
 	}
-	if n := h.objects(h.set.Hot); n != 0 {
+	if n := e.objects(e.Set.Hot); n != 0 {
 		t.Errorf("%d objects", n)
 	}
-	h.must(h.put(r.Upload, 0, photo(t, 1)))
+	e.Must(e.put(r.Upload, 0, photo(t, 1)))
 }
 
 // stuck hangs in the middle of a medium until it is let go.
@@ -161,20 +162,20 @@ func (s *stuck) Read(p []byte) (int, error) {
 }
 
 func TestAPlaceThatIsBeingFilledIsNobodyElsesAndNeverUsedAgainWhenItsFillerDied(t *testing.T) {
-	h := open(t)
-	r := h.reserve(1)
+	e := open(t)
+	r := e.reserve(1)
 	s := &stuck{first: bytes.NewReader(photo(t, 1)[:300]), began: make(chan struct{}), letGo: make(chan struct{}), broken: io.ErrUnexpectedEOF}
 	done := make(chan error, 1)
 	go func() {
-		_, err := h.stories.Put(t.Context(), user("ana"), r.Upload, 0, s, genesis)
+		_, err := e.uploads.Put(t.Context(), user("ana"), r.Upload, 0, s, start)
 		done <- err
 	}()
 	<-s.began
-	if err := h.put(r.Upload, 0, photo(t, 2)); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "on its way") {
+	if err := e.put(r.Upload, 0, photo(t, 2)); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "on its way") {
 		t.Error(err)
 	}
-	h.pass(10 * time.Minute)
-	if err := h.put(r.Upload, 0, photo(t, 2)); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "reserve another") {
+	e.pass(10 * time.Minute)
+	if err := e.put(r.Upload, 0, photo(t, 2)); !errors.Is(err, mayfly.Conflict) || !strings.Contains(err.Error(), "reserve another") {
 		t.Error(err)
 	}
 	close(s.letGo)
@@ -184,50 +185,50 @@ func TestAPlaceThatIsBeingFilledIsNobodyElsesAndNeverUsedAgainWhenItsFillerDied(
 }
 
 func TestAReservationIsRefusedAtTheLimit(t *testing.T) {
-	h := open(t, func(o *story.Options) { o.Live = 1 })
-	r := h.reserve(1)
-	h.must(h.put(r.Upload, 0, photo(t, 1)))
-	h.publish(h.draft())
-	if _, err := h.stories.Reserve(t.Context(), user("ana"), 1, h.clock()); !errors.Is(err, mayfly.Conflict) {
+	e := open(t, func(o *settings) { o.Live = 1 })
+	r := e.reserve(1)
+	e.Must(e.put(r.Upload, 0, photo(t, 1)))
+	e.publish(e.draft())
+	if _, err := e.stories.Reserve(t.Context(), user("ana"), 1, e.clock()); !errors.Is(err, mayfly.Conflict) {
 		t.Error(err)
 	}
-	if _, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload}, h.clock); !errors.Is(err, mayfly.Conflict) {
+	if _, err := e.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload}, e.clock); !errors.Is(err, mayfly.Conflict) {
 		t.Error(err)
 	}
-	h.pass(23 * time.Hour)
-	h.pass(59 * time.Minute)
-	if _, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload}, h.clock); !errors.Is(err, mayfly.Conflict) {
+	e.pass(23 * time.Hour)
+	e.pass(59 * time.Minute)
+	if _, err := e.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload}, e.clock); !errors.Is(err, mayfly.Conflict) {
 		t.Error(err)
 	}
 }
 
 func TestAnUploadWhosePublishingFailedIsPublishedWithTheSameKeyOnly(t *testing.T) {
-	h := open(t)
-	r := h.reserve(1)
-	h.must(h.put(r.Upload, 0, photo(t, 1)))
+	e := open(t)
+	r := e.reserve(1)
+	e.Must(e.put(r.Upload, 0, photo(t, 1)))
 	publish := func(key string) error {
-		_, err := h.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload, Key: key}, h.clock)
+		_, err := e.stories.Publish(t.Context(), story.Draft{Author: user("ana"), Upload: r.Upload, Key: key}, e.clock)
 		return err
 	}
-	h.doubt.Store(true)
+	e.doubt.Store(true)
 	if err := publish("a"); !errors.Is(err, mayfly.Unavailable) {
 		t.Error(err)
 	}
-	h.doubt.Store(false)
+	e.doubt.Store(false)
 	if err := publish("b"); !errors.Is(err, mayfly.Conflict) { // a birth under the first key may be on its way
 		t.Error(err)
 	}
-	h.must(publish("a"))
+	e.Must(publish("a"))
 
-	late := h.reserve(1)
+	late := e.reserve(1)
 	r = late
-	h.must(h.put(r.Upload, 0, photo(t, 2)))
-	h.doubt.Store(true)
+	e.Must(e.put(r.Upload, 0, photo(t, 2)))
+	e.doubt.Store(true)
 	if err := publish("c"); !errors.Is(err, mayfly.Unavailable) {
 		t.Error(err)
 	}
-	h.doubt.Store(false)
-	h.pass(10 * time.Minute)
+	e.doubt.Store(false)
+	e.pass(10 * time.Minute)
 	if err := publish("c"); !errors.Is(err, mayfly.Conflict) {
 		t.Error(err)
 	}

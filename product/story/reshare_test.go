@@ -11,42 +11,42 @@ import (
 	"github.com/mayflyhq/mayfly/product/story"
 )
 
-func (h *house) bytesOf(id mayfly.ID, viewer mayfly.Viewer, object story.Object) []byte {
-	h.Helper()
-	m, err := h.stories.Medium(h.Context(), id, viewer, object, h.clock())
-	h.must(err)
+func (e *env) bytesOf(id mayfly.ID, viewer mayfly.Viewer, object story.Object) []byte {
+	e.Helper()
+	m, err := e.stories.Medium(e.Context(), id, viewer, object, e.clock())
+	e.Must(err)
 	b, err := io.ReadAll(m)
-	h.must(errors.Join(err, m.Close()))
+	e.Must(errors.Join(err, m.Close()))
 	return b
 }
 
 func TestAResharedStoryHasItsOwnCopyOfTheBytes(t *testing.T) {
-	h := open(t)
+	e := open(t)
 	ana, ben := mayfly.ViewerOf(user("ana")), mayfly.ViewerOf(user("ben"))
-	d := h.draft()
+	d := e.draft()
 	d.Overlays, d.Media = []byte(`[{"kind":"emoji","text":"x"}]`), media(photo(t, 1), photo(t, 2))
-	old := h.publish(d)
-	h.at(old.Item.ID.Deadline().Add(2 * time.Hour))
-	h.sweep(old.Item.ID)
-	h.archive(old.Item.ID)
+	old := e.publish(d)
+	e.at(old.Item.ID.Deadline().Add(2 * time.Hour))
+	e.sweep(old.Item.ID)
+	e.archive(old.Item.ID)
 	caption := "again"
 	share := func(key string) (story.Story, error) {
-		return h.stories.Reshare(t.Context(), old.Item.ID, user("ana"), story.Change{Caption: &caption, Lifetime: "6h"}, key, h.clock)
+		return e.stories.Reshare(t.Context(), old.Item.ID, user("ana"), story.Change{Caption: &caption, Lifetime: "6h"}, key, e.clock)
 	}
 	fresh, err := share("once")
-	h.must(err)
+	e.Must(err)
 	if fresh.Item.ID == old.Item.ID || fresh.Body.Text != "again" || fresh.Item.Audience != mayfly.Everyone || fresh.Item.ID.Lifetime().Duration() != 6*time.Hour ||
 		string(fresh.Overlays) != string(old.Overlays) || !slices.Equal(fresh.Body.Media, old.Body.Media) || fresh.Item.Upload == old.Item.Upload {
 		t.Errorf("%+v", fresh)
 	}
 	again, err := share("once")
-	h.must(err)
+	e.Must(err)
 	if !again.Again || again.Item.ID != fresh.Item.ID {
 		t.Errorf("%+v", again)
 	}
-	want := h.bytesOf(old.Item.ID, ana, story.Object{Medium: 1})
-	h.must(h.stories.Delete(t.Context(), old.Item.ID, user("ana"), h.clock()))
-	if got := h.bytesOf(fresh.Item.ID, ben, story.Object{Medium: 1}); !slices.Equal(got, want) {
+	want := e.bytesOf(old.Item.ID, ana, story.Object{Medium: 1})
+	e.Must(e.stories.Delete(t.Context(), old.Item.ID, user("ana"), e.clock()))
+	if got := e.bytesOf(fresh.Item.ID, ben, story.Object{Medium: 1}); !slices.Equal(got, want) {
 		t.Error("other bytes")
 	}
 	if _, err := share(""); err != mayfly.Gone {
@@ -55,46 +55,46 @@ func TestAResharedStoryHasItsOwnCopyOfTheBytes(t *testing.T) {
 }
 
 func TestOnlyTheAuthorResharesAndTheLimitHolds(t *testing.T) {
-	h := open(t, func(o *story.Options) { o.Live = 1 })
-	s := h.publish(h.draft())
-	if _, err := h.stories.Reshare(t.Context(), s.Item.ID, user("ben"), story.Change{}, "", h.clock); err != mayfly.NotFound {
+	e := open(t, func(o *settings) { o.Live = 1 })
+	s := e.publish(e.draft())
+	if _, err := e.stories.Reshare(t.Context(), s.Item.ID, user("ben"), story.Change{}, "", e.clock); err != mayfly.NotFound {
 		t.Error(err)
 	}
-	if _, err := h.stories.Reshare(t.Context(), s.Item.ID, user("ana"), story.Change{}, "", h.clock); !errors.Is(err, mayfly.Conflict) {
+	if _, err := e.stories.Reshare(t.Context(), s.Item.ID, user("ana"), story.Change{}, "", e.clock); !errors.Is(err, mayfly.Conflict) {
 		t.Error(err)
 	}
-	if n := h.objects(h.set.Hot); n != 1 {
+	if n := e.objects(e.Set.Hot); n != 1 {
 		t.Errorf("%d objects", n)
 	}
-	h.at(s.Item.ID.Deadline())
-	if _, err := h.stories.Reshare(t.Context(), s.Item.ID, user("ben"), story.Change{}, "", h.clock); err != mayfly.Gone {
+	e.at(s.Item.ID.Deadline())
+	if _, err := e.stories.Reshare(t.Context(), s.Item.ID, user("ben"), story.Change{}, "", e.clock); err != mayfly.Gone {
 		t.Error(err)
 	}
-	fresh, err := h.stories.Reshare(t.Context(), s.Item.ID, user("ana"), story.Change{Audience: "close_friends"}, "", h.clock)
-	h.must(err)
+	fresh, err := e.stories.Reshare(t.Context(), s.Item.ID, user("ana"), story.Change{Audience: "close_friends"}, "", e.clock)
+	e.Must(err)
 	if fresh.Item.Audience != mayfly.CloseFriends || fresh.Body.Text != "sea" {
 		t.Errorf("%+v", fresh)
 	}
 }
 
 func TestAMediumIsReadFromAnywhere(t *testing.T) {
-	h := open(t)
-	id := h.publish(h.draft()).Item.ID
+	e := open(t)
+	id := e.publish(e.draft()).Item.ID
 	ben := mayfly.ViewerOf(user("ben"))
-	whole := h.bytesOf(id, ben, story.Object{})
+	whole := e.bytesOf(id, ben, story.Object{})
 	for _, object := range []story.Object{{}, {Longest: 320}, {Longest: 1080}} {
-		m, err := h.stories.Medium(t.Context(), id, ben, object, h.clock())
-		h.must(err)
+		m, err := e.stories.Medium(t.Context(), id, ben, object, e.clock())
+		e.Must(err)
 		size, err := m.Seek(0, io.SeekEnd)
-		h.must(err)
+		e.Must(err)
 		if size != m.Size || m.Type != "image/jpeg" || m.SHA256 == [32]byte{} {
 			t.Errorf("%s: %+v", object, m)
 		}
 		for _, from := range []int64{size / 2, 0, size - 1, size, 3} {
 			_, err := m.Seek(from, io.SeekStart)
-			h.must(err)
+			e.Must(err)
 			rest, err := io.ReadAll(m)
-			h.must(err)
+			e.Must(err)
 			if int64(len(rest)) != size-from || object.Longest == 0 && !slices.Equal(rest, whole[from:]) {
 				t.Errorf("%s from %d: %d bytes", object, from, len(rest))
 			}
@@ -102,26 +102,26 @@ func TestAMediumIsReadFromAnywhere(t *testing.T) {
 		if _, err := m.Seek(-1, io.SeekStart); !errors.Is(err, mayfly.Invalid) {
 			t.Error(err)
 		}
-		h.must(m.Close())
+		e.Must(m.Close())
 	}
-	if _, err := h.stories.Medium(t.Context(), id, ben, story.Object{Medium: 1}, h.clock()); err != mayfly.NotFound {
+	if _, err := e.stories.Medium(t.Context(), id, ben, story.Object{Medium: 1}, e.clock()); err != mayfly.NotFound {
 		t.Error(err)
 	}
 }
 
 func TestADownloadThatBeganBeforeTheDeadlineMayFinish(t *testing.T) {
-	h := open(t)
-	id := h.publish(h.draft()).Item.ID
+	e := open(t)
+	id := e.publish(e.draft()).Item.ID
 	ben := mayfly.ViewerOf(user("ben"))
-	m, err := h.stories.Medium(t.Context(), id, ben, story.Object{}, id.Deadline()-1)
-	h.must(err)
-	h.at(id.Deadline())
-	h.sweep(id)
+	m, err := e.stories.Medium(t.Context(), id, ben, story.Object{}, id.Deadline()-1)
+	e.Must(err)
+	e.at(id.Deadline())
+	e.sweep(id)
 	if b, err := io.ReadAll(m); err != nil || int64(len(b)) != m.Size {
 		t.Error(len(b), err)
 	}
-	h.must(m.Close())
-	if _, err := h.stories.Medium(t.Context(), id, ben, story.Object{}, h.clock()); err != mayfly.Gone {
+	e.Must(m.Close())
+	if _, err := e.stories.Medium(t.Context(), id, ben, story.Object{}, e.clock()); err != mayfly.Gone {
 		t.Error(err)
 	}
 }

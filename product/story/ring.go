@@ -10,9 +10,9 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Ring is author's live stories as viewer may see them, oldest first (ST4), each
-// with whether the viewer has seen it. Somebody of whom viewer may see nothing
-// has an empty ring, as if there were no such user.
+// Ring returns author's live stories as viewer may see them, oldest first (ST4),
+// each with whether the viewer has seen it. The ring of a user of whom viewer may
+// see nothing is empty, as if there were no such user.
 func (s *Stories) Ring(ctx context.Context, author mayfly.UserID, viewer mayfly.Viewer, now mayfly.Instant) ([]Story, error) {
 	live, err := s.live(ctx, author, viewer, now)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Stories) Ring(ctx context.Context, author mayfly.UserID, viewer mayfly.
 	return ring, nil
 }
 
-// live are author's stories that serve for viewer at now.
+// live returns author's stories that serve for viewer at now.
 func (s *Stories) live(ctx context.Context, author mayfly.UserID, viewer mayfly.Viewer, now mayfly.Instant) ([]gate.Opened, error) {
 	if author.IsZero() {
 		return nil, nil
@@ -50,7 +50,7 @@ func (s *Stories) live(ctx context.Context, author mayfly.UserID, viewer mayfly.
 	}), nil
 }
 
-// seen says of each whether user has seen it.
+// seen reports of each story whether user has seen it.
 func (s *Stories) seen(ctx context.Context, user mayfly.UserID, live []gate.Opened) ([]bool, error) {
 	seen := make([]bool, len(live))
 	if user.IsZero() || len(live) == 0 {

@@ -1,13 +1,15 @@
-// Package story is in charge of the product: publish, open, ring, views,
-// archive, reshare, delete, and uploads that arrive one by one.
+// Package story implements stories: publish, open, ring, views, archive, reshare
+// and delete.
 //
-// Whatever it shows has gone through the gate, and whatever it refuses it
-// refuses in the gate's words (C2, I18). It never touches ledger or media but
-// through the engine.
+// Whatever it shows has passed the gate, and it refuses exactly as the gate does
+// (C2, I18). It never touches ledger or media but through the engine.
 package story
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -15,14 +17,15 @@ import (
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
-	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Options are what Stories stand on, and their rules.
+// Options are the parts of the engine that Stories use, and their rules.
 type Options struct {
 	Rows    store.Rows
 	Writer  store.Writer
+	Uploads *upload.Uploads
 	Intake  *intake.Intake
 	Gate    *gate.Gate
 	Hydrate *hydrate.Hydrate
@@ -36,16 +39,12 @@ type Options struct {
 	Longest time.Duration
 	// Live is how many live stories an author may have; default 100.
 	Live int
-	// MaxMedia is how many media a story may have; default 10.
-	MaxMedia int
-	// Media bounds each of them.
-	Media media.Limits
 	// ViewsKept is how long after a story's end its views are kept; default 48 h.
 	ViewsKept time.Duration
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Rows == nil || o.Writer == nil || o.Intake == nil || o.Gate == nil || o.Hydrate == nil || o.Erase == nil {
+	if o.Rows == nil || o.Writer == nil || o.Uploads == nil || o.Intake == nil || o.Gate == nil || o.Hydrate == nil || o.Erase == nil {
 		return o, mayfly.Errorf(mayfly.Invalid, "stories: a part of the engine is missing")
 	}
 	if len(o.Lifetimes) == 0 {
@@ -64,24 +63,13 @@ func (o Options) withDefaults() (Options, error) {
 		o.Longest = max(o.Longest, l.Duration(), 48*time.Hour)
 	}
 	if o.Live == 0 {
-		o.Live = 100
-	}
-	if o.MaxMedia == 0 {
-		o.MaxMedia = 10
+		o.Live = mayfly.DefaultLive
 	}
 	if o.ViewsKept == 0 {
 		o.ViewsKept = 48 * time.Hour
 	}
-	def := func(n *int64, v int64) {
-		if *n == 0 {
-			*n = v
-		}
-	}
-	def(&o.Media.Image, 20<<20)
-	def(&o.Media.Video, 64<<20)
-	def(&o.Media.Pixels, 50_000_000)
-	if o.Live < 0 || o.MaxMedia < 1 || o.MaxMedia > mayfly.MaxMedia || o.ViewsKept < 0 {
-		return o, mayfly.Errorf(mayfly.Invalid, "stories: a setting is out of range: live %d, media %d, views kept %s", o.Live, o.MaxMedia, o.ViewsKept)
+	if o.Live < 0 || o.ViewsKept < 0 {
+		return o, mayfly.Errorf(mayfly.Invalid, "stories: a setting is out of range: live %d, views kept %s", o.Live, o.ViewsKept)
 	}
 	return o, nil
 }
@@ -92,7 +80,7 @@ type Stories struct {
 	authors *authorLocks
 }
 
-// New is the product on the engine.
+// New returns the product on the engine.
 func New(o Options) (*Stories, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -111,7 +99,7 @@ type Story struct {
 	Again    bool            // an earlier request with the same key had published it
 }
 
-// Tier is where its media lie.
+// Tier returns where its media are stored.
 func (s Story) Tier() hydrate.Tier {
 	if s.Item.Keys.Hot == 0 && s.Item.Keys.Cold != 0 {
 		return hydrate.Cold
@@ -119,11 +107,85 @@ func (s Story) Tier() hydrate.Tier {
 	return hydrate.Hot
 }
 
-// shown is what the gate has opened, as a story.
+// shown returns as a story what the gate has opened.
 func shown(o gate.Opened) (Story, error) {
 	overlays, err := readOverlays(o.Body.Data)
 	if err != nil {
 		return Story{}, err
 	}
 	return Story{Item: o.Item, Body: o.Body, Overlays: overlays, Archived: o.Verdict == gate.Archived}, nil
+}
+
+// Open returns the story for viewer at now. Errors: the gate's Gone and NotFound,
+// unwrapped; Corrupt, Unavailable.
+func (s *Stories) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) (Story, error) {
+	opened, err := s.open(ctx, id, viewer, now)
+	if err != nil {
+		return Story{}, err
+	}
+	return shown(opened)
+}
+
+// open asks the gate. An item of another product is refused.
+func (s *Stories) open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) (gate.Opened, error) {
+	opened, err := s.o.Gate.Open(ctx, id, viewer, now)
+	if err != nil {
+		return gate.Opened{}, err
+	}
+	if opened.Item.Product != mayfly.Story {
+		return gate.Opened{}, gate.Refusal(id, now)
+	}
+	return opened, nil
+}
+
+// openOwn is open for what only the author may do: any other user is refused as if
+// there were no such story (I18).
+func (s *Stories) openOwn(ctx context.Context, id mayfly.ID, author mayfly.UserID, now mayfly.Instant) (gate.Opened, error) {
+	opened, err := s.open(ctx, id, mayfly.ViewerOf(author), now)
+	if err != nil {
+		return gate.Opened{}, err
+	}
+	if author.IsZero() || opened.Item.Owner != author {
+		return gate.Opened{}, gate.Refusal(id, now)
+	}
+	return opened, nil
+}
+
+// Delete ends the author's own story for good, in whatever state it is (ST5):
+// when it returns nil no route shows it any more, and a reminder has its bytes
+// erased soon. A story that is deleted already, as long as its tombstone is kept,
+// is no error. Any other user gets the gate's refusal. Errors: the gate's,
+// Unavailable, Unknown.
+func (s *Stories) Delete(ctx context.Context, id mayfly.ID, author mayfly.UserID, now mayfly.Instant) error {
+	_, refused := s.openOwn(ctx, id, author, now)
+	if errors.Is(refused, mayfly.NotFound) || errors.Is(refused, mayfly.Gone) {
+		was, err := s.wasDeleted(ctx, id, author)
+		if err != nil {
+			return err
+		}
+		if !was {
+			return refused
+		}
+	} else if refused != nil {
+		return refused
+	}
+	_, err := s.o.Erase.Delete(ctx, id, mayfly.ByUser, now)
+	if errors.Is(err, mayfly.NotFound) {
+		return gate.Refusal(id, now)
+	}
+	return err
+}
+
+// wasDeleted reports by its tombstone whether id is a story of author's that is
+// deleted, so that a retry gets the same answer whether its bytes are erased
+// already or not. A held story is not reported to its author (L16).
+func (s *Stories) wasDeleted(ctx context.Context, id mayfly.ID, author mayfly.UserID) (bool, error) {
+	if author.IsZero() {
+		return false, nil
+	}
+	left, found, err := s.o.Erase.Tombstone(ctx, id)
+	if err != nil {
+		return false, fmt.Errorf("delete %s: %w", id, err)
+	}
+	return found && left.Owner == author && left.Product == mayfly.Story && !left.Held, nil
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/scrub"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
@@ -162,7 +163,9 @@ func (fx *Fixture) Publish(d intake.Draft, media int) mayfly.Item {
 		d.Lifetime = mayfly.Never
 	}
 	if media > 0 {
-		d.Upload, err = in.Begin(d.Owner, fx.Now)
+		uploads, err := upload.New(fx.Real, upload.Options{Random: o.Random})
+		fx.Must(err)
+		d.Upload, err = uploads.Begin(d.Owner, fx.Now)
 		fx.Must(err)
 	}
 	for n := range media {
@@ -541,11 +544,11 @@ func (fx *Fixture) Scrubber() *scrub.Scrubber {
 }
 
 // Upload stores objects that are not published.
-func (fx *Fixture) Upload(media int) *intake.Upload {
+func (fx *Fixture) Upload(media int) *upload.Upload {
 	fx.Helper()
-	in, err := intake.New(fx.Real, intake.Options{})
+	uploads, err := upload.New(fx.Real, upload.Options{})
 	fx.Must(err)
-	u, err := in.Begin(Ana(), fx.Now)
+	u, err := uploads.Begin(Ana(), fx.Now)
 	fx.Must(err)
 	for n := range media {
 		_, err := u.Add(context.Background(), bytes.NewReader(Content(n)))
@@ -711,14 +714,16 @@ func (fx *Fixture) Picture() mayfly.Item {
 	fx.Must(err)
 	lifetime, err := mayfly.LifetimeOf(time.Hour)
 	fx.Must(err)
-	upload, err := in.Begin(Ana(), fx.Now)
+	uploads, err := upload.New(fx.Real, upload.Options{})
+	fx.Must(err)
+	u, err := uploads.Begin(Ana(), fx.Now)
 	fx.Must(err)
 	for n := range 2 {
-		_, err = upload.Add(context.Background(), described{bytes.NewReader(Content(n))})
+		_, err = u.Add(context.Background(), described{bytes.NewReader(Content(n))})
 		fx.Must(err)
 	}
 	p, err := in.Publish(context.Background(), intake.Draft{
-		Owner: Ana(), Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: upload,
+		Owner: Ana(), Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: u,
 	}, fx.Now)
 	fx.Must(err)
 	return p.Item
@@ -734,7 +739,7 @@ func (fx *Fixture) Renditions(item mayfly.Item, tier store.Blobs, g mayfly.Gener
 			key := item.MediaKey(g, n)
 			fx.Put(tier, key)
 			keys = append(keys, key)
-			b.Put(store.Renditions, store.RenditionKey(item.ID, g, n), store.AppendRendition(nil, mayfly.Medium{Type: "image/jpeg", Size: 7}), 0)
+			b.Put(store.Renditions, upload.RenditionKey(item.ID, g, n), upload.AppendRendition(nil, mayfly.Medium{Type: "image/jpeg", Size: 7}), 0)
 		}
 	}
 	fx.Must(fx.Real.Writer.Commit(context.Background(), &b))

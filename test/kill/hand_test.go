@@ -15,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/restore"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
 )
@@ -123,19 +124,19 @@ func (h *hand) draft() workerDraft {
 }
 
 func (h *hand) publish(ctx context.Context, d workerDraft) error {
-	upload, err := h.node.Intake().Begin(workerOwner(d.Owner), h.now()) // writes nothing yet
+	media, err := h.node.Uploads().Begin(workerOwner(d.Owner), h.now()) // writes nothing yet
 	if err != nil {
 		return err
 	}
-	in := workerIntent{Verb: workerPublish, At: h.now(), Draft: &d, Upload: upload.ID}
+	in := workerIntent{Verb: workerPublish, At: h.now(), Draft: &d, Upload: media.ID}
 	var p intake.Published
 	err = h.operation(in, func(a *workerAnswer) error {
 		for n := range d.Sizes {
-			if _, err := upload.Add(ctx, bytes.NewReader(d.medium(n))); err != nil {
+			if _, err := media.Add(ctx, bytes.NewReader(d.medium(n))); err != nil {
 				return err
 			}
 		}
-		draft, err := draftOf(d, upload)
+		draft, err := draftOf(d, media)
 		if err != nil {
 			return err
 		}
@@ -153,7 +154,7 @@ func (h *hand) publish(ctx context.Context, d workerDraft) error {
 	return err
 }
 
-func draftOf(d workerDraft, upload *intake.Upload) (intake.Draft, error) {
+func draftOf(d workerDraft, media *upload.Upload) (intake.Draft, error) {
 	lifetime, err := mayfly.LifetimeOf(time.Duration(d.Seconds) * time.Second)
 	draft := intake.Draft{
 		Owner: workerOwner(d.Owner), Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
@@ -163,7 +164,7 @@ func draftOf(d workerDraft, upload *intake.Upload) (intake.Draft, error) {
 		draft.Product, draft.Fate = mayfly.Paste, mayfly.Purge
 	}
 	if len(d.Sizes) > 0 {
-		draft.Upload = upload
+		draft.Upload = media
 	}
 	return draft, err
 }

@@ -34,7 +34,7 @@ func TestReminderIsDurableBeforeABirthWithoutItsEventIsAcknowledged(t *testing.T
 		t.Fatal(err)
 	}
 	w := p.wishes()[0]
-	published, err := p.record.publish(t.Context(), p.engine.intake, w, p.at())
+	published, err := p.record.publish(t.Context(), p.engine.uploads, p.engine.intake, w, p.at())
 	if err != nil || !published.Remind {
 		t.Fatalf("published %+v, %v; want it acknowledged with a reminder", published, err)
 	}
@@ -59,11 +59,11 @@ func TestBirthWithNeitherEventNorReminderIsNotAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := p.wishes()[0]
-	if published, err := p.record.publish(t.Context(), p.engine.intake, w, p.at()); !errors.Is(err, mayfly.Unavailable) {
+	if published, err := p.record.publish(t.Context(), p.engine.uploads, p.engine.intake, w, p.at()); !errors.Is(err, mayfly.Unavailable) {
 		t.Fatalf("published %+v, %v; want Unavailable", published, err)
 	}
 	// The row is there all the same, and a retry acknowledges it with its event.
-	again, err := p.record.publish(t.Context(), p.engine.intake, w, p.at()+1_000)
+	again, err := p.record.publish(t.Context(), p.engine.uploads, p.engine.intake, w, p.at()+1_000)
 	if err != nil || !again.Again {
 		t.Fatalf("the retry: %+v, %v", again, err)
 	}

@@ -166,7 +166,7 @@ func (c *city) bear(ctx context.Context, w *wish) {
 	if w.key == "" && len(c.record.tries[w.number]) > 0 {
 		return
 	}
-	_, err := c.record.publish(ctx, c.engine.intake, w, c.at())
+	_, err := c.record.publish(ctx, c.engine.uploads, c.engine.intake, w, c.at())
 	c.judge(w, err)
 }
 

@@ -21,17 +21,17 @@ func TestNoSpaceForAMediumRefusesItAndNothingElse(t *testing.T) {
 	plain := b.wishFor(wish{owner: s.owners[0], lifetime: 60_000, fate: mayfly.Archive, audience: mayfly.Everyone}, 0)
 
 	sab.arm(1)
-	if _, err := b.publish(t.Context(), h.intake, big, s.at()); !errors.Is(err, mayfly.Full) {
+	if _, err := b.publish(t.Context(), h.uploads, h.intake, big, s.at()); !errors.Is(err, mayfly.Full) {
 		t.Errorf("a medium without room answers %v, want Full", err)
 	}
-	if _, err := b.publish(t.Context(), h.intake, plain, s.at()); err != nil {
+	if _, err := b.publish(t.Context(), h.uploads, h.intake, plain, s.at()); err != nil {
 		t.Errorf("one without media: %v", err)
 	}
 	if err := h.raw.Fuse.Err(); err != nil {
 		t.Fatalf("the fuse has blown: %v", err)
 	}
 	sab.arm(0)
-	if _, err := b.publish(t.Context(), h.intake, big, s.at()); err != nil {
+	if _, err := b.publish(t.Context(), h.uploads, h.intake, big, s.at()); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
 	if err := s.finish(t.Context(), b.known()); err != nil {

@@ -155,7 +155,7 @@ func silent(ctx context.Context, s *scenario) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for range 5 {
-		if _, err := s.record.publish(ctx, s.engine.intake, s.newWish(), s.at()); err == nil {
+		if _, err := s.record.publish(ctx, s.engine.uploads, s.engine.intake, s.newWish(), s.at()); err == nil {
 			return errors.New("a birth was acknowledged after the fuse had blown")
 		}
 		if err := s.engine.pass(ctx, s.at()); err == nil {

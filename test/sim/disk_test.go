@@ -45,7 +45,7 @@ func TestDiskAtItsFloorRefusesBirthsAndLetsEverythingElseGoOn(t *testing.T) {
 	refused := 0
 	for range 20 {
 		w := s.newWish()
-		_, err := b.publish(t.Context(), h.intake, w, s.at())
+		_, err := b.publish(t.Context(), h.uploads, h.intake, w, s.at())
 		var e *mayfly.Error
 		if !errors.Is(err, mayfly.Full) || !errors.As(err, &e) || e.Hint == "" {
 			t.Errorf("a birth on a full disk answers %v, want Full with a hint", err)
@@ -68,7 +68,7 @@ func TestDiskAtItsFloorRefusesBirthsAndLetsEverythingElseGoOn(t *testing.T) {
 	if err := s.finish(t.Context(), b.known()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.publish(t.Context(), h.intake, s.newWish(), s.at()); err != nil {
+	if _, err := b.publish(t.Context(), h.uploads, h.intake, s.newWish(), s.at()); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
 	found, _, err := inspect(t.Context(), h, b, s.at(), true)

@@ -17,6 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/sweep"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
@@ -51,6 +52,7 @@ type engine struct {
 	raw     store.Set // the store as it is
 	set     store.Set // the store as the engine sees it
 	signals *signals
+	uploads *upload.Uploads
 	intake  *intake.Intake
 	gate    *gate.Gate
 	walkers []*walk.Walker
@@ -103,6 +105,9 @@ func openEngine(ctx context.Context, p plan, now mayfly.Instant) (_ *engine, err
 }
 
 func (h *engine) assemble(ctx context.Context, now mayfly.Instant) (err error) {
+	if h.uploads, err = upload.New(h.set, upload.Options{Random: h.plan.random, MayMint: h.plan.mayMint}); err != nil {
+		return err
+	}
 	if h.intake, err = intake.New(h.set, intake.Options{Random: h.plan.random, MayMint: h.plan.mayMint, Now: h.plan.now}); err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (p *play) run(ctx context.Context, s stop) error {
 
 // try publishes and takes every error that a caller can act on.
 func (p *play) try(ctx context.Context, w *wish) {
-	if _, err := p.record.publish(ctx, p.engine.intake, w, p.at()); errors.Is(err, errWrong) {
+	if _, err := p.record.publish(ctx, p.engine.uploads, p.engine.intake, w, p.at()); errors.Is(err, errWrong) {
 		p.tally.add(DOUBLE, "%v", err)
 	} else if err != nil && !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Gone) {
 		p.tally.add(LOST, "wish %d: an error that no caller can act on: %v", w.number, err)

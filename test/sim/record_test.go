@@ -11,6 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/upload"
 )
 
 // wish is one thing that a user wants published. What is expected of it is
@@ -122,7 +123,7 @@ var errWrong = errors.New("an answer that no rule allows")
 
 // publish tries to have the wish granted at now, and writes down what was
 // acknowledged.
-func (b *record) publish(ctx context.Context, in *intake.Intake, w *wish, now mayfly.Instant) (intake.Published, error) {
+func (b *record) publish(ctx context.Context, uploads *upload.Uploads, in *intake.Intake, w *wish, now mayfly.Instant) (intake.Published, error) {
 	lifetime, err := lifetimeOf(w.lifetime)
 	if err != nil {
 		return intake.Published{}, err
@@ -131,7 +132,7 @@ func (b *record) publish(ctx context.Context, in *intake.Intake, w *wish, now ma
 		Owner: w.owner, Product: mayfly.Story, Fate: w.fate, Audience: w.audience, Lifetime: lifetime, Text: w.text, Key: w.key,
 	}
 	if len(w.media) > 0 {
-		if draft.Upload, err = b.upload(ctx, in, w, now); err != nil {
+		if draft.Upload, err = b.upload(ctx, uploads, w, now); err != nil {
 			return intake.Published{}, err
 		}
 	}
@@ -149,8 +150,8 @@ func (b *record) publish(ctx context.Context, in *intake.Intake, w *wish, now ma
 	return p, nil
 }
 
-func (b *record) upload(ctx context.Context, in *intake.Intake, w *wish, now mayfly.Instant) (*intake.Upload, error) {
-	u, err := in.Begin(w.owner, now)
+func (b *record) upload(ctx context.Context, uploads *upload.Uploads, w *wish, now mayfly.Instant) (*upload.Upload, error) {
+	u, err := uploads.Begin(w.owner, now)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (s *scenario) step(ctx context.Context) error {
 	case n < 1:
 		s.burst(ctx, func(_ *wish, e error) { err = errors.Join(err, e) })
 	case n < 6:
-		_, err = s.record.publish(ctx, s.engine.intake, s.newWish(), s.at())
+		_, err = s.record.publish(ctx, s.engine.uploads, s.engine.intake, s.newWish(), s.at())
 	case n < 8:
 		err = s.retry(ctx)
 	default:
@@ -82,7 +82,7 @@ func (s *scenario) retry(ctx context.Context) error {
 	if w.key == "" || len(s.record.tries[w.number]) == 0 {
 		return nil
 	}
-	_, err := s.record.publish(ctx, s.engine.intake, w, s.at())
+	_, err := s.record.publish(ctx, s.engine.uploads, s.engine.intake, w, s.at())
 	if errors.Is(err, mayfly.Gone) {
 		return s.goneWrongly(w)
 	}
@@ -98,7 +98,7 @@ func (s *scenario) burst(ctx context.Context, judge func(*wish, error)) {
 		w.key = fmt.Sprintf("burst-%d", s.rng.Uint64())
 		for range 2 {
 			wg.Go(func() {
-				_, err := s.record.publish(ctx, s.engine.intake, w, s.at())
+				_, err := s.record.publish(ctx, s.engine.uploads, s.engine.intake, w, s.at())
 				mu.Lock()
 				defer mu.Unlock()
 				judge(w, err)
@@ -126,7 +126,7 @@ func (s *scenario) finish(ctx context.Context, wishes int) error {
 		if w.key == "" || len(s.record.tries[w.number]) == 0 || granted && s.rng.IntN(3) != 0 {
 			continue
 		}
-		if _, err := s.record.publish(ctx, s.engine.intake, w, s.at()); errors.Is(err, mayfly.Gone) {
+		if _, err := s.record.publish(ctx, s.engine.uploads, s.engine.intake, w, s.at()); errors.Is(err, mayfly.Gone) {
 			if err := s.goneWrongly(w); err != nil {
 				return err
 			}

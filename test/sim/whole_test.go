@@ -257,7 +257,7 @@ func (e *estate) publish(d *diary, rng *rand.Rand) error {
 	item.wish = w
 	d.items = append(d.items, item)
 	item.birth = d.begin(item, "publish")
-	p, err := newRecord().publish(e.t.Context(), e.node.Intake(), w, e.now())
+	p, err := newRecord().publish(e.t.Context(), e.node.Uploads(), e.node.Intake(), w, e.now())
 	if err != nil {
 		return err
 	}

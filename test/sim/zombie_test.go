@@ -136,7 +136,7 @@ func haunt(ctx context.Context, n uint64, k int) (where string, found *tally, er
 	for range 12 {
 		w := s.newWish()
 		w.lifetime = 5_000
-		if _, err := b.publish(ctx, h.intake, w, s.at()); err != nil {
+		if _, err := b.publish(ctx, h.uploads, h.intake, w, s.at()); err != nil {
 			return "", nil, err
 		}
 		s.advance(100 * time.Millisecond)
