@@ -3,12 +3,8 @@
 package cassandrastore
 
 import (
-	"errors"
-	"io"
 	"net"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,98 +12,8 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store/loop"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
-
-// cutter stands between the store and the server and loses what it is told to.
-type cutter struct {
-	t        testing.TB
-	listener net.Listener
-	upstream string
-	loses    atomic.Int32 // which way bytes are lost
-	skips    atomic.Int32 // how many times bytes pass that way before they are
-	lost     atomic.Int64
-	wg       sync.WaitGroup
-	mu       sync.Mutex
-	open     []net.Conn
-}
-
-// What a cutter loses, and with it the connection.
-const (
-	losesNothing int32 = iota
-	losesRequest       // the server never sees it
-	losesAnswer        // the server has done it
-)
-
-func newCutter(t testing.TB) *cutter {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := serverOptions(t, house)
-	c := &cutter{t: t, listener: l, upstream: net.JoinHostPort(o.Hosts[0], strconv.Itoa(o.Port))}
-	c.wg.Go(c.accept)
-	t.Cleanup(func() {
-		_ = l.Close()
-		c.mu.Lock()
-		for _, conn := range c.open {
-			_ = conn.Close()
-		}
-		c.mu.Unlock()
-		c.wg.Wait()
-	})
-	return c
-}
-
-// lose loses what goes that way, after it has let some pass.
-func (c *cutter) lose(way, skips int32) {
-	c.skips.Store(skips)
-	c.loses.Store(way)
-}
-
-func (c *cutter) port() int { return c.listener.Addr().(*net.TCPAddr).Port }
-
-func (c *cutter) accept() {
-	for {
-		client, err := c.listener.Accept()
-		if err != nil {
-			return
-		}
-		upstream, err := net.Dial("tcp", c.upstream)
-		if err != nil {
-			c.t.Errorf("the server behind the cutter: %v", err)
-			_ = client.Close()
-			return
-		}
-		c.mu.Lock()
-		c.open = append(c.open, client, upstream)
-		c.mu.Unlock()
-		c.wg.Go(func() { c.pass(upstream, client, losesRequest) })
-		c.wg.Go(func() { c.pass(client, upstream, losesAnswer) })
-	}
-}
-
-// pass copies until it is told to lose what comes.
-func (c *cutter) pass(to, from net.Conn, way int32) {
-	defer to.Close()
-	defer from.Close()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 && c.loses.Load() == way && c.skips.Add(-1) < 0 && c.loses.CompareAndSwap(way, losesNothing) {
-			c.lost.Add(1)
-			return
-		}
-		if n > 0 {
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
-		}
-		if errors.Is(err, io.EOF) || err != nil {
-			return
-		}
-	}
-}
 
 // awaitOpen waits until the store has connections again.
 func awaitOpen(t testing.TB, s *Store) {
@@ -123,17 +29,24 @@ func awaitOpen(t testing.TB, s *Store) {
 	}
 }
 
-// openCut opens the store through a cutter. Of a ring it sees that one node: the
-// others would be found past the cutter.
-func openCut(t testing.TB) (*Store, *cutter) {
+// openCut opens the store through a line that fails. Of a ring it sees that one
+// node: the others would be found past the line.
+func openCut(t testing.TB) (*Store, *faultnet.Line) {
 	t.Helper()
 	openHouse(t) // the schema is made without it
-	c := newCutter(t)
 	o, err := serverOptions(t, house).complete()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Hosts, o.Port, o.Connections = []string{"127.0.0.1"}, c.port(), 3
+	c := faultnet.NewLine(t, net.JoinHostPort(o.Hosts[0], strconv.Itoa(o.Port)))
+	_, port, err := net.SplitHostPort(c.Address())
+	if err == nil {
+		o.Port, err = strconv.Atoi(port)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Hosts, o.Connections = []string{"127.0.0.1"}, 3
 	config, err := clusterConfig(o, o.Keyspace)
 	if err != nil {
 		t.Fatal(err)

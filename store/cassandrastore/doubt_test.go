@@ -11,10 +11,11 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
-	for name, way := range map[string]int32{"the server did it": losesAnswer, "the server never saw it": losesRequest} {
+	for name, way := range map[string]faultnet.Direction{"the server did it": faultnet.Answer, "the server never saw it": faultnet.Request} {
 		t.Run(name, func(t *testing.T) {
 			s, cut := openCut(t)
 			for round, strays := 0, 0; round < 3; {
@@ -30,22 +31,22 @@ func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
 				}
 				writes = writes[1:]
 				awaitOpen(t, s)
-				before := cut.lost.Load()
-				cut.lose(way, 0)
+				before := cut.Lost()
+				cut.Lose(way, 0)
 				_, _, err := s.condition(t.Context(), h, writes)
 				if err == nil && strays < 20 { // it was another connection's that got lost
 					strays++
 					continue
 				}
-				if err == nil || unsent(change, err) || cut.lost.Load() != before+1 {
-					t.Fatalf("round %d: the lost answer is told as %v (%d lost)", round, err, cut.lost.Load()-before)
+				if err == nil || unsent(change, err) || cut.Lost() != before+1 {
+					t.Fatalf("round %d: the lost answer is told as %v (%d lost)", round, err, cut.Lost()-before)
 				}
 				now, err := s.readBack(t.Context(), h, writes)
 				if err != nil {
 					t.Fatal(err)
 				}
 				want := landed
-				if way == losesRequest {
+				if way == faultnet.Request {
 					want = notLanded
 				}
 				if told := settle(writes, now); told != want {
@@ -75,11 +76,11 @@ func TestATransitionThatLosesAnyOfItsAnswersTellsTheTruth(t *testing.T) {
 			changes = append(changes, expire(b.Item))
 		}
 		awaitOpen(t, s)
-		before := cut.lost.Load()
-		cut.lose(1+r.Int32N(2), r.Int32N(3))
+		before := cut.Lost()
+		cut.Lose(faultnet.Direction(1+r.Int32N(2)), r.Int32N(3))
 		outcomes, err := s.Ledger().Transition(t.Context(), changes)
-		cut.lose(losesNothing, 0)
-		lost += int(cut.lost.Load() - before)
+		cut.Lose(faultnet.Nothing, 0)
+		lost += int(cut.Lost() - before)
 		if err != nil {
 			if !errors.Is(err, mayfly.Unknown) && !errors.Is(err, mayfly.Unavailable) {
 				t.Fatal(err)
@@ -110,7 +111,7 @@ func TestATransitionThatLosesAnyOfItsAnswersTellsTheTruth(t *testing.T) {
 
 func TestASwapWhoseAnswerIsLostIsUnknownAndTheRowTells(t *testing.T) {
 	s, cut := openCut(t)
-	for _, way := range []int32{losesAnswer, losesRequest} {
+	for _, way := range []faultnet.Direction{faultnet.Answer, faultnet.Request} {
 		key := store.Key{Partition: "swap", Clustering: births(t, 1, "24h")[0].Item.ID.Short()}
 		if _, _, err := s.Rows().Swap(t.Context(), store.Leases, key, nil, []byte("first"), 0); err != nil {
 			t.Fatal(err)
@@ -119,14 +120,14 @@ func TestASwapWhoseAnswerIsLostIsUnknownAndTheRowTells(t *testing.T) {
 			t.Fatal(err)
 		}
 		awaitOpen(t, s)
-		cut.lose(way, 0)
+		cut.Lose(way, 0)
 		_, _, err := s.Rows().Swap(t.Context(), store.Leases, key, []byte("warm"), []byte("mine"), 0)
 		if !errors.Is(err, mayfly.Unknown) {
 			t.Fatalf("a swap whose answer is lost is %v", err)
 		}
 		awaitOpen(t, s)
 		value, err := s.value(t.Context(), settleDoubt, store.Leases, key)
-		want := map[int32]string{losesAnswer: "mine", losesRequest: "warm"}[way]
+		want := map[faultnet.Direction]string{faultnet.Answer: "mine", faultnet.Request: "warm"}[way]
 		if err != nil || string(value) != want {
 			t.Errorf("the row is %q, want %q: %v", value, want, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 // Each fault is done to three nodes that read from their caches and change rows
@@ -18,12 +18,12 @@ import (
 // acknowledged (I19, trap 18), and afterwards all is as before. Those that are not
 // about how long something takes run two at a time, each on a Redis of its own.
 
-func threeNodes(t *testing.T, r *redis) (*town, []*storetest.Line) {
+func threeNodes(t *testing.T, r *redis) (*town, []*faultnet.Line) {
 	t.Helper()
-	var lines []*storetest.Line
+	var lines []*faultnet.Line
 	var addresses []string
 	for range 3 {
-		p := storetest.NewLine(t, r.address())
+		p := faultnet.NewLine(t, r.address())
 		lines, addresses = append(lines, p), append(addresses, p.Address())
 	}
 	return newTown(t, Options{}, addresses...), lines
@@ -61,7 +61,7 @@ func TestALeaseThatRedisHasForgottenIsWaitedFor(t *testing.T) {
 		lines[2].Swallow()
 		r.must("FLUSHALL")
 		until(t, "the node that is cut off loses its lease", func() bool { return !w.nodes[2].holds() })
-		lines[2].Mend()
+		lines[2].Restore()
 	}
 	w.healed()
 	w.verdict("flushed while a subscriber is cut off")
@@ -115,7 +115,7 @@ func TestASubscriberWithASilentConnectionLosesItsLeaseWithinASecond(t *testing.T
 		t.Errorf("the lease was held until %v after the cut", end-cut)
 	}
 	w.rest(2 * time.Second)
-	lines[2].Mend()
+	lines[2].Restore()
 	w.healed()
 	w.verdict("a subscriber cut off silently")
 }
@@ -155,14 +155,14 @@ func TestAPublisherThatIsCutOffIsNotOverheard(t *testing.T) {
 			t.Errorf("node %d holds a lease while a publisher of the roll is silent", i)
 		}
 	}
-	lines[0].Mend()
+	lines[0].Restore()
 	w.healed()
 	w.verdict("a publisher cut off")
 }
 
 func TestANodeThatDiesIsWaitedForOnceAndForgotten(t *testing.T) {
 	r := startRedis(t)
-	dead := storetest.NewLine(t, r.address())
+	dead := faultnet.NewLine(t, r.address())
 	w := newTown(t, Options{Prefix: "town", Forget: 3 * time.Second}, r.address(), r.address(), dead.Address())
 	dead.Swallow()
 	first, second := w.nodes[0].timed(), w.nodes[0].timed()
@@ -172,7 +172,7 @@ func TestANodeThatDiesIsWaitedForOnceAndForgotten(t *testing.T) {
 	w.nodes = w.nodes[:2]
 	until(t, "the others lose their leases", func() bool { return !w.nodes[0].holds() })
 	w.allHold() // once it is forgotten
-	dead.Mend()
+	dead.Restore()
 }
 
 func (n *townNode) timed() time.Duration {
@@ -216,9 +216,9 @@ func TestALeaseThatAReplicaHasNotHeardOfIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for range 2 {
 		master, replica := startRedis(t), startRedis(t)
-		var lines []*storetest.Line
+		var lines []*faultnet.Line
 		for range 3 {
-			lines = append(lines, storetest.NewLine(t, master.address()))
+			lines = append(lines, faultnet.NewLine(t, master.address()))
 		}
 		w := newTown(t, Options{}, lines[0].Address(), lines[1].Address())
 		replica.must("REPLICAOF", "127.0.0.1", master.port)
@@ -233,7 +233,7 @@ func TestALeaseThatAReplicaHasNotHeardOfIsWaitedFor(t *testing.T) {
 		}
 		until(t, "the node that is cut off loses its lease", func() bool { return !w.nodes[2].holds() })
 		lines[2].Turn(replica.address())
-		lines[2].Mend()
+		lines[2].Restore()
 		w.healed()
 		w.verdict("a replica that missed a node")
 	}

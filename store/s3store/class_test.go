@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 // What reaches the server is looked at on the wire: a server may take a storage
@@ -15,7 +16,7 @@ func TestACopyCarriesTheStorageClassOfItsTierAndAsksForAChecksum(t *testing.T) {
 }
 
 func copyCarriesItsClass(t *testing.T, o Options) {
-	p, address := before(t, o.Endpoint, nil)
+	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
 	o.Endpoint = address
 	s := connect(t, o)
 	bucket := freshBucket(t, s)
@@ -25,7 +26,7 @@ func copyCarriesItsClass(t *testing.T, o Options) {
 	data := noise(seeded(t), minPart+100)
 	mustPut(t, hot, small, data[:1000])
 	mustPut(t, hot, long, data)
-	for _, r := range p.requests() {
+	for _, r := range p.Requests() {
 		if r.Header.Get("X-Amz-Storage-Class") != "" {
 			t.Errorf("%s %s names a class, and the hot tier has none", r.Method, r.URL)
 		}
@@ -34,11 +35,11 @@ func copyCarriesItsClass(t *testing.T, o Options) {
 		}
 	}
 	for key, content := range map[mayfly.BlobKey][]byte{small: data[:1000], long: data} {
-		p.forget()
+		p.Forget()
 		if _, err := hot.CopyTo(t.Context(), cold, key, key); err != nil {
 			t.Fatal(err)
 		}
-		r := p.find(t, func(r *http.Request) bool {
+		r := p.Find(t, func(r *http.Request) bool {
 			return strings.HasSuffix(r.URL.Path, string(key)) && (r.Header.Get("X-Amz-Metadata-Directive") != "" || r.URL.Query().Has("uploads"))
 		})
 		if r.Header.Get("X-Amz-Storage-Class") != "GLACIER_IR" || r.Header.Get(hashHeader) == "" || r.Header.Get(sumsHeader) != sumsOf(content) {
@@ -49,28 +50,28 @@ func copyCarriesItsClass(t *testing.T, o Options) {
 		}
 		wantContent(t, cold, key, content)
 	}
-	p.forget()
+	p.Forget()
 	mustPut(t, cold, freshKey(), data[:10])
-	if r := p.find(t, func(r *http.Request) bool { return r.Method == http.MethodPut }); r.Header.Get("X-Amz-Storage-Class") != "GLACIER_IR" {
+	if r := p.Find(t, func(r *http.Request) bool { return r.Method == http.MethodPut }); r.Header.Get("X-Amz-Storage-Class") != "GLACIER_IR" {
 		t.Errorf("a put to the cold tier is asked for with %v", r.Header)
 	}
 }
 
 func TestEveryByteThatIsSentIsSigned(t *testing.T) {
 	o := fakeServer(t)
-	p, address := before(t, o.Endpoint, nil)
+	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
 	o.Endpoint = address
 	s := connect(t, o)
 	hot := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})
-	p.forget()
+	p.Forget()
 	rng := seeded(t)
 	for _, size := range []int{0, 10, 8*mebibyte + 10} {
 		mustPut(t, hot, freshKey(), noise(rng, size))
 	}
-	if n := len(p.requests()); n < 8 {
+	if n := len(p.Requests()); n < 8 {
 		t.Errorf("%d requests were seen", n)
 	}
-	for _, r := range p.requests() {
+	for _, r := range p.Requests() {
 		hash := r.Header.Get("X-Amz-Content-Sha256")
 		if r.ContentLength > 0 && len(hash) != 64 || !strings.Contains(r.Header.Get("Authorization"), "x-amz-content-sha256") {
 			t.Errorf("%s %s is signed over %q", r.Method, r.URL, hash)

@@ -8,18 +8,19 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 // A proxy in between may answer for a store that never saw the request: a success
 // has an ETag.
 func TestAPutThatNobodyConfirmsIsNotStored(t *testing.T) {
 	o := quick(fakeServer(t))
-	p, address := before(t, o.Endpoint, nil)
+	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
 	o.Endpoint = address
 	s := connect(t, o)
 	hot := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})
-	real, key, lies := p.server(), mayfly.BlobKey("00/upload/0-0"), math.MaxInt
-	p.handle(func(w http.ResponseWriter, r *http.Request) {
+	real, key, lies := p.Server(), mayfly.BlobKey("00/upload/0-0"), math.MaxInt
+	p.Handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut && lies > 0 {
 			lies--
 			_, _ = io.Copy(io.Discard, r.Body)

@@ -7,20 +7,21 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 // Only what the server names as deleted is deleted: an answer that leaves keys
 // out, or takes one for an argument it does not like, is no success.
 func TestWhatTheServerDoesNotSayItDeletedIsNotDeleted(t *testing.T) {
 	o := quick(fakeServer(t))
-	p, address := before(t, o.Endpoint, nil)
+	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
 	o.Endpoint = address
 	s := connect(t, o)
 	hot := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})
 	one, two := mayfly.BlobKey("00/upload/0-0"), mayfly.BlobKey("00/upload/0-1")
 	mustPut(t, hot, one, []byte("x"))
 	mustPut(t, hot, two, []byte("x"))
-	real := p.server()
+	real := p.Server()
 	for name, reply := range map[string]string{
 		"nothing said":         `<DeleteResult></DeleteResult>`,
 		"one left out":         `<DeleteResult><Deleted><Key>00/upload/0-0</Key></Deleted></DeleteResult>`,
@@ -28,7 +29,7 @@ func TestWhatTheServerDoesNotSayItDeletedIsNotDeleted(t *testing.T) {
 		"one denied":           `<DeleteResult><Deleted><Key>00/upload/0-0</Key></Deleted><Error><Key>00/upload/0-1</Key><Code>AccessDenied</Code></Error></DeleteResult>`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			p.handle(func(w http.ResponseWriter, r *http.Request) {
+			p.Handle(func(w http.ResponseWriter, r *http.Request) {
 				if !r.URL.Query().Has("delete") {
 					real.ServeHTTP(w, r)
 					return
@@ -41,7 +42,7 @@ func TestWhatTheServerDoesNotSayItDeletedIsNotDeleted(t *testing.T) {
 	}
 	// What is left out once is asked for again, alone.
 	asked := 0
-	p.handle(func(w http.ResponseWriter, r *http.Request) {
+	p.Handle(func(w http.ResponseWriter, r *http.Request) {
 		if asked++; asked > 1 || !r.URL.Query().Has("delete") {
 			real.ServeHTTP(w, r)
 			return

@@ -12,23 +12,25 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
-// concerns says whether the fault can hurt a request.
-func (f fault) concerns(r *http.Request) bool {
+// concerns reports whether the fault can damage a request.
+func concerns(f faultnet.Fault, r *http.Request) bool {
 	switch f {
-	case shortRequest, hurtRequest:
+	case faultnet.ShortRequest, faultnet.CorruptRequest:
 		return r.ContentLength > 0
-	case cutReply, shortReply:
+	case faultnet.CutReply, faultnet.ShortReply:
 		return r.Method != http.MethodHead
-	case hurtReply:
+	case faultnet.CorruptReply:
 		return r.Method == http.MethodGet && r.URL.RawQuery == ""
-	case errorAsSuccess: // where S3 may answer so
+	case faultnet.ErrorAsSuccess: // where S3 may answer so
 		return r.Header.Get("X-Amz-Copy-Source") != "" || r.Method == http.MethodPost
 	default:
 		return true
@@ -57,15 +59,15 @@ func TestNothingIsReportedThatIsNotSoWhateverTheWireDoes(t *testing.T) {
 		rounds = 300
 	}
 	rng := seeded(t)
-	for f := slowDown; f < faults; f++ {
+	for f := faultnet.SlowDown; f < faultnet.Faults; f++ {
 		for _, percent := range []int{1, 20, 50, 100} {
 			chance, choice := rand.New(rand.NewPCG(rng.Uint64(), 1)), rand.New(rand.NewPCG(rng.Uint64(), 2))
 			t.Run(fmt.Sprintf("%s at %d %%", f, percent), func(t *testing.T) {
 				t.Parallel()
-				armed := false
-				p, address := before(t, o.Endpoint, func(r *http.Request) fault {
-					if !armed || !f.concerns(r) || chance.IntN(100) >= percent {
-						return fine
+				var armed atomic.Bool
+				p, address := faultnet.NewProxy(t, o.Endpoint, func(r *http.Request) faultnet.Fault {
+					if !armed.Load() || !concerns(f, r) || chance.IntN(100) >= percent {
+						return faultnet.Fine
 					}
 					return f
 				})
@@ -84,19 +86,15 @@ func TestNothingIsReportedThatIsNotSoWhateverTheWireDoes(t *testing.T) {
 						x.may[key] = [][]byte{data}
 					}
 				}
-				p.mu.Lock()
-				armed = true
-				p.mu.Unlock()
+				armed.Store(true)
 				for range rounds {
 					x.step()
 				}
 				x.check()
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				if percent == 100 && p.hit == 0 {
+				if percent == 100 && p.Hit() == 0 {
 					t.Error("nothing was hurt: this shows nothing")
 				}
-				storetest.Proof(t, "s3 faults", fmt.Sprintf("%s at %d %%", f, percent), fmt.Sprintf("%d requests, %d hurt, %d calls went well, %d failed", len(p.seen), p.hit, x.ok, x.failed))
+				storetest.Proof(t, "s3 faults", fmt.Sprintf("%s at %d %%", f, percent), fmt.Sprintf("%d requests, %d hurt, %d calls went well, %d failed", len(p.Requests()), p.Hit(), x.ok, x.failed))
 			})
 		}
 	}

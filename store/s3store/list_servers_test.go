@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 func TestAListingGoesOverPagesAndSkipsWhatIsNoKey(t *testing.T) {
@@ -49,8 +50,8 @@ func TestAListingGoesOverPagesAndSkipsWhatIsNoKey(t *testing.T) {
 
 func TestAListingOutOfOrderIsRefused(t *testing.T) {
 	o := quick(realServer(t))
-	p, address := before(t, o.Endpoint, nil)
-	p.alter(func(res *http.Response) error {
+	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
+	p.Alter(func(res *http.Response) error {
 		if !res.Request.URL.Query().Has("list-type") {
 			return nil
 		}
@@ -66,5 +67,5 @@ func TestAListingOutOfOrderIsRefused(t *testing.T) {
 	if !errors.Is(err, mayfly.Unsupported) {
 		t.Errorf("error is %v, want unsupported", err)
 	}
-	p.alter(nil)
+	p.Alter(nil)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 func TestAStreamOfUnknownLengthGoesInPartsAndIsDescribedWhole(t *testing.T) {
@@ -113,12 +114,12 @@ func isComplete(r *http.Request) bool {
 func TestACompletionWhoseAnswerGotLostIsFoundByItsMark(t *testing.T) {
 	o := quick(realServer(t))
 	lost := 0
-	_, address := before(t, o.Endpoint, func(r *http.Request) fault {
+	_, address := faultnet.NewProxy(t, o.Endpoint, func(r *http.Request) faultnet.Fault {
 		if isComplete(r) && lost < 1 {
 			lost++
-			return lostReply
+			return faultnet.LostReply
 		}
-		return fine
+		return faultnet.Fine
 	})
 	o.Endpoint = address
 	s := connect(t, o)
@@ -168,12 +169,12 @@ func TestACopyOfWhatIsReplacedMeanwhileHasTheRightHash(t *testing.T) {
 			rng := seeded(t)
 			key, as, next := freshKey(), freshKey(), noise(rng, size)
 			replaced := false
-			_, address := before(t, o.Endpoint, func(r *http.Request) fault {
+			_, address := faultnet.NewProxy(t, o.Endpoint, func(r *http.Request) faultnet.Fault {
 				if r.Header.Get("X-Amz-Copy-Source") != "" && strings.HasSuffix(r.URL.Path, string(as)) && !replaced {
 					replaced = true
 					mustPut(t, plain, key, next)
 				}
-				return fine
+				return faultnet.Fine
 			})
 			mustPut(t, plain, key, noise(rng, size))
 			o.Endpoint = address

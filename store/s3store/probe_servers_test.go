@@ -21,6 +21,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 func TestAServerThatKeepsWhatIsNeededPassesTheProbe(t *testing.T) {
@@ -141,10 +142,10 @@ func TestTheProbeSaysWhatAServerLacks(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, address := before(t, o.Endpoint, nil)
-			p.alter(c.also)
-			real := p.server()
-			p.handle(func(w http.ResponseWriter, r *http.Request) {
+			p, address := faultnet.NewProxy(t, o.Endpoint, nil)
+			p.Alter(c.also)
+			real := p.Server()
+			p.Handle(func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case c.when == nil || !c.when(r):
 					real.ServeHTTP(w, r)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 func TestAServerThatLooksAtNoSignatureIsRefused(t *testing.T) {
@@ -45,9 +46,9 @@ func gatekeeper(t *testing.T, o Options, but string) Options {
 		t.Fatalf("nobody refuses %s", but)
 	}
 	delete(refuses, but)
-	p, address := before(t, o.Endpoint, nil)
-	real := p.server()
-	p.handle(func(w http.ResponseWriter, r *http.Request) {
+	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
+	real := p.Server()
+	p.Handle(func(w http.ResponseWriter, r *http.Request) {
 		for _, is := range refuses {
 			if is(r) {
 				w.WriteHeader(http.StatusForbidden)
@@ -103,9 +104,9 @@ func TestAServerThatTakesNoAddressIsRefusedUnlessNoneIsHandedOut(t *testing.T) {
 	} {
 		o := quick(fakeServer(t))
 		bucket := freshBucket(t, connect(t, o))
-		p, address := before(t, o.Endpoint, nil)
-		real := p.server()
-		p.handle(func(w http.ResponseWriter, r *http.Request) {
+		p, address := faultnet.NewProxy(t, o.Endpoint, nil)
+		real := p.Server()
+		p.Handle(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == method && r.URL.Query().Has("X-Amz-Signature") {
 				w.WriteHeader(http.StatusForbidden)
 				_, _ = fmt.Fprint(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>AccessDenied</Code></Error>`)
@@ -158,15 +159,15 @@ func TestVersionsAreNoticedByWhatIsWrittenToo(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := quick(fakeServer(t))
 			bucket := freshBucket(t, connect(t, o))
-			p, address := before(t, o.Endpoint, nil)
-			p.alter(func(res *http.Response) error {
+			p, address := faultnet.NewProxy(t, o.Endpoint, nil)
+			p.Alter(func(res *http.Response) error {
 				if res.Request.Method == http.MethodPut && c.version != "" {
 					res.Header.Set("X-Amz-Version-Id", c.version)
 				}
 				return nil
 			})
-			real, left := p.server(), c.answers
-			p.handle(func(w http.ResponseWriter, r *http.Request) {
+			real, left := p.Server(), c.answers
+			p.Handle(func(w http.ResponseWriter, r *http.Request) {
 				if !r.URL.Query().Has("versioning") || left == 0 {
 					real.ServeHTTP(w, r)
 					return
@@ -183,7 +184,7 @@ func TestVersionsAreNoticedByWhatIsWrittenToo(t *testing.T) {
 			if c.says == keeps && !strings.Contains(err.Error(), "suspend versioning of the bucket") {
 				t.Errorf("there is no hint in %v", err)
 			}
-			p.find(t, func(r *http.Request) bool { return r.URL.Query().Has("versioning") })
+			p.Find(t, func(r *http.Request) bool { return r.URL.Query().Has("versioning") })
 		})
 	}
 }

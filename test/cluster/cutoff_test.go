@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 // One node is cut off from Redis, and so from every signal. What the other node
@@ -23,7 +24,7 @@ func TestNoNodeServesAfterTheAcknowledgementWhenANodeIsCutOffFromRedis(t *testin
 	const proof = "a node cut off from Redis"
 	t.Parallel()
 	w := reusedCluster(t, servers(t))
-	line := storetest.NewLine(t, w.servers.env["REDIS"])
+	line := faultnet.NewLine(t, w.servers.env["REDIS"])
 	a, b := w.start("a", map[string]string{"redis.addresses": line.Address()}), w.start("b", nil)
 	c := &cutOff{testCluster: w, nodes: []*process{a, b}}
 	c.round("before the cut, at the node that will be cut off", a)
@@ -35,7 +36,7 @@ func TestNoNodeServesAfterTheAcknowledgementWhenANodeIsCutOffFromRedis(t *testin
 	time.Sleep(time.Until(cut.Add(pick(12*time.Second, 30*time.Second)))) // past ten leases the others have forgotten it
 	c.round("at the one that has been cut off for long", a)
 	away := time.Since(cut)
-	line.Mend()
+	line.Restore()
 	time.Sleep(2 * time.Second)
 	c.round("connected again, at the node that was cut off", a)
 	c.round("connected again, at the other node", b)
@@ -54,7 +55,7 @@ func TestNoNodeServesAfterTheAcknowledgementWhenANodeIsCutOffFromRedis(t *testin
 // serving from its cache is seen by what it served when the other, which asks the
 // rows, had refused already: only rows are cached, and so it is the deleted story. A
 // busy machine may be too slow for that: once more then.
-func (c *cutOff) cutUnderARead(line *storetest.Line, other *process) (cut time.Time) {
+func (c *cutOff) cutUnderARead(line *faultnet.Line, other *process) (cut time.Time) {
 	c.Helper()
 	for range 5 {
 		removals := c.roundWith("at the other, in the moment of the cut", other, func() {
@@ -66,7 +67,7 @@ func (c *cutOff) cutUnderARead(line *storetest.Line, other *process) (cut time.T
 			return cut
 		}
 		c.Log("it was not in the moment of the cut")
-		line.Mend()
+		line.Restore()
 		time.Sleep(2 * time.Second)
 	}
 	c.Fatal("the cut node never served from its cache after the cut")

@@ -5,14 +5,9 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,21 +15,30 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
 // fault is what happens to one request to S3.
 type fault string
 
 const (
-	slowDown     fault = "503"                     // and the server hears of nothing
+	slowDown     fault = "503"                     // and the server sees nothing
 	cutRequest   fault = "cut while it is sent"    // the server sees a length that never comes
 	lostReply    fault = "success, reply lost"     // it has happened, and the connection is cut
 	cutReply     fault = "cut in the answer"       // in the middle of it
 	shortReply   fault = "truncated body"          // half of the answer, as if it were all
-	corruptReply fault = "200 with wrong bytes"    // one byte is another
+	corruptReply fault = "200 with wrong bytes"    // one byte is changed
 	wrongCopy    fault = "a copy of wrong bytes"   // 200, and what lies in cold is not what lay in hot
 	falseReply   fault = "200 with an error in it" // and nothing has happened
 )
+
+// onTheWire is the fault of the proxy; a wrong copy passes it, see coast.copied.
+func (f fault) onTheWire() faultnet.Fault {
+	return map[fault]faultnet.Fault{
+		slowDown: faultnet.SlowDown, cutRequest: faultnet.CutRequest, lostReply: faultnet.LostReply, cutReply: faultnet.CutReply,
+		shortReply: faultnet.ShortReply, corruptReply: faultnet.CorruptReply, falseReply: faultnet.ErrorAsSuccess,
+	}[f]
+}
 
 // weather is what a share of the requests meets.
 type weather struct {
@@ -44,7 +48,7 @@ type weather struct {
 
 // coast stands before the S3 server of some nodes and makes its weather.
 type coast struct {
-	server http.Handler
+	testing.TB
 	cold   store.Blobs // past the weather
 	prefix string      // of objects in cold, in a URL
 	url    string
@@ -59,19 +63,31 @@ type coast struct {
 
 func newCoast(t testing.TB, endpoint, place string, cold store.Blobs, rng *rand.Rand) *coast {
 	t.Helper()
-	upstream, err := url.Parse(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &coast{cold: cold, prefix: "/" + place + "/", rng: rng, hit: map[fault]int{}, ice: map[fault]int{}}
-	c.server = &httputil.ReverseProxy{
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(upstream); r.Out.Host = r.In.Host }, // as it was signed
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-	}
-	listener := httptest.NewServer(http.HandlerFunc(c.serve))
-	t.Cleanup(listener.Close)
-	c.url = listener.URL
+	c := &coast{TB: t, cold: cold, prefix: "/" + place + "/", rng: rng, hit: map[fault]int{}, ice: map[fault]int{}}
+	var proxy *faultnet.Proxy
+	proxy, c.url = faultnet.NewProxy(t, endpoint, func(r *http.Request) faultnet.Fault {
+		f := c.draw(r)
+		if f == wrongCopy {
+			r.Header.Set(wrongCopyHeader, "yes")
+		}
+		return f.onTheWire()
+	})
+	proxy.Alter(c.copied)
 	return c
+}
+
+// wrongCopyHeader marks a request whose copy is to be spoiled.
+const wrongCopyHeader = "X-Mayfly-Test-Wrong-Copy"
+
+// copied spoils the object that a marked request has copied to cold.
+func (c *coast) copied(res *http.Response) error {
+	if res.Request.Header.Get(wrongCopyHeader) == "" || res.StatusCode/100 != 2 {
+		return nil
+	}
+	if err := c.spoil(mayfly.BlobKey(strings.TrimPrefix(res.Request.URL.Path, c.prefix))); err != nil {
+		c.Errorf("spoil %s: %v", res.Request.URL.Path, err)
+	}
+	return nil
 }
 
 // turn changes the weather.
@@ -118,63 +134,6 @@ func (c *coast) met(faults []fault, times int) bool {
 	return true
 }
 
-func (c *coast) serve(w http.ResponseWriter, r *http.Request) {
-	f := c.draw(r)
-	switch f {
-	case "":
-		c.server.ServeHTTP(w, r)
-		return
-	case slowDown:
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>`)
-		return
-	case falseReply:
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>InternalError</Code><Message>We encountered an internal error. Please try again.</Message></Error>`)
-		return
-	}
-	content, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	r.Body = io.NopCloser(bytes.NewReader(content))
-	if f == cutRequest {
-		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(content[:len(content)/2]), brokenOff{}))
-	}
-	said := httptest.NewRecorder()
-	c.server.ServeHTTP(said, r)
-	c.answer(f, w, r, said)
-}
-
-// answer passes on what is left of the server's answer.
-func (c *coast) answer(f fault, w http.ResponseWriter, r *http.Request, said *httptest.ResponseRecorder) {
-	if f == cutRequest || f == lostReply {
-		panic(http.ErrAbortHandler)
-	}
-	body := said.Body.Bytes()
-	for name, values := range said.Header() {
-		w.Header()[name] = values
-	}
-	switch {
-	case f == cutReply:
-		w.WriteHeader(said.Code)
-		_, _ = w.Write(body[:len(body)/2])
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	case f == shortReply:
-		body = body[:len(body)/2]
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	case f == corruptReply && said.Code/100 == 2 && len(body) > 0:
-		body[len(body)/2] ^= 1
-	case f == wrongCopy && said.Code/100 == 2:
-		if err := c.spoil(mayfly.BlobKey(strings.TrimPrefix(r.URL.Path, c.prefix))); err != nil {
-			panic(fmt.Errorf("spoil %s: %w", r.URL.Path, err))
-		}
-	}
-	w.WriteHeader(said.Code)
-	_, _ = w.Write(body)
-}
-
 // spoil replaces an object in cold by one with another byte in it.
 func (c *coast) spoil(key mayfly.BlobKey) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -199,8 +158,3 @@ func readAll(ctx context.Context, from store.Blobs, key mayfly.BlobKey) ([]byte,
 	}
 	return content, err
 }
-
-// brokenOff is a body that ends before its end.
-type brokenOff struct{}
-
-func (brokenOff) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -1,4 +1,4 @@
-package storetest
+package faultnet
 
 import (
 	"bufio"
@@ -14,7 +14,7 @@ func echo(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() }) // nobody else does
+	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -38,7 +38,7 @@ func echo(t *testing.T, name string) string {
 	return l.Addr().String()
 }
 
-func TestALineSwallowsMendsCutsAndTurns(t *testing.T) {
+func TestALineSwallowsRestoresLosesAndTurns(t *testing.T) {
 	line := NewLine(t, echo(t, "one"))
 	dial := func() (net.Conn, *bufio.Reader) {
 		t.Helper()
@@ -76,8 +76,23 @@ func TestALineSwallowsMendsCutsAndTurns(t *testing.T) {
 	if _, err := in.Peek(1); err == nil {
 		t.Error("nothing was swallowed")
 	}
-	line.Mend()
+	line.Restore()
 	hears(c, in, 10*time.Second, "one b")
+
+	for _, d := range []Direction{Request, Answer} {
+		c, in := dial()
+		line.Lose(d, 0)
+		say(c, "lost")
+		if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := in.ReadByte(); err == nil {
+			t.Error("an answer came although it was lost on the way")
+		}
+	}
+	if line.Lost() != 2 {
+		t.Errorf("%d losses, want 2", line.Lost())
+	}
 
 	line.Turn(echo(t, "two"))
 	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
