@@ -1,12 +1,12 @@
-// Package archive is in charge of hot → cold: the walk at deadline + window. Per
-// page it claims, copies, verifies from the cold side, names the cold keys in
-// the row, and only then erases hot (L9). Retire, the walk years later, ends
-// what has been cold for long enough (L13).
+// Package archive moves the media of expired items from hot to cold storage. For each
+// batch it claims the rows, copies the media, verifies the copies from the cold side,
+// names them in the rows, and only then erases hot (L9). Retire deletes items whose
+// time in cold storage is over (L13).
 //
-// Hot is never erased before the verified cold copy is durable in the row (I1).
-// A worker that stopped and wakes up again writes nothing, because its
-// generation is stale, and deletes only keys that are dead (I10). What is held
-// is left alone (I21). What belongs to an erased account gets no cold copy.
+// Hot is never erased before a verified cold copy is durable in the row (I1). A worker
+// that was stopped and goes on later writes nothing, because its generation is old,
+// and deletes only keys that are dead (I10). It leaves held items alone (I21), and
+// makes no cold copy of items of an erased account.
 package archive
 
 import (
@@ -22,27 +22,27 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Name is the archive's name among the walks; sweep is the one it stays behind.
+// Name is the name of the walk. It stays behind the sweep.
 const (
 	Name  = "archive"
 	sweep = "sweep"
 )
 
-// Verify is how a cold copy is verified, from the cold side.
+// Verify is how a cold copy is verified.
 type Verify uint8
 
 // The ways to verify.
 const (
 	Bytes    Verify = iota // read every copy back and hash it
-	Checksum               // ask the tier for the hash it has computed itself, and read a sample back, or all where it cannot
+	Checksum               // ask the tier for a hash that it computed itself, and read a sample back; all copies if it cannot
 )
 
-// Options are the archive's settings.
+// Options are the settings of an Archive.
 type Options struct {
 	Window  time.Duration // after the deadline: the safety window; default mayfly.DefaultArchiveAfter
 	Workers int           // items copied at once in a batch; more are no faster, and reads wait behind them; default mayfly.DefaultArchiveWorkers
 	Verify  Verify        // default Bytes
-	Sample  int           // with Checksum: one copy in so many is read back nevertheless; default 100
+	Sample  int           // with Checksum: one copy in so many is read back too; default 100
 	Erase   walk.Act      // erases the bytes of rows that are deleted; default refuses, so that a reminder keeps asking
 
 	Tombstones remind.Tombstones
@@ -72,7 +72,7 @@ type Archive struct {
 	trouble atomic.Pointer[trouble] // nil while copies go well
 }
 
-// New is an archive over set.
+// New returns an Archive over set. Errors: Invalid.
 func New(set store.Set, o Options) (*Archive, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -81,13 +81,13 @@ func New(set store.Set, o Options) (*Archive, error) {
 	return &Archive{set: set, o: o}, nil
 }
 
-// Walk is the archive as a walk.
+// Walk returns the archive as a walk.
 func (a *Archive) Walk() walk.Walk {
 	return walk.Walk{Name: Name, Offset: a.o.Window, Behind: sweep, Act: a.Act, Park: parkAs(remind.Archive)}
 }
 
-// parkAs reminds of step for an item that failed; of what is deleted already
-// only the erasing is left.
+// parkAs returns a Park that writes a reminder for step. An item that is deleted
+// already only has to be erased.
 func parkAs(step remind.Step) walk.Park {
 	return func(b *store.Batch, f walk.Failure, due mayfly.Instant) {
 		step := step
@@ -98,15 +98,14 @@ func parkAs(step remind.Step) walk.Park {
 	}
 }
 
-// Act archives a batch. It is the walk's act, and what a reminder does for one
-// item. When a tier is away it answers with an error and not with failures: then
-// the walk waits, instead of parking every item that it meets (L10).
+// Act archives a batch, for the walk and for reminders. When a tier is unavailable it
+// returns an error and no failures: the walk waits instead of parking every item (L10).
 func (a *Archive) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	p := &pass{Archive: a, batch: b}
 	for _, item := range b.Items {
 		switch {
 		case ready(item) && b.Now < item.End().Add(a.o.Window):
-			// It served once more and has just ended: the reminder that ended it brings it when its window is over.
+			// It was restored and has just ended: a reminder archives it when its window is over.
 		case ready(item):
 			p.rows = append(p.rows, item)
 		case archived(item) && again(item, b):
@@ -115,7 +114,7 @@ func (a *Archive) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error)
 			p.gone = append(p.gone, item)
 		}
 	}
-	for _, step := range []func(context.Context) error{p.leaveErased, p.claim, p.copy, p.name, p.eraseHot, p.finish, p.tell} {
+	for _, step := range []func(context.Context) error{p.leaveErased, p.claim, p.copy, p.name, p.eraseHot, p.finish, p.announce} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("archive: %w", p.blame(ctx, err))
 		}
@@ -123,8 +122,8 @@ func (a *Archive) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error)
 	return p.failures, nil
 }
 
-// ready says whether the row waits for the archive. One that another worker has
-// claimed is taken over: whoever comes later has the higher generation.
+// ready reports whether the row waits for the archive. A row that another worker has
+// claimed is taken over: the later worker has the higher generation.
 func ready(item mayfly.Item) bool {
 	return !item.Held && (item.State == mayfly.ExpiredHot || item.State == mayfly.Archiving)
 }
@@ -133,5 +132,5 @@ func archived(item mayfly.Item) bool {
 	return item.State == mayfly.Cold && item.Cause == mayfly.ByArchive
 }
 
-// again says whether what was done to the row may not have been told.
+// again reports whether the event of the row may be missing in the log.
 func again(item mayfly.Item, b walk.Batch) bool { return b.Repeat || item.Run != b.Run }

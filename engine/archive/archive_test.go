@@ -112,8 +112,8 @@ func TestHotIsNeverErasedBehindALyingColdTier(t *testing.T) {
 	}
 }
 
-// change moves a row by hand, as somebody else would.
-func (h *house) change(id mayfly.ID, c mayfly.Change) {
+// change changes a row directly, as another process would.
+func (h *fixture) change(id mayfly.ID, c mayfly.Change) {
 	h.Helper()
 	item := h.row(id)
 	c.ID, c.From, c.Generation, c.Nonce, c.At = id, item.State, item.Generation, 99, h.now
@@ -127,7 +127,7 @@ func (h *house) change(id mayfly.ID, c mayfly.Change) {
 	}
 }
 
-func TestWhatSomebodyDidMeanwhileStands(t *testing.T) {
+func TestChangesByOthersMeanwhileAreKept(t *testing.T) {
 	for call := 1; call <= 2; call++ { // after the claim, and after the cold keys are in the row
 		h := open(t)
 		deleted, held := h.story(1), h.story(1)
@@ -199,14 +199,14 @@ func TestArchivingTwiceTellsTheLogAgainAndMovesNothing(t *testing.T) {
 	h.must(err)
 	records, err := r.Next(context.Background(), 100)
 	h.must(errors.Join(err, r.Close()))
-	told := map[mayfly.EventKey]int{}
+	announced := map[mayfly.EventKey]int{}
 	for _, record := range records {
 		if record.Event.Verb == mayfly.WasArchived {
-			told[record.Event.Key()]++
+			announced[record.Event.Key()]++
 		}
 	}
-	if len(told) != 1 {
-		t.Fatalf("%v", told)
+	if len(announced) != 1 {
+		t.Fatalf("%v", announced)
 	}
 }
 
@@ -236,16 +236,16 @@ func TestWhatServedOnceMoreIsNotArchivedBeforeItsWindowIsOver(t *testing.T) {
 // failed try has claimed or archived already is not forgotten.
 func TestATryThatFailedIsMadeGoodFromTheRowsAsTheyWereRead(t *testing.T) {
 	away := mayfly.Errorf(mayfly.Unavailable, "away")
-	for name, broken := range map[string]func(h *house){
-		"after the claim": func(h *house) {
+	for name, broken := range map[string]func(h *fixture){
+		"after the claim": func(h *fixture) {
 			h.set.Hot = storetest.FaultyBlobs(h.real.Hot, func(storetest.BlobCall) storetest.BlobFault { return storetest.Before })
 		},
-		"before hot is erased": func(h *house) {
+		"before hot is erased": func(h *fixture) {
 			h.set.Hot = storetest.FaultyBlobs(h.real.Hot, func(c storetest.BlobCall) storetest.BlobFault {
 				return map[bool]storetest.BlobFault{true: storetest.Before}[c.Op == "delete"]
 			})
 		},
-		"before the event": func(h *house) { h.set.Log = silent{h.real.Log, away} },
+		"before the event": func(h *fixture) { h.set.Log = silent{h.real.Log, away} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := open(t)
@@ -262,8 +262,8 @@ func TestATryThatFailedIsMadeGoodFromTheRowsAsTheyWereRead(t *testing.T) {
 				h.readable(item.ID, hydrate.Cold)
 			}
 			h.exact(items...)
-			if told := h.events(mayfly.WasArchived); len(told) != 2 {
-				t.Errorf("%v", told)
+			if announced := h.events(mayfly.WasArchived); len(announced) != 2 {
+				t.Errorf("%v", announced)
 			}
 		})
 	}

@@ -11,19 +11,18 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// noEraser stands where nobody erases: what is deleted is parked and asked for
-// again.
+// noEraser is used when Options has no Erase: deleted items are parked, so that their
+// bytes are erased later.
 func noEraser(_ context.Context, b walk.Batch) ([]walk.Failure, error) {
 	failures := make([]walk.Failure, len(b.Items))
 	for i, item := range b.Items {
-		failures[i] = walk.Failure{Item: item, Err: mayfly.Errorf(mayfly.Unsupported, "nothing here erases %s", item.ID)}
+		failures[i] = walk.Failure{Item: item, Err: mayfly.Errorf(mayfly.Unsupported, "this node erases nothing: %s stays", item.ID)}
 	}
 	return failures, nil
 }
 
-// ending ends items for good: deleted, told to the caches and to the log, and
-// erased (L15). The pigeonhole is its reminder: whatever breaks off is done
-// again from the rows.
+// ending deletes items: it changes their rows, invalidates caches, appends events and
+// erases their bytes (L15). After a crash the walk does the rest again from the rows.
 type ending struct {
 	set   store.Set
 	erase walk.Act
@@ -33,14 +32,14 @@ type ending struct {
 	walked     time.Duration // how much later than the first the tidy walk comes that finds its tombstones
 }
 
-// ended says whether cause, and nobody else, deleted the item. A tombstone that
-// is held keeps its bytes (I21).
+// ended reports whether the item was deleted by cause. A held tombstone keeps its
+// bytes (I21).
 func ended(item mayfly.Item, cause mayfly.Cause) bool {
 	return item.State == mayfly.Deleted && item.Cause == cause && !item.Held
 }
 
-// end deletes rows, and tells and erases them together with those that an
-// earlier try has deleted.
+// end deletes rows. It announces and erases them, together with those that an earlier
+// try has deleted.
 func (e ending) end(ctx context.Context, b walk.Batch, rows, before []mayfly.Item) (failures []walk.Failure, err error) {
 	if err := e.remindToTidy(ctx, b, rows); err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func (e ending) end(ctx context.Context, b walk.Batch, rows, before []mayfly.Ite
 	for i, item := range deleted {
 		signals[i] = store.Signal{Topic: store.RowChanged, ID: item.ID}
 	}
-	_ = store.PublishAll(ctx, e.set.Signals, signals...) // whoever cannot be told forgets them by itself
+	_ = store.PublishAll(ctx, e.set.Signals, signals...) // a cache that is not reached drops them when its lease ends
 	if err := e.set.Log.Append(ctx, eventsOf(deleted, mayfly.WasDeleted)...); err != nil {
 		return nil, fmt.Errorf("append %d events: %w", len(deleted), walk.Away(err))
 	}
@@ -101,9 +100,9 @@ func (e ending) delete(ctx context.Context, b walk.Batch, rows []mayfly.Item) (d
 		case outcome.Result == store.Applied, outcome.Result == store.Stale && ended(current, e.by):
 			deleted = append(deleted, current)
 		case outcome.Result == store.Missing, outcome.Result == store.Stale && (current.State == mayfly.Deleted || current.Held):
-			// It is gone, is somebody's delete, or waits for its release.
+			// It does not exist any more, was deleted by another cause, or is held.
 		case outcome.Result == store.Stale:
-			fail(i, mayfly.Errorf(mayfly.Conflict, "%s has just been moved", rows[i].ID))
+			fail(i, mayfly.Errorf(mayfly.Conflict, "%s was changed by others", rows[i].ID))
 		case outcome.Result == store.Refused:
 			fail(i, outcome.Err)
 		default:
@@ -113,8 +112,8 @@ func (e ending) delete(ctx context.Context, b walk.Batch, rows []mayfly.Item) (d
 	return deleted, failures, nil
 }
 
-// leaveErased ends the rows whose owner's account was erased: they get no cold
-// copy (L9, ST14). The others stay with the pass.
+// leaveErased deletes the rows of owners whose account was erased: they get no cold
+// copy (L9, ST14). The pass goes on with the others.
 func (p *pass) leaveErased(ctx context.Context) error {
 	erased, err := erasedOwners(ctx, p.set.Rows, p.rows)
 	if err != nil {
@@ -135,8 +134,7 @@ func (p *pass) leaveErased(ctx context.Context) error {
 	return err
 }
 
-// erasedOwners are the owners of rows whose account has a tombstone: one lookup
-// for the page.
+// erasedOwners returns which owners of rows were erased, with one lookup.
 func erasedOwners(ctx context.Context, rows store.Rows, items []mayfly.Item) (map[mayfly.UserID]bool, error) {
 	var owners []mayfly.UserID
 	var keys []store.Key

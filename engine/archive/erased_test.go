@@ -14,7 +14,7 @@ import (
 )
 
 // eraseAccount writes the tombstone of an account.
-func (h *house) eraseAccount(name string) {
+func (h *fixture) eraseAccount(name string) {
 	h.Helper()
 	user := mayfly.UserOf("test", name)
 	swapped, _, err := h.real.Rows.Swap(context.Background(), store.Erased, store.ErasedKey(user), nil, []byte("erased"), 0)
@@ -29,8 +29,8 @@ func TestWhatBelongsToAnErasedAccountIsEndedWithoutAColdCopy(t *testing.T) {
 	items := h.expire(h.storyOf("ana", 2), h.storyOf("ben", 1), h.storyOf("ana", 0), h.storyOf("ana", 1))
 	h.change(items[3].ID, mayfly.Change{Hold: mayfly.SetHold})
 	h.eraseAccount("ana")
-	var told []mayfly.ID
-	sub, err := h.real.Signals.Subscribe(t.Context(), func(s store.Signal) { told = append(told, s.ID) })
+	var signalled []mayfly.ID
+	sub, err := h.real.Signals.Subscribe(t.Context(), func(s store.Signal) { signalled = append(signalled, s.ID) })
 	h.must(err)
 	defer sub.Close()
 	lookups := &lookups{Rows: h.real.Rows}
@@ -51,8 +51,8 @@ func TestWhatBelongsToAnErasedAccountIsEndedWithoutAColdCopy(t *testing.T) {
 	if lookups.calls != 1 {
 		t.Errorf("%d lookups of accounts for one page", lookups.calls)
 	}
-	if len(told) != 2 || len(h.events(mayfly.WasDeleted)) != 2 {
-		t.Errorf("the caches were told of %v", told)
+	if len(signalled) != 2 || len(h.events(mayfly.WasDeleted)) != 2 {
+		t.Errorf("caches were invalidated for %v", signalled)
 	}
 	h.readable(items[3].ID, hydrate.Hot) // held: all of it is there (I21)
 	h.readable(items[1].ID, hydrate.Cold)
@@ -88,8 +88,8 @@ func TestAnEndingThatBrokeOffIsEndedByTheNext(t *testing.T) {
 		t.Fatal(failures, err)
 	}
 	h.exact(items...)
-	if told := h.events(mayfly.WasDeleted); len(told) != 1 {
-		t.Errorf("%v", told)
+	if signalled := h.events(mayfly.WasDeleted); len(signalled) != 1 {
+		t.Errorf("%v", signalled)
 	}
 }
 

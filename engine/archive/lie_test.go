@@ -125,7 +125,7 @@ func TestHotIsNeverErasedBehindALyingDisk(t *testing.T) {
 }
 
 // left is how many items are not cold yet.
-func (h *house) left(items []mayfly.Item) (n int) {
+func (h *fixture) left(items []mayfly.Item) (n int) {
 	for _, item := range h.rows(items) {
 		if item.State != mayfly.Cold {
 			n++
@@ -298,7 +298,7 @@ func (p *parking) Commit(ctx context.Context, b *store.Batch) error {
 }
 
 // walkers are sweep, archive and reminders of every shard, from an origin on.
-func (h *house) walkers(origin mayfly.Instant) (all []passing) {
+func (h *fixture) walkers(origin mayfly.Instant) (all []passing) {
 	h.Helper()
 	a := h.newArchive()
 	o := walk.Options{Holder: "test", Unpaced: true}
@@ -317,7 +317,7 @@ func (h *house) walkers(origin mayfly.Instant) (all []passing) {
 }
 
 // passAll lets every walker walk up to now, and answers with what each pass said.
-func (h *house) passAll(walkers []passing) (errs []error) {
+func (h *fixture) passAll(walkers []passing) (errs []error) {
 	for _, w := range walkers {
 		for more := true; more; {
 			var err error

@@ -9,14 +9,14 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// pass is one batch on its way. rows are those that are still with it, each as
-// its last step left it.
+// pass is the work on one batch. rows holds the rows that it goes on with, each as
+// the last step left it.
 type pass struct {
 	*Archive
 	batch    walk.Batch
 	rows     []mayfly.Item
-	done     []mayfly.Item // cold, and to be told to the log
-	gone     []mayfly.Item // deleted for their account, and to be told and erased
+	done     []mayfly.Item // cold, and their events are to be appended
+	gone     []mayfly.Item // deleted with their account, to be announced and erased
 	failures []walk.Failure
 
 	renditions renditions
@@ -26,9 +26,9 @@ func (p *pass) fail(item mayfly.Item, err error) {
 	p.failures = append(p.failures, walk.Failure{Item: item, Err: err})
 }
 
-// move makes one transition of every row, in one batch per pigeonhole, and keeps
-// the rows that it applied to. A row that somebody has moved meanwhile is theirs:
-// it was deleted, restored, held or taken over. Those are lost to this pass.
+// move makes one transition of every row and keeps the rows that it applied to. It
+// returns as lost the rows that were deleted, restored, held or taken over meanwhile:
+// this pass must not touch them any more.
 func (p *pass) move(ctx context.Context, change func(mayfly.Item) mayfly.Change) (lost []lostRow, err error) {
 	if len(p.rows) == 0 {
 		return nil, nil
@@ -50,30 +50,30 @@ func (p *pass) move(ctx context.Context, change func(mayfly.Item) mayfly.Change)
 			lost = append(lost, lostRow{known: p.rows[i], current: outcome.Current})
 		case store.Refused:
 			p.fail(p.rows[i], outcome.Err)
-		default: // not known: another try finds out, under a higher generation
-			p.fail(p.rows[i], mayfly.Errorf(mayfly.Unknown, "whether %s was moved is not known", changes[i].ID))
+		default: // in doubt: another try takes over, with a higher generation
+			p.fail(p.rows[i], mayfly.Errorf(mayfly.Unknown, "whether %s was changed is not known", changes[i].ID))
 		}
 	}
 	p.rows = kept
 	return lost, nil
 }
 
-// composed makes c a change of item as it was read.
+// composed completes c as a change of item.
 func composed(c mayfly.Change, item mayfly.Item, by mayfly.Cause, b walk.Batch) mayfly.Change {
 	c.Run, c.Cause, c.At = b.Run, by, b.Now
 	return walk.Compose(item, c)
 }
 
-// lostRow is a row that somebody has moved: as this pass knew it, and as it is,
-// which is nothing when it is not there any more.
+// lostRow is a row that was changed by others: as this pass knew it, and as it is now,
+// which is zero if it does not exist any more.
 type lostRow struct{ known, current mayfly.Item }
 
-// rounds is how often a claim that met a moving row is composed again.
+// rounds is how often a claim of a row that others change too is tried again.
 const rounds = 3
 
-// claim takes the rows: from here on their generation fences every other worker.
-// A row that has moved since it was read may have been moved by an earlier try
-// of this very batch: what still waits is taken over, and what is cold is told.
+// claim takes the rows: from then on their generation fences out every other worker. A
+// row that has changed since it was read may have been changed by an earlier try of
+// this batch: if it still waits it is taken over, and if it is cold it is announced.
 func (p *pass) claim(ctx context.Context) error {
 	var claimed []mayfly.Item
 	for round := 0; len(p.rows) > 0; round++ {
@@ -89,7 +89,7 @@ func (p *pass) claim(ctx context.Context) error {
 			case ready(l.current) && round < rounds:
 				p.rows = append(p.rows, l.current)
 			case ready(l.current):
-				p.fail(l.current, mayfly.Errorf(mayfly.Conflict, "the row keeps changing"))
+				p.fail(l.current, mayfly.Errorf(mayfly.Conflict, "the row was changed by others too often"))
 			}
 		}
 	}
@@ -97,12 +97,12 @@ func (p *pass) claim(ctx context.Context) error {
 	return nil
 }
 
-// name makes the verified cold copy part of the row: from here on hot may go.
+// name writes the verified cold copy into the row: from then on hot may be erased.
 func (p *pass) name(ctx context.Context) error {
 	lost, err := p.move(ctx, func(item mayfly.Item) mayfly.Change {
 		keys := item.Keys
 		if keys.Cold == 0 && item.Media > 0 {
-			keys.Cold = item.Generation // of the claim, under which it was copied
+			keys.Cold = item.Generation // of the claim: the copy has it in its key
 		}
 		return mayfly.Change{To: mayfly.Archiving, Keys: &keys}
 	})
@@ -112,15 +112,15 @@ func (p *pass) name(ctx context.Context) error {
 	return p.abandon(ctx, lost)
 }
 
-// abandon deletes the copies that were made for rows that are somebody else's by
-// now. Their key is of a claim that is over: no row names it, and none will.
+// abandon deletes the copies of rows that are lost. Their keys have the generation of a
+// claim that is over: no row names them, now or later.
 func (p *pass) abandon(ctx context.Context, lost []lostRow) error {
 	var cold []mayfly.BlobKey
 	var over []mayfly.Item
 	for _, l := range lost {
 		item := l.known
 		if item.Keys.Cold != 0 || l.current.Keys.Cold == item.Generation {
-			continue // this pass copied nothing, or the row names what it did
+			continue // this pass copied nothing, or the row names its copy
 		}
 		over = append(over, item)
 		for _, n := range p.objects(item) {
@@ -128,21 +128,21 @@ func (p *pass) abandon(ctx context.Context, lost []lostRow) error {
 		}
 	}
 	if err := p.undescribe(ctx, over); err != nil {
-		return fmt.Errorf("forget copies of a claim that is over: %w", err)
+		return fmt.Errorf("remove descriptions of abandoned copies: %w", err)
 	}
 	if err := deleteKeys(ctx, p.set.Cold, cold); err != nil {
-		return fmt.Errorf("erase copies of a claim that is over: %w", err)
+		return fmt.Errorf("erase abandoned copies: %w", err)
 	}
 	return nil
 }
 
-// firstCopy is the lowest generation that a claim or a restore can have written
-// an object under: both come after expiry, which is the second generation at
-// least. Asking a tier for what cannot be there costs as much as for what is.
+// firstCopy is the lowest generation of an object that a claim or a restore can have
+// written: both come after expiry, which is generation 2 or later. Deleting keys that
+// cannot exist costs as much as deleting others.
 const firstCopy = mayfly.Born + 2
 
-// eraseHot deletes the hot copy, and whatever a crashed claim or restore may have
-// left under a lower generation in either tier (L12).
+// eraseHot deletes the hot copy, and everything that a crashed claim or restore may have
+// left in either tier with a lower generation (L12).
 func (p *pass) eraseHot(ctx context.Context) error {
 	if err := p.reread(ctx); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (p *pass) eraseHot(ctx context.Context) error {
 		for _, n := range p.objects(item) {
 			hot = append(hot, item.MediaKey(mayfly.Born, n))
 			for g := firstCopy; g < item.Generation; g++ {
-				if n < int(item.Media) || item.ServesUntil != 0 { // a rendition in hot stands beside what a row has named, which is born or restored
+				if n < int(item.Media) || item.ServesUntil != 0 { // hot renditions exist only beside media of a birth or a restore
 					hot = append(hot, item.MediaKey(g, n))
 				}
 				if g != item.Keys.Cold {
@@ -173,7 +173,33 @@ func (p *pass) eraseHot(ctx context.Context) error {
 	return nil
 }
 
-// deleteKeys spares the tier a call about nothing.
+// reread keeps the rows that are still as this pass has left them: nothing is erased
+// without reading the row just before (I12). A row that was held meanwhile keeps its
+// hot copy (I21), and its release brings the archive back. A row that was changed by
+// others is erased by them.
+func (p *pass) reread(ctx context.Context) error {
+	if len(p.rows) == 0 {
+		return nil
+	}
+	ids := make([]mayfly.ID, len(p.rows))
+	for i, item := range p.rows {
+		ids[i] = item.ID
+	}
+	found, err := p.set.Ledger.Get(ctx, ids...)
+	if err != nil {
+		return fmt.Errorf("read %d rows before hot is erased: %w", len(ids), err)
+	}
+	kept := make([]mayfly.Item, 0, len(p.rows))
+	for i, item := range p.rows {
+		if found[i].Found && found[i].Item.Generation == item.Generation && !found[i].Item.Held {
+			kept = append(kept, item)
+		}
+	}
+	p.rows = kept
+	return nil
+}
+
+// deleteKeys deletes objects, without a call if there are none.
 func deleteKeys(ctx context.Context, tier store.Blobs, keys []mayfly.BlobKey) error {
 	if len(keys) == 0 {
 		return nil
@@ -181,7 +207,7 @@ func deleteKeys(ctx context.Context, tier store.Blobs, keys []mayfly.BlobKey) er
 	return tier.Delete(ctx, keys...)
 }
 
-// finish writes cold: nothing of the item is hot any more.
+// finish changes the rows to cold: nothing of them is hot any more.
 func (p *pass) finish(ctx context.Context) error {
 	_, err := p.move(ctx, func(item mayfly.Item) mayfly.Change {
 		return mayfly.Change{To: mayfly.Cold, Keys: &mayfly.Keys{Cold: item.Keys.Cold}}
@@ -190,7 +216,8 @@ func (p *pass) finish(ctx context.Context) error {
 	return err
 }
 
-func (p *pass) tell(ctx context.Context) error {
+// announce appends the events of archived items.
+func (p *pass) announce(ctx context.Context) error {
 	if len(p.done) == 0 {
 		return nil
 	}

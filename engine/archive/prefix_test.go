@@ -17,13 +17,13 @@ import (
 // stopping is a step that is stopped at every write.
 type stopping struct {
 	name    string
-	prepare func(h *house) []mayfly.Item
-	act     func(h *house, run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error)
-	between func(h *house, items []mayfly.Item) // holds wherever it was stopped
-	check   func(h *house, items []mayfly.Item) // holds when it has come to its end
+	prepare func(h *fixture) []mayfly.Item
+	act     func(h *fixture, run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error)
+	between func(h *fixture, items []mayfly.Item) // holds wherever it was stopped
+	check   func(h *fixture, items []mayfly.Item) // holds when it has come to its end
 }
 
-func (s stopping) open(t *testing.T, plan storetest.Plan) (*house, []mayfly.Item, *storetest.Landing) {
+func (s stopping) open(t *testing.T, plan storetest.Plan) (*fixture, []mayfly.Item, *storetest.Landing) {
 	t.Helper()
 	h := open(t)
 	items := s.prepare(h)
@@ -33,7 +33,7 @@ func (s stopping) open(t *testing.T, plan storetest.Plan) (*house, []mayfly.Item
 }
 
 // checkArchived says that the archive has come to its end, and left nothing behind.
-func (h *house) checkArchived(items []mayfly.Item) {
+func (h *fixture) checkArchived(items []mayfly.Item) {
 	h.Helper()
 	for i, item := range h.rows(items) {
 		switch {
@@ -47,43 +47,43 @@ func (h *house) checkArchived(items []mayfly.Item) {
 	}
 	h.exact(items...)
 	if n := len(h.events(mayfly.WasArchived)); n != 3 {
-		h.Errorf("%d were told to be archived", n)
+		h.Errorf("%d were announced as archived", n)
 	}
 }
 
 func TestTheArchiveStoppedAnywhereIsBroughtToItsEnd(t *testing.T) {
 	stopping{
 		name: "archive stopped at every write",
-		prepare: func(h *house) []mayfly.Item { // an item for every way through the archive
+		prepare: func(h *fixture) []mayfly.Item { // an item for every way through the archive
 			items := h.expire(h.storyOf("ana", 2), h.storyOf("ben", 1), h.storyOf("ana", 1), h.storyOf("ana", 0))
 			h.eraseAccount("ben")
 			return items
 		},
-		act: (*house).archive,
-		between: func(h *house, items []mayfly.Item) {
+		act: (*fixture).archive,
+		between: func(h *fixture, items []mayfly.Item) {
 			for i, item := range h.rows(items) {
 				if i != 1 {
 					h.readable(item.ID, 0)
 				}
 			}
 		},
-		check: (*house).checkArchived,
+		check: (*fixture).checkArchived,
 	}.everywhere(t, 200, 15)
 }
 
 func TestARetirementStoppedAnywhereIsBroughtToItsEnd(t *testing.T) {
 	stopping{
 		name: "retirement stopped at every write",
-		prepare: func(h *house) []mayfly.Item {
+		prepare: func(h *fixture) []mayfly.Item {
 			items := h.archivedStories(2, 1, 0)
 			h.now = items[0].ID.Deadline().Add(years + 2*24*time.Hour) // late: with reminders for the tombstones
 			return items
 		},
-		act: func(h *house, run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error) {
+		act: func(h *fixture, run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error) {
 			return h.retirement(years).Act(context.Background(), h.batch(run, items...))
 		},
-		between: func(*house, []mayfly.Item) {},
-		check: func(h *house, items []mayfly.Item) {
+		between: func(*fixture, []mayfly.Item) {},
+		check: func(h *fixture, items []mayfly.Item) {
 			for _, item := range h.rows(items) {
 				if item.State != mayfly.Deleted || item.Cause != mayfly.ByRetention {
 					h.Errorf("%+v", item)
@@ -95,7 +95,7 @@ func TestARetirementStoppedAnywhereIsBroughtToItsEnd(t *testing.T) {
 				tidied[r.ID] = tidied[r.ID] || r.Step == remind.Tidy
 			}
 			if n := len(h.events(mayfly.WasDeleted)); n != 3 || len(tidied) != 3 {
-				h.Errorf("%d were told to be deleted, %d are reminded of", n, len(tidied))
+				h.Errorf("%d were announced as deleted, %d have reminders", n, len(tidied))
 			}
 		},
 	}.everywhere(t, 100, 5)
@@ -103,7 +103,7 @@ func TestARetirementStoppedAnywhereIsBroughtToItsEnd(t *testing.T) {
 
 // everywhere lets the process die, or only the call fail, at every writing call,
 // after every subset of its writes; what was not written lands before, during or
-// after the next look, or never. Whoever looks next brings everything to its end.
+// after the next look, or never. The next pass finishes everything.
 func (s stopping) everywhere(t *testing.T, leastPoints, leastStates int) {
 	t.Helper()
 	h, items, landing := s.open(t, storetest.Pass)
@@ -166,7 +166,7 @@ func (s stopping) once(t *testing.T, call storetest.Call, fault storetest.Fault,
 }
 
 // shown is the state of the rows and of the tiers in a line.
-func (h *house) shown(items []mayfly.Item) string {
+func (h *fixture) shown(items []mayfly.Item) string {
 	text := fmt.Sprint(h.objects(h.real.Hot), h.objects(h.real.Cold))
 	for _, item := range h.rows(items) {
 		text += fmt.Sprint(" ", item.State, item.Generation, item.Keys)

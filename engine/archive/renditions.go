@@ -17,8 +17,8 @@ type renditions struct {
 	made map[mayfly.ID]map[int]mayfly.Medium // as they are described
 }
 
-// lookForRenditions reads what describes the renditions of rows that are to be
-// copied: one lookup for the page, and none for one without images.
+// lookForRenditions reads the descriptions of the renditions of rows that are to be
+// copied: with one lookup for the page, and none for a page without images.
 func (p *pass) lookForRenditions(ctx context.Context, rows []mayfly.Item, bodies []store.FoundBody) error {
 	type named struct {
 		id mayfly.ID
@@ -53,7 +53,7 @@ func (p *pass) lookForRenditions(ctx context.Context, rows []mayfly.Item, bodies
 		}
 		medium, err := upload.ReadRendition(value)
 		if err != nil || medium.Size == 0 {
-			continue // it is made again, or cannot be made at all
+			continue // it is made again on demand, or cannot be made
 		}
 		of := p.renditions.made[names[i].id]
 		if of == nil {
@@ -65,8 +65,8 @@ func (p *pass) lookForRenditions(ctx context.Context, rows []mayfly.Item, bodies
 	return nil
 }
 
-// copyRenditions copies what is described of a claimed item, and answers what is
-// verified in cold.
+// copyRenditions copies the described renditions of a claimed item and returns those
+// whose cold copy is verified.
 func (p *pass) copyRenditions(ctx context.Context, item mayfly.Item) map[int]mayfly.Medium {
 	copied := map[int]mayfly.Medium{}
 	for n, medium := range p.renditions.made[item.ID] {
@@ -76,7 +76,7 @@ func (p *pass) copyRenditions(ctx context.Context, item mayfly.Item) map[int]may
 			err = p.verify(ctx, to, medium)
 		}
 		if err != nil {
-			// What is not described is not read; its key is computed when the item goes.
+			// Without a description it is never read; its key is computed when the item is erased.
 			_ = p.set.Cold.Delete(ctx, to)
 			continue
 		}
@@ -85,8 +85,8 @@ func (p *pass) copyRenditions(ctx context.Context, item mayfly.Item) map[int]may
 	return copied
 }
 
-// describe writes down which renditions are in cold, under the generation that
-// is about to be named.
+// describe records which renditions are in cold, with the generation that the row is
+// about to name.
 func (p *pass) describe(ctx context.Context, copied map[mayfly.ID]map[int]mayfly.Medium) error {
 	var b store.Batch
 	for _, item := range p.rows {
@@ -103,7 +103,7 @@ func (p *pass) describe(ctx context.Context, copied map[mayfly.ID]map[int]mayfly
 	return nil
 }
 
-// undescribe removes what was written down of copies whose claim is over.
+// undescribe removes the descriptions of copies whose claim is over.
 func (p *pass) undescribe(ctx context.Context, lost []mayfly.Item) error {
 	var b store.Batch
 	for _, item := range lost {
@@ -117,7 +117,7 @@ func (p *pass) undescribe(ctx context.Context, lost []mayfly.Item) error {
 	return p.set.Writer.Commit(ctx, &b)
 }
 
-// objects are the numbers of every object that the item may have.
+// objects returns the numbers of all objects that the item may have.
 func (p *pass) objects(item mayfly.Item) []int {
 	numbers := make([]int, item.Media, int(item.Media)+len(p.renditions.may[item.ID]))
 	for n := range numbers {

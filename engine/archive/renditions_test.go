@@ -23,7 +23,7 @@ func (described) Type() string              { return "image/jpeg" }
 func (described) Dimensions() (w, h uint32) { return 2000, 1000 }
 
 // picture publishes a story of one image.
-func (h *house) picture() mayfly.Item {
+func (h *fixture) picture() mayfly.Item {
 	h.Helper()
 	in, err := intake.New(h.real, intake.Options{})
 	h.must(err)
@@ -44,7 +44,7 @@ func (h *house) picture() mayfly.Item {
 }
 
 // rendition plants one, described as says.
-func (h *house) rendition(item mayfly.Item, longest int, bytesOf, says []byte) int {
+func (h *fixture) rendition(item mayfly.Item, longest int, bytesOf, says []byte) int {
 	h.Helper()
 	n, _ := mayfly.RenditionOf(0, longest)
 	g := item.Keys.Hot
@@ -59,7 +59,7 @@ func (h *house) rendition(item mayfly.Item, longest int, bytesOf, says []byte) i
 	return n
 }
 
-func (h *house) has(tier store.Blobs, key mayfly.BlobKey) bool {
+func (h *fixture) has(tier store.Blobs, key mayfly.BlobKey) bool {
 	h.Helper()
 	_, err := tier.Stat(context.Background(), key)
 	return err == nil
@@ -88,7 +88,7 @@ func TestRenditionsGoToColdWithTheirItem(t *testing.T) {
 	}
 }
 
-func TestARenditionThatCannotBeCopiedIsLeftOutAndHoldsNobodyUp(t *testing.T) {
+func TestARenditionThatCannotBeCopiedIsLeftOutAndDelaysNothing(t *testing.T) {
 	for _, how := range []archive.Verify{archive.Bytes, archive.Checksum} {
 		h := open(t)
 		h.o.Verify = how

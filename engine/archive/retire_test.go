@@ -16,7 +16,7 @@ import (
 
 const years = 3 * 365 * 24 * time.Hour
 
-func (h *house) retirement(after time.Duration) *archive.Retire {
+func (h *fixture) retirement(after time.Duration) *archive.Retire {
 	h.Helper()
 	r, err := archive.NewRetire(h.set, archive.RetireOptions{After: after, Erase: h.o.Erase})
 	h.must(err)
@@ -24,13 +24,13 @@ func (h *house) retirement(after time.Duration) *archive.Retire {
 }
 
 // retire acts on items once.
-func (h *house) retire(run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error) {
+func (h *fixture) retire(run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error) {
 	h.Helper()
 	return h.retirement(years).Act(context.Background(), h.batch(run, h.rows(items)...))
 }
 
 // archivedStories are stories in cold.
-func (h *house) archivedStories(media ...int) (items []mayfly.Item) {
+func (h *fixture) archivedStories(media ...int) (items []mayfly.Item) {
 	h.Helper()
 	for _, n := range media {
 		items = append(items, h.story(n))
@@ -50,8 +50,8 @@ func TestWhatWasColdForItsYearsIsDeletedAndErased(t *testing.T) {
 	if failures, err := h.retire(8, items...); err != nil || len(failures) > 0 || h.left(items) > 0 {
 		t.Fatal(failures, err, "a millisecond early something was done")
 	}
-	var told []mayfly.ID
-	sub, err := h.real.Signals.Subscribe(t.Context(), func(s store.Signal) { told = append(told, s.ID) })
+	var signalled []mayfly.ID
+	sub, err := h.real.Signals.Subscribe(t.Context(), func(s store.Signal) { signalled = append(signalled, s.ID) })
 	h.must(err)
 	defer sub.Close()
 	h.now = over
@@ -66,8 +66,8 @@ func TestWhatWasColdForItsYearsIsDeletedAndErased(t *testing.T) {
 		}
 	}
 	h.exact(items...)
-	if events := h.events(mayfly.WasDeleted); len(events) != 3 || len(told) < 3 {
-		t.Errorf("%v, %v", events, told)
+	if events := h.events(mayfly.WasDeleted); len(events) != 3 || len(signalled) < 3 {
+		t.Errorf("%v, %v", events, signalled)
 	}
 	if r := h.reminders(h.now.Add(31*24*time.Hour-time.Hour), h.now.Add(31*24*time.Hour+time.Hour)); len(r) > 0 {
 		t.Errorf("the walk removes tombstones that were made in time: %+v", r)
@@ -76,31 +76,31 @@ func TestWhatWasColdForItsYearsIsDeletedAndErased(t *testing.T) {
 
 func TestStatesThatMayAndMayNotBeRetired(t *testing.T) {
 	for name, tc := range map[string]struct {
-		prepare func(h *house, item mayfly.Item)
+		prepare func(h *fixture, item mayfly.Item)
 		want    mayfly.State
 		remind  bool
 	}{
-		"expired and never archived": {want: mayfly.Deleted, prepare: func(h *house, item mayfly.Item) {
+		"expired and never archived": {want: mayfly.Deleted, prepare: func(h *fixture, item mayfly.Item) {
 			h.change(item.ID, mayfly.Change{To: mayfly.Active, ServesUntil: h.now + 1})
 			h.now += 2
 			h.change(item.ID, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
 		}},
-		"claimed": {want: mayfly.Deleted, prepare: func(h *house, item mayfly.Item) {
+		"claimed": {want: mayfly.Deleted, prepare: func(h *fixture, item mayfly.Item) {
 			h.change(item.ID, mayfly.Change{To: mayfly.Active, ServesUntil: h.now + 1})
 			h.now += 2
 			h.change(item.ID, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
 			h.change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
 		}},
-		"held": {want: mayfly.Cold, prepare: func(h *house, item mayfly.Item) {
+		"held": {want: mayfly.Cold, prepare: func(h *fixture, item mayfly.Item) {
 			h.change(item.ID, mayfly.Change{Hold: mayfly.SetHold})
 		}},
-		"serving again": {want: mayfly.Active, remind: true, prepare: func(h *house, item mayfly.Item) {
+		"serving again": {want: mayfly.Active, remind: true, prepare: func(h *fixture, item mayfly.Item) {
 			h.change(item.ID, mayfly.Change{To: mayfly.Active, ServesUntil: item.ID.Deadline().Add(years + time.Hour)})
 		}},
-		"waiting for the sweep": {want: mayfly.Active, remind: true, prepare: func(h *house, item mayfly.Item) {
+		"waiting for the sweep": {want: mayfly.Active, remind: true, prepare: func(h *fixture, item mayfly.Item) {
 			h.change(item.ID, mayfly.Change{To: mayfly.Active, ServesUntil: h.now + 1})
 		}},
-		"deleted by its author": {want: mayfly.Deleted, prepare: func(h *house, item mayfly.Item) {
+		"deleted by its author": {want: mayfly.Deleted, prepare: func(h *fixture, item mayfly.Item) {
 			h.change(item.ID, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
 		}},
 	} {

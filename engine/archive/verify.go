@@ -14,8 +14,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// copy copies and verifies every medium that is not verified in cold yet, many
-// at once. An item that fails is parked, and hot stays as it is.
+// copy copies and verifies the media that have no verified cold copy yet, several at
+// once. An item that fails is parked, and hot stays as it is.
 func (p *pass) copy(ctx context.Context) error {
 	bodies, err := p.bodies(ctx)
 	if err != nil {
@@ -65,8 +65,8 @@ func (p *pass) copy(ctx context.Context) error {
 	return p.describe(ctx, described)
 }
 
-// bodies reads the bodies of rows with media, one place for every row, and what
-// there is of their renditions.
+// bodies reads the bodies of rows with media, one entry for every row, and which
+// renditions they have.
 func (p *pass) bodies(ctx context.Context) ([]store.FoundBody, error) {
 	bodies := make([]store.FoundBody, len(p.rows))
 	var at []int
@@ -89,8 +89,8 @@ func (p *pass) bodies(ctx context.Context) ([]store.FoundBody, error) {
 	return bodies, p.lookForRenditions(ctx, p.rows, bodies)
 }
 
-// notCopied parks the items that could not be copied. One that somebody has
-// moved meanwhile is theirs: what it was copied from may be gone.
+// notCopied parks the items that could not be copied. An item that was changed by
+// others meanwhile is lost: the source of the copy may have been deleted.
 func (p *pass) notCopied(ctx context.Context, failed []walk.Failure) error {
 	if len(failed) == 0 {
 		return nil
@@ -114,9 +114,9 @@ func (p *pass) notCopied(ctx context.Context, failed []walk.Failure) error {
 	return p.abandon(ctx, lost)
 }
 
-// isAway says whether the copies failed because a tier is away or full: it does
-// not even say what it has, or every one of a batch failed, or one alone behind
-// another. Alone it may be the item's own trouble.
+// isAway returns an error if the copies failed because a tier is unavailable or full: it
+// does not answer, or every copy of a batch failed, or one item after another failed. A
+// single item that fails may have a problem of its own.
 func (p *pass) isAway(ctx context.Context, errs []error, at []int) error {
 	for _, i := range at {
 		if !errors.Is(errs[i], mayfly.Unavailable) && !errors.Is(errs[i], mayfly.Full) {
@@ -130,7 +130,7 @@ func (p *pass) isAway(ctx context.Context, errs []error, at []int) error {
 		t = &trouble{first: before.first, away: t.away || before.away || before.first != item.ID}
 	}
 	p.trouble.Store(t)
-	err := mayfly.Errorf(mayfly.Unavailable, "a tier is away, none of %d items could be copied: %w", len(at), errs[at[0]])
+	err := mayfly.Errorf(mayfly.Unavailable, "a tier is unavailable: none of %d items could be copied: %w", len(at), errs[at[0]])
 	switch {
 	case !p.answers(ctx, item):
 		return walk.Down(err)
@@ -140,15 +140,15 @@ func (p *pass) isAway(ctx context.Context, errs []error, at []int) error {
 	return nil
 }
 
-// trouble is what is known since the last copy that went well: the first item
-// that failed as if a tier were away, and whether it was not the only one.
+// trouble is what is known since the last copy that succeeded: the first item that
+// failed as if a tier were unavailable, and whether another one did so too.
 type trouble struct {
 	first mayfly.ID
 	away  bool
 }
 
-// blame is the error of a pass that failed. A time that was used up waiting for a
-// tier is not the items', however few they are.
+// blame returns the error of a pass that failed. A time-out while waiting for a tier is
+// not the fault of an item, however small the batch is.
 func (p *pass) blame(ctx context.Context, err error) error {
 	if ctx.Err() != context.DeadlineExceeded || walk.IsAway(err) || walk.IsDown(err) {
 		return err
@@ -164,10 +164,10 @@ func (p *pass) blame(ctx context.Context, err error) error {
 	return err
 }
 
-// answerWithin is how soon a tier says whether it has an object, if it answers.
+// answerWithin is how soon a tier that works answers whether it has an object.
 const answerWithin = 5 * time.Second
 
-// answers says whether both tiers answer at all, also when ctx has ended.
+// answers reports whether both tiers answer at all, also when ctx has ended.
 func (p *pass) answers(ctx context.Context, item mayfly.Item) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 	defer cancel()
@@ -198,9 +198,8 @@ func (p *pass) copyItem(ctx context.Context, item mayfly.Item, body store.FoundB
 	return nil
 }
 
-// verify compares a copy with what was uploaded, from the cold side. What the
-// copy call said of itself counts for nothing, and neither does Stat, which may
-// repeat it (L9).
+// verify compares a copy with what was uploaded, from the cold side. The result of the
+// copy call proves nothing, nor does Stat, which may repeat it (L9).
 func (p *pass) verify(ctx context.Context, key mayfly.BlobKey, medium mayfly.Medium) error {
 	if p.o.Verify == Checksum && rand.IntN(p.o.Sample) > 0 {
 		if asked, err := p.ask(ctx, key, medium); asked {
@@ -211,8 +210,8 @@ func (p *pass) verify(ctx context.Context, key mayfly.BlobKey, medium mayfly.Med
 	return err
 }
 
-// ask compares what the tier has computed over the copy by itself; asked is
-// false where it cannot, and the copy has to be read.
+// ask compares the hash that the tier has computed over the copy itself; asked is false
+// if the tier cannot, and then the copy has to be read.
 func (p *pass) ask(ctx context.Context, key mayfly.BlobKey, medium mayfly.Medium) (asked bool, err error) {
 	tier, can := p.set.Cold.(store.Checksummed)
 	if !can {

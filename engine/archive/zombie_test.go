@@ -12,7 +12,7 @@ import (
 )
 
 // stopAt lets do run while a worker stands still at one of its steps.
-func (h *house) stopAt(step string, do func()) {
+func (h *fixture) stopAt(step string, do func()) {
 	h.Helper()
 	at := func(call, at int) {
 		if call == at {
@@ -36,15 +36,15 @@ func (h *house) stopAt(step string, do func()) {
 }
 
 // meanwhile is what others may do to an item while a worker stands still.
-func meanwhile() map[string]func(h *house, item mayfly.Item) {
-	archive := func(h *house, item mayfly.Item) {
+func meanwhile() map[string]func(h *fixture, item mayfly.Item) {
+	archive := func(h *fixture, item mayfly.Item) {
 		real := *h
 		real.set = h.real
 		if failures, err := real.archive(8, h.row(item.ID)); err != nil || len(failures) > 0 {
 			h.Fatal(failures, err)
 		}
 	}
-	restore := func(h *house, item mayfly.Item) {
+	restore := func(h *fixture, item mayfly.Item) {
 		row := h.row(item.ID)
 		ctx, g := context.Background(), row.Generation+1
 		for n := range int(row.Media) { // to new keys, from wherever there is a copy
@@ -64,32 +64,32 @@ func meanwhile() map[string]func(h *house, item mayfly.Item) {
 			}
 		}
 	}
-	remove := func(h *house, item mayfly.Item) {
+	remove := func(h *fixture, item mayfly.Item) {
 		h.change(item.ID, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
 		_, err := h.erase(context.Background(), h.batch(0, h.row(item.ID)))
 		h.must(err)
 	}
-	return map[string]func(h *house, item mayfly.Item){
-		"nothing":  func(*house, mayfly.Item) {},
+	return map[string]func(h *fixture, item mayfly.Item){
+		"nothing":  func(*fixture, mayfly.Item) {},
 		"takeover": archive,
 		"restore":  restore,
 		"delete":   remove,
-		"takeover, then restore": func(h *house, item mayfly.Item) {
+		"takeover, then restore": func(h *fixture, item mayfly.Item) {
 			archive(h, item)
 			restore(h, item)
 		},
-		"takeover, then delete": func(h *house, item mayfly.Item) {
+		"takeover, then delete": func(h *fixture, item mayfly.Item) {
 			archive(h, item)
 			remove(h, item)
 		},
-		"restore, expiry and archive": func(h *house, item mayfly.Item) {
+		"restore, expiry and archive": func(h *fixture, item mayfly.Item) {
 			restore(h, item)
 			later := *h
 			later.now = h.row(item.ID).ServesUntil.Add(2 * time.Hour)
 			later.change(item.ID, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
 			archive(&later, item)
 		},
-		"restore, then delete": func(h *house, item mayfly.Item) {
+		"restore, then delete": func(h *fixture, item mayfly.Item) {
 			restore(h, item)
 			remove(h, item)
 		},
@@ -141,7 +141,7 @@ func TestAWorkerThatWakesUpLateWritesNothingAndDeletesOnlyWhatIsDead(t *testing.
 	}
 }
 
-// A change that was applied and answered as if somebody else had moved the row,
+// A change that was applied and answered as if another process had changed the row,
 // as a driver may that asked twice: what the row names is not taken for a copy
 // of a claim that is over.
 func TestACopyThatTheRowNamesIsNotAbandoned(t *testing.T) {
@@ -155,7 +155,7 @@ func TestACopyThatTheRowNamesIsNotAbandoned(t *testing.T) {
 		t.Fatalf("%+v", row)
 	}
 	h.exact(items...)
-	h.set = h.real // whoever looks next takes over
+	h.set = h.real // the next pass takes over
 	if failures, err := h.archive(8, h.rows(items)...); err != nil || len(failures) > 0 {
 		t.Fatal(failures, err)
 	}

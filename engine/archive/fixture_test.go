@@ -27,9 +27,9 @@ import (
 
 const born mayfly.Instant = 1_800_000_000_000
 
-// house is the embedded profile on memory. Whatever stands in set may be wrapped
-// before the archive is made.
-type house struct {
+// fixture is the embedded profile in memory. A test may wrap what is in set before
+// it makes the archive.
+type fixture struct {
 	testing.TB
 	set  store.Set // with what comes in the way
 	real store.Set // as it is
@@ -39,12 +39,12 @@ type house struct {
 	close func() error
 }
 
-func open(t *testing.T) *house {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	return openOn(t, vfs.NewMem())
 }
 
-func openOn(t *testing.T, fs vfs.FS) *house {
+func openOn(t *testing.T, fs vfs.FS) *fixture {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Data, cfg.Disk.Floor = "data", 0 // memory cannot tell how full it is
@@ -55,14 +55,14 @@ func openOn(t *testing.T, fs vfs.FS) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{TB: t, set: s.Set, real: s.Set, now: born, close: s.Close}
+	h := &fixture{TB: t, set: s.Set, real: s.Set, now: born, close: s.Close}
 	t.Cleanup(func() { h.must(h.close()) })
 	h.o.Erase = h.erase
 	return h
 }
 
-// restart closes the house and opens it again on the same disk.
-func (h *house) restart(t *testing.T, fs vfs.FS) {
+// restart closes the store and opens it again on the same disk.
+func (h *fixture) restart(t *testing.T, fs vfs.FS) {
 	t.Helper()
 	h.must(h.close())
 	again := openOn(t, fs)
@@ -70,7 +70,7 @@ func (h *house) restart(t *testing.T, fs vfs.FS) {
 }
 
 // erase is an eraser: every computable key in both tiers, and the body.
-func (h *house) erase(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+func (h *fixture) erase(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	for _, item := range b.Items {
 		if err := item.Erasable(); err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func (h *house) erase(ctx context.Context, b walk.Batch) ([]walk.Failure, error)
 	return nil, nil
 }
 
-func (h *house) must(err error) {
+func (h *fixture) must(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
@@ -97,12 +97,12 @@ func (h *house) must(err error) {
 }
 
 // story publishes a story of so many media, for an hour.
-func (h *house) story(media int) mayfly.Item {
+func (h *fixture) story(media int) mayfly.Item {
 	h.Helper()
 	return h.storyOf("ana", media)
 }
 
-func (h *house) storyOf(name string, media int) mayfly.Item {
+func (h *fixture) storyOf(name string, media int) mayfly.Item {
 	h.Helper()
 	in, err := intake.New(h.real, intake.Options{})
 	h.must(err)
@@ -127,7 +127,7 @@ func (h *house) storyOf(name string, media int) mayfly.Item {
 
 func content(n int) []byte { return bytes.Repeat([]byte(fmt.Sprintf("medium %d ", n)), 900) }
 
-func (h *house) sweep() walk.Walk {
+func (h *fixture) sweep() walk.Walk {
 	h.Helper()
 	s, err := sweep.New(h.real, sweep.Options{})
 	h.must(err)
@@ -135,7 +135,7 @@ func (h *house) sweep() walk.Walk {
 }
 
 // expire lets the deadline and the safety window pass and sweeps.
-func (h *house) expire(items ...mayfly.Item) []mayfly.Item {
+func (h *fixture) expire(items ...mayfly.Item) []mayfly.Item {
 	h.Helper()
 	h.now = items[0].ID.Deadline().Add(90 * time.Minute)
 	failures, err := h.sweep().Act(context.Background(), walk.Batch{Items: items, Now: h.now, Run: 1})
@@ -146,7 +146,7 @@ func (h *house) expire(items ...mayfly.Item) []mayfly.Item {
 	return h.rows(items)
 }
 
-func (h *house) rows(items []mayfly.Item) []mayfly.Item {
+func (h *fixture) rows(items []mayfly.Item) []mayfly.Item {
 	h.Helper()
 	rows := make([]mayfly.Item, len(items))
 	for i, item := range items {
@@ -155,14 +155,14 @@ func (h *house) rows(items []mayfly.Item) []mayfly.Item {
 	return rows
 }
 
-func (h *house) row(id mayfly.ID) mayfly.Item {
+func (h *fixture) row(id mayfly.ID) mayfly.Item {
 	h.Helper()
 	found, err := h.real.Ledger.Get(context.Background(), id)
 	h.must(err)
 	return found[0].Item
 }
 
-func (h *house) newArchive() *archive.Archive {
+func (h *fixture) newArchive() *archive.Archive {
 	h.Helper()
 	a, err := archive.New(h.set, h.o)
 	h.must(err)
@@ -170,17 +170,17 @@ func (h *house) newArchive() *archive.Archive {
 }
 
 // archive acts on items once, by a run of its own.
-func (h *house) archive(run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error) {
+func (h *fixture) archive(run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error) {
 	h.Helper()
 	return h.newArchive().Act(context.Background(), h.batch(run, items...))
 }
 
-func (h *house) batch(run mayfly.Run, items ...mayfly.Item) walk.Batch {
+func (h *fixture) batch(run mayfly.Run, items ...mayfly.Item) walk.Batch {
 	return walk.Batch{Items: items, Now: h.now, Run: run, Repeat: true}
 }
 
 // readable opens every medium by the row as it is and holds it against what was uploaded.
-func (h *house) readable(id mayfly.ID, want hydrate.Tier) {
+func (h *fixture) readable(id mayfly.ID, want hydrate.Tier) {
 	h.Helper()
 	item := h.row(id)
 	body, err := h.real.Ledger.Body(context.Background(), id)
@@ -202,7 +202,7 @@ func (h *house) readable(id mayfly.ID, want hydrate.Tier) {
 	}
 }
 
-func (h *house) objects(tier store.Blobs) int {
+func (h *fixture) objects(tier store.Blobs) int {
 	h.Helper()
 	listed, err := tier.List(context.Background(), "", "", 1000)
 	h.must(err)
@@ -232,31 +232,31 @@ func (l *transitions) Transition(ctx context.Context, changes []mayfly.Change) (
 }
 
 // events counts the events of a verb by their key.
-func (h *house) events(verb mayfly.Verb) map[mayfly.EventKey]int {
+func (h *fixture) events(verb mayfly.Verb) map[mayfly.EventKey]int {
 	h.Helper()
 	ctx := context.Background()
 	r, err := h.real.Log.Reader(ctx, mayfly.Ends, "test")
 	h.must(err)
-	told := map[mayfly.EventKey]int{}
+	announced := map[mayfly.EventKey]int{}
 	for {
 		lag, err := r.Lag(ctx)
 		h.must(err)
 		if lag == 0 {
 			h.must(r.Close())
-			return told
+			return announced
 		}
 		records, err := r.Next(ctx, 1000)
 		h.must(err)
 		for _, record := range records {
 			if record.Event.Verb == verb {
-				told[record.Event.Key()]++
+				announced[record.Event.Key()]++
 			}
 		}
 	}
 }
 
 // reminders are those that are due between two instants.
-func (h *house) reminders(from, to mayfly.Instant) (all []remind.Reminder) {
+func (h *fixture) reminders(from, to mayfly.Instant) (all []remind.Reminder) {
 	h.Helper()
 	for minute := from.Minute(); minute <= to.Minute(); minute++ {
 		for shard := range mayfly.Shard(mayfly.Shards) {
@@ -273,7 +273,7 @@ func (h *house) reminders(from, to mayfly.Instant) (all []remind.Reminder) {
 }
 
 // exact says that the tiers hold what the rows name and nothing else.
-func (h *house) exact(items ...mayfly.Item) {
+func (h *fixture) exact(items ...mayfly.Item) {
 	h.Helper()
 	named := map[string]bool{}
 	for _, item := range h.rows(items) {
