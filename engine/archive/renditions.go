@@ -9,11 +9,11 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// renditions is what a pass knows of the smaller pictures of its items. They are
-// copied with their item (L9) and never in its way: one that cannot be copied is
-// left out, and made again for who asks.
+// renditions is what a pass knows of the smaller versions of its images. They are
+// copied with their item (L9) and never delay it: one that cannot be copied is left
+// out, and made again on demand.
 type renditions struct {
-	may  map[mayfly.ID][]int                 // objects that may be there, made or not
+	may  map[mayfly.ID][]int                 // object numbers, whether made or not
 	made map[mayfly.ID]map[int]mayfly.Medium // as they are described
 }
 
