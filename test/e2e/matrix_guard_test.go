@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 func everybody(role) bool    { return true }
@@ -37,6 +39,24 @@ func mayAsk() map[string]func(role) bool {
 	return may
 }
 
+// guardedByScope reports whether the scopes that a route declares are all that the
+// matrix has to check of it: the route belongs to a product that mayAsk() does not
+// list, and its path names no item.
+func guardedByScope(rt httpapi.Route) bool {
+	_, listed := mayAsk()[rt.ID]
+	return !listed && !strings.Contains(rt.Pattern, "{id}") && !strings.Contains(rt.Pattern, "{item}") && len(rt.Scopes) > 0
+}
+
+// holdersOf returns which roles have one of the scopes.
+func holdersOf(scopes []account.Scope) func(role) bool {
+	holders := map[account.Scope]func(role) bool{
+		account.User: theUser, account.Service: theService, account.Moderator: role.isModerator, account.Admin: theAdmin,
+	}
+	return func(r role) bool {
+		return slices.ContainsFunc(scopes, func(s account.Scope) bool { return holders[s](r) })
+	}
+}
+
 // guards asks every operation that carries no item as every role that may not:
 // 401 without a token, 403 with one that is good for something else. No caller who
 // may is asked here, so that nothing changes.
@@ -48,7 +68,9 @@ func (m *matrix) guards() {
 		if _, item := asks()[op.id]; item {
 			continue
 		}
-		if !known {
+		if rt := m.route(op); !known && guardedByScope(rt) {
+			may = holdersOf(rt.Scopes)
+		} else if !known {
 			m.Errorf("%s %s (%s): mayAsk() does not say who may", op.method, op.path, op.id)
 			continue
 		}

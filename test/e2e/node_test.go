@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
@@ -26,6 +27,7 @@ type testNode struct {
 	node   *node.Node
 	public http.Handler
 	admin  http.Handler
+	routes []httpapi.Route // of both listeners
 	documents
 }
 
@@ -77,7 +79,7 @@ func openNode(t *testing.T, cfg config.Config) *testNode {
 	if err != nil {
 		t.Fatal(errors.Join(err, h.node.Stop(context.Background()), h.store.Close()))
 	}
-	h.public, h.admin = handlers.Public(), handlers.Admin()
+	h.public, h.admin, h.routes = handlers.Public(), handlers.Admin(), handlers.Routes()
 	h.readDocuments()
 	return h
 }
