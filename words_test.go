@@ -38,8 +38,8 @@ func allowedPhrases() []string {
 // gets shorter.
 func notYetRewritten() []string {
 	return []string{
-		"api", "app/cli", "app/config", "app/node", "app/profile", "bench", "demo", "test/kill", "client", "deploy", "docs", "product", "store", "tools",
-		"engine/accounterase", "engine/audit", "engine/clock", "engine/collect", "engine/erase", "engine/gate", "engine/hydrate", "engine/intake",
+		"api", "app/cli", "app/config", "app/node", "app/profile", "bench", "demo", "test/kill", "client", "deploy", "docs", "product/account", "store", "tools",
+		"engine/accounterase", "engine/audit", "engine/clock", "engine/collect", "engine/erase", "engine/gate", "engine/hydrate",
 		"engine/logread", "engine/media", "engine/restore", "engine/scrub", "engine/verify",
 		"test/cluster/cutoff_test.go", "test/mutants/faults.txt",
 		"CHANGELOG.md", "README.md",

@@ -114,11 +114,11 @@ func TestAnAnonymousItemHasNoOwnerAndARandomTrace(t *testing.T) {
 	}
 	d.Key = "k"
 	if _, err := e.Intake(intake.Options{}).Publish(t.Context(), d, start); !errors.Is(err, mayfly.Invalid) {
-		t.Errorf("a key of nobody's: %v", err)
+		t.Errorf("a key without a user: %v", err)
 	}
 }
 
-// The trace of an anonymous id must not be told by its other bits: somebody who
+// The trace of an anonymous id must not follow from its other bits: a user who
 // guesses ids would have fewer to guess.
 func TestTraceAndRandomBitsOfAnAnonymousIDAreIndependent(t *testing.T) {
 	bits := func(first byte, rest byte) io.Reader {
@@ -170,7 +170,7 @@ func TestDraftsThatMakeNoSenseAreRefusedAndWriteNothing(t *testing.T) {
 		"no such audience":       {func(d *intake.Draft) { d.Audience = mayfly.OnlyAuthor + 1 }, mayfly.Invalid},
 		"a lifetime misspelt":    {func(d *intake.Draft) { d.Lifetime = 1<<10 | 1 }, mayfly.Invalid},
 		"a key of 256 bytes":     {func(d *intake.Draft) { d.Key = string(make([]byte, 256)) }, mayfly.Invalid},
-		"somebody else's upload": {func(d *intake.Draft) { d.Upload = bens }, mayfly.Invalid},
+		"another user's upload":  {func(d *intake.Draft) { d.Upload = bens }, mayfly.Invalid},
 		"an upload of yesterday": {func(d *intake.Draft) { d.Upload = old }, mayfly.Gone},
 		"101 bytes of body":      {func(d *intake.Draft) { d.Text, d.Data = string(make([]byte, 50)), make([]byte, 51) }, mayfly.TooLarge},
 	} {
@@ -201,7 +201,7 @@ func TestAnUploadHasOneOwner(t *testing.T) {
 		t.Errorf("a medium was added after it was published: %v", err)
 	}
 
-	// After a failure without a key nobody knows whether the row will land.
+	// After a failure without a key it is unknown whether the row will land.
 	d.Upload = e.Upload(ana, start, "sky")
 	e.Hooks.Commit = fixture.FailCommit(mayfly.Errorf(mayfly.Unknown, "lost"))
 	if _, err := in.Publish(t.Context(), d, start); !errors.Is(err, mayfly.Unavailable) {
@@ -353,7 +353,7 @@ func TestNothingIsPublishedForAnErasedAccount(t *testing.T) {
 	other := e.Draft()
 	other.Owner = ben
 	if _, err := in.Publish(t.Context(), other, start); err != nil {
-		t.Errorf("somebody else: %v", err)
+		t.Errorf("another user: %v", err)
 	}
 }
 

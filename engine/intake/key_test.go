@@ -69,7 +69,7 @@ func TestARetryRepeatsTheEventWhateverHasBecomeOfTheItem(t *testing.T) {
 
 // A row that landed late may lie behind the sweep: before the retry is
 // acknowledged a reminder sees to its end.
-func TestARetryAfterTheDeadlineRemindsToExpireWhatNobodyExpired(t *testing.T) {
+func TestARetryAfterTheDeadlineRemindsToExpireWhatWasNotExpired(t *testing.T) {
 	e := fixture.Open(t)
 	in := e.Intake(intake.Options{})
 	d := e.Draft()
@@ -137,7 +137,7 @@ func TestTheSameKeyWithOtherContentIsAConflict(t *testing.T) {
 	if owned := e.Owned(ana); !slices.Equal(owned, []mayfly.ID{first.Item.ID}) {
 		t.Errorf("born: %v", owned)
 	}
-	d.Owner, d.Upload = ben, nil // somebody else's key of the same name is another key
+	d.Owner, d.Upload = ben, nil // another user's key of the same name is another key
 	if p := publish(t, in, d, start+1); p.Again {
 		t.Error("ben was answered with ana's item")
 	}
@@ -220,13 +220,13 @@ func TestAClaimWhoseAnswerWasLostIsReadBack(t *testing.T) {
 	lands = true
 	first := publish(t, in, d, start)
 	if first.Again {
-		t.Error("its own claim was taken for somebody else's")
+		t.Error("its own claim was taken for another request's")
 	}
 	lost = false
 	if second := publish(t, in, d, start+1); second.Item != first.Item || !second.Again {
 		t.Errorf("%+v", second)
 	}
-	lost, lands = true, true // lost, and the row is somebody else's
+	lost, lands = true, true // lost, and the row is another request's
 	if third := publish(t, in, d, start+2); third.Item != first.Item || !third.Again {
 		t.Errorf("%+v", third)
 	}

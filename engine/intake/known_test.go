@@ -30,7 +30,7 @@ func TestAKeyIsKnownFromItsFirstBirthUntilItIsForgotten(t *testing.T) {
 	}
 	for name, is := range map[string]bool{
 		"forgotten": second(known(ana, "k", start.Add(time.Hour))), "another's": second(known(ben, "k", start)),
-		"another": second(known(ana, "l", start)), "none": second(known(ana, "", start)), "nobody's": second(known(mayfly.UserID{}, "k", start)),
+		"another": second(known(ana, "l", start)), "none": second(known(ana, "", start)), "no user's": second(known(mayfly.UserID{}, "k", start)),
 	} {
 		if is {
 			t.Errorf("known: %s", name)

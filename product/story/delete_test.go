@@ -36,7 +36,7 @@ func TestAStoryThatItsAuthorDeletesIsGoneFromEveryRouteAndDeletingAgainIsNoError
 	if n := e.objects(e.Set.Hot); n != 0 {
 		t.Errorf("%d objects are left", n)
 	}
-	// Whether a loop has come by yet is nobody's to see.
+	// The answer does not show whether the bytes are erased yet.
 	e.Must(e.stories.Delete(t.Context(), id, user("ana"), e.clock()))
 	e.Must(e.stories.Delete(t.Context(), id, user("ana"), id.Deadline()))
 	if err := e.stories.Delete(t.Context(), id, user("ben"), e.clock()); err != mayfly.NotFound {
@@ -64,7 +64,7 @@ func TestAnArchivedStoryIsDeletedAndAHeldOneIsNotThereForItsAuthor(t *testing.T)
 	if err := e.stories.Delete(t.Context(), held, user("ana"), e.clock()); err != mayfly.Gone || e.Row(held).State == mayfly.Deleted {
 		t.Errorf("%v, %s", err, e.Row(held).State)
 	}
-	_, err := e.erase.Delete(t.Context(), held, mayfly.ByUser, e.clock()) // the hold came between the look and the deed
+	_, err := e.erase.Delete(t.Context(), held, mayfly.ByUser, e.clock()) // the hold came between the check and the delete
 	e.Must(err)
 	if err := e.stories.Delete(t.Context(), held, user("ana"), e.clock()); err != mayfly.Gone {
 		t.Errorf("deleted and held: %v", err)

@@ -173,7 +173,7 @@ func seed(t *testing.T) *rand.Rand {
 }
 
 // Every route, for everybody, around the end of every life, at the millisecond:
-// nothing is seen late, nothing is refused early, and who is refused is told no
+// nothing is seen late, nothing is refused early, and a refused viewer learns no
 // more than the id tells.
 func TestEveryRouteIsExactAtTheMillisecond(t *testing.T) {
 	random := seed(t)
@@ -193,7 +193,7 @@ func TestEveryRouteIsExactAtTheMillisecond(t *testing.T) {
 			instants := []mayfly.Instant{end - 1, end, end + 1, end - 1 - mayfly.Instant(random.IntN(1_000)), end + mayfly.Instant(random.IntN(100_000_000))}
 			if end == id.Deadline() {
 				instants = append(instants, born)
-			} else { // between its first end and its restoring nobody looked
+			} else { // between its first end and its restoring there were no reads
 				instants = append(instants, e.clock()+1)
 			}
 			for _, now := range instants {
@@ -201,7 +201,7 @@ func TestEveryRouteIsExactAtTheMillisecond(t *testing.T) {
 					for _, route := range routes() {
 						saw, err := route.see(t.Context(), e, id, who.viewer, now)
 						if route.name == "ring or archive" && who.name == "moderator" && now >= end {
-							continue // a ring is of live stories, whoever looks
+							continue // a ring has live stories only, for every viewer
 						}
 						looks++
 						want := may(l, who, audience, now >= end)

@@ -53,7 +53,7 @@ func TestADraftThatIsNotByTheRulesIsRefusedAndNothingIsStored(t *testing.T) {
 		kind   mayfly.Kind
 		hint   string
 	}{
-		"nobody":               {func(d *story.Draft) { d.Author = mayfly.UserID{} }, mayfly.Unauthenticated, "token"},
+		"no author":            {func(d *story.Draft) { d.Author = mayfly.UserID{} }, mayfly.Unauthenticated, "token"},
 		"no media":             {func(d *story.Draft) { d.Media = media() }, mayfly.Invalid, "1 to 10"},
 		"nil media":            {func(d *story.Draft) { d.Media = nil }, mayfly.Invalid, "1 to 10"},
 		"eleven media":         {func(d *story.Draft) { d.Media = media(many...) }, mayfly.Invalid, "another story"},

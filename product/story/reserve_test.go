@@ -161,7 +161,7 @@ func (s *stuck) Read(p []byte) (int, error) {
 	return 0, s.broken
 }
 
-func TestAPlaceThatIsBeingFilledIsNobodyElsesAndNeverUsedAgainWhenItsFillerDied(t *testing.T) {
+func TestASlotIsFilledByOneRequestAndNotUsedAgainWhenThatRequestNeverEnds(t *testing.T) {
 	e := open(t)
 	r := e.reserve(1)
 	s := &stuck{first: bytes.NewReader(photo(t, 1)[:300]), began: make(chan struct{}), letGo: make(chan struct{}), broken: io.ErrUnexpectedEOF}
