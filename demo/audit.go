@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
@@ -86,15 +85,11 @@ func (d *demo) readStream(ctx context.Context, stream mayfly.Stream, told map[ma
 
 // verifyAll reads the whole ledger and both tiers once more.
 func (d *demo) verifyAll(ctx context.Context) error {
-	v, err := node.Verify(ctx, d.house.set(), node.Verification{Now: d.house.now(), Ahead: time.Minute, Late: coldWithin, Window: demoWindow, Bytes: true})
+	v, err := verify.Run(ctx, d.house.set(), verify.Options{Now: d.house.now(), Late: coldWithin, Window: demoWindow, Bytes: true})
 	if err != nil {
 		return err
 	}
-	for w, n := range map[verify.Word]int64{verify.Lost: v.Lost, verify.Resurrected: v.Resurrected, verify.Early: v.Early, verify.Late: v.Late, verify.Leak: v.Leak, verify.Double: v.Double} {
-		if n > 0 {
-			d.count.Add(w, "verify counts %d: %v", n, v.Found)
-		}
-	}
+	d.count.Merge(&v.Tally)
 	d.say("\nthe whole folder is read and verified: %d items, %d media, %d bytes.", v.Items, v.Media, v.Bytes)
 	return nil
 }

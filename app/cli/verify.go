@@ -13,11 +13,11 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/config"
-	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
 func newVerify() *cobra.Command {
-	v := verify{}
+	v := verifyCommand{}
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Hold every stored item against its media, and every medium against its item",
@@ -42,12 +42,12 @@ func newVerify() *cobra.Command {
 	return c
 }
 
-type verify struct {
+type verifyCommand struct {
 	admin admin
 	quick bool
 }
 
-func (v *verify) run(c *cobra.Command) error {
+func (v *verifyCommand) run(c *cobra.Command) error {
 	if err := v.admin.load(c, nil); err != nil {
 		return err
 	}
@@ -63,9 +63,11 @@ func (v *verify) run(c *cobra.Command) error {
 	return err
 }
 
-func (v *verify) look(ctx context.Context, out io.Writer, f *folder) error {
+func (v *verifyCommand) look(ctx context.Context, out io.Writer, f *folder) error {
 	show, end := f.show("verify", "minutes of deadlines")
-	found, err := node.Verify(ctx, f.store.Set, node.Verification{Now: f.now, Bytes: !v.quick, Progress: show})
+	found, err := verify.Run(ctx, f.store.Set, verify.Options{
+		Now: f.now, Bytes: !v.quick, Progress: func(minutes int) { show(minutes, 0) }, Each: f.node.VerifyItem,
+	})
 	end()
 	if err != nil {
 		return err
@@ -75,11 +77,13 @@ func (v *verify) look(ctx context.Context, out io.Writer, f *folder) error {
 		return err
 	}
 	for _, key := range orphans.Examples {
-		found.Found = append(found.Found, fmt.Sprintf("%-11s %s", "ORPHAN", key))
+		found.Add(verify.Orphan, "%s", key)
 	}
-	found.Orphan += int64(orphans.Orphans)
-	tellVerified(out, found, orphans)
-	if found.Wrong() > 0 {
+	for range orphans.Orphans - len(orphans.Examples) {
+		found.Add(verify.Orphan, "an object that no item owns")
+	}
+	printReport(out, found, orphans)
+	if !found.Clean() {
 		return errWrong
 	}
 	return nil
@@ -88,7 +92,7 @@ func (v *verify) look(ctx context.Context, out io.Writer, f *folder) error {
 // allObjects is more than a folder has.
 const allObjects = 1 << 30
 
-func tellVerified(out io.Writer, v *node.Verified, o wire.Orphans) {
+func printReport(out io.Writer, v *verify.Report, o wire.Orphans) {
 	fmt.Fprintf(out, "%s items with %s media, %s bytes read; %s objects looked at the other way round\n",
 		humanize.Comma(v.Items), humanize.Comma(v.Media), humanize.Comma(v.Bytes), humanize.Comma(int64(o.Looked)))
 	var states []string
@@ -99,12 +103,11 @@ func tellVerified(out io.Writer, v *node.Verified, o wire.Orphans) {
 	for _, state := range states {
 		fmt.Fprintf(out, "  %-14s %s\n", state, humanize.Comma(v.States[state]))
 	}
-	for _, line := range v.Found {
+	for _, line := range v.Faults() {
 		fmt.Fprintln(out, line)
 	}
 	if o.Strange > 0 {
 		fmt.Fprintf(out, "%d objects have keys that are not mayfly's; they were left alone\n", o.Strange)
 	}
-	fmt.Fprintf(out, "LOST %d  RESURRECTED %d  EARLY %d  LATE %d  LEAK %d  DOUBLE %d  ORPHAN %d\n",
-		v.Lost, v.Resurrected, v.Early, v.Late, v.Leak, v.Double, v.Orphan)
+	fmt.Fprintln(out, &v.Tally)
 }

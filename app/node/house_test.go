@@ -176,3 +176,10 @@ func ends(t testing.TB, set store.Set) map[mayfly.ID]int {
 		}
 	}
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -480,21 +480,17 @@ func (a *killAudit) objects(context.Context) error {
 
 // verify is what an operator has: it must see nothing either.
 func (a *killAudit) verify(ctx context.Context) error {
-	return a.book.verify(ctx, a.set, node.Verification{
-		Now: a.now, Ahead: time.Minute, Late: settleTime, Window: workerConfig("").Ends.ArchiveAfter, Bytes: true,
+	return a.book.verify(ctx, a.set, verify.Options{
+		Now: a.now, Late: settleTime, Window: workerConfig("").Ends.ArchiveAfter, Bytes: true,
 	})
 }
 
-func (b *killBook) verify(ctx context.Context, set store.Set, o node.Verification) error {
-	v, err := node.Verify(ctx, set, o)
+func (b *killBook) verify(ctx context.Context, set store.Set, o verify.Options) error {
+	v, err := verify.Run(ctx, set, o)
 	if err != nil {
 		return err
 	}
-	for w, n := range map[verify.Word]int64{verify.Lost: v.Lost, verify.Resurrected: v.Resurrected, verify.Early: v.Early, verify.Late: v.Late, verify.Leak: v.Leak, verify.Double: v.Double, verify.Orphan: v.Orphan} {
-		if n > 0 {
-			b.count.Add(w, "verify found %d: %s", n, strings.Join(v.Found, "; "))
-		}
-	}
+	b.count.Merge(&v.Tally)
 	return nil
 }
 

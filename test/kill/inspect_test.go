@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
@@ -38,7 +37,7 @@ func (k *killer) inspect(t *testing.T) {
 		k.inspected++
 		k.readAs(ctx, n, i, now)
 	}
-	err = k.book.verify(ctx, s.Set, node.Verification{Now: now, Ahead: time.Minute, Bytes: true})
+	err = k.book.verify(ctx, s.Set, verify.Options{Now: now, Bytes: true})
 	if err := errors.Join(err, n.Stop(ctx), s.Close()); err != nil {
 		t.Fatalf("MAYFLY_SEED=%d: %v", k.seed, err)
 	}
