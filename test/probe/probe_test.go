@@ -1,0 +1,141 @@
+package probe_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
+	"github.com/mayflyhq/mayfly/test/probe"
+)
+
+const path = "/v1/me/births"
+
+// serve starts a node with the probe added to its products, with loops.
+func serve(t *testing.T, p *probe.Probe, off bool) *nodetest.Server {
+	t.Helper()
+	return nodetest.Serve(t, nodetest.Options{
+		Products: []node.Product{p.Product(off)},
+		Node:     func(o *node.Options) { o.Idle = false },
+	})
+}
+
+// published publishes a story by ana and waits until the probe has handled its event.
+func published(t *testing.T, s *nodetest.Server, p *probe.Probe) mayfly.ID {
+	t.Helper()
+	story := s.Publish("ana", `{"audience":"everyone"}`)
+	if _, err := p.Committed.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return story.ID
+}
+
+func TestAProductIsAddedByOneEntry(t *testing.T) {
+	p := probe.New()
+	s := serve(t, p, false)
+	id := published(t, s, p)
+
+	s.Get("anonymous", path, http.StatusUnauthorized)
+	s.Get("service", path, http.StatusForbidden)
+	if got := nodetest.ReadJSON[probe.Births](t, s.Get("ana", path, http.StatusOK)); got.Births != 1 {
+		t.Errorf("ana has %d births", got.Births)
+	}
+	if got := nodetest.ReadJSON[probe.Births](t, s.Get("ben", path, http.StatusOK)); got.Births != 0 {
+		t.Errorf("ben has %d births", got.Births)
+	}
+	if document := s.Get("anonymous", "/openapi.json", http.StatusOK).Body.String(); !strings.Contains(document, `"countBirths"`) {
+		t.Error("the document does not have the probe's route")
+	}
+	lags := s.Lags()
+	if len(lags) != 1 || lags[0].Group != probe.Name || lags[0].Stream != mayfly.Births {
+		t.Errorf("lags %+v", lags)
+	}
+	metrics := s.Want(nodetest.Request{As: "admin", Method: http.MethodGet, Path: "/metrics", Admin: true}, http.StatusOK).Body.String()
+	for _, want := range []string{`mayfly_consumer_lag{group="probe",stream="births"}`, `product="probe"`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics do not have %s", want)
+		}
+	}
+	if _, err := s.Explain(t.Context(), id, mayfly.Viewer{}, s.Now()); err != nil {
+		t.Error(err)
+	}
+	if !p.Started {
+		t.Error("the probe was not started")
+	}
+}
+
+// The proof finds what the product holds before the erasure, and nothing after it.
+func TestAccountErasureAndItsProofCoverAProduct(t *testing.T) {
+	for name, off := range map[string]bool{"on": false, "off": true} {
+		t.Run(name, func(t *testing.T) {
+			p := probe.New()
+			on := serve(t, p, false)
+			published(t, on, p)
+			s := on
+			if off { // the same data, in a node that has the product switched off
+				if err := on.Stop(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				s = nodetest.Serve(t, nodetest.Options{Engine: on.Engine, Products: []node.Product{p.Product(true)}})
+			}
+			user, eraser := nodetest.User("ana"), s.AccountErase()
+			named := func() bool {
+				left, err := eraser.Scan(t.Context(), user)
+				s.Must(err)
+				return slices.ContainsFunc(left.Examples, func(e string) bool { return strings.HasPrefix(e, probe.Name+":") })
+			}
+			if !named() {
+				t.Error("the proof does not see what the probe holds")
+			}
+			receipt, err := eraser.Account(t.Context(), user, "support", "asked to", s.Now())
+			s.Must(err)
+			if receipt.Rows[probe.Name] != 1 || p.Count(user) != 0 || named() {
+				t.Errorf("receipt %+v, %d left", receipt.Rows, p.Count(user))
+			}
+		})
+	}
+}
+
+func TestAProductThatIsOffHasNoRoutesAndNoReaders(t *testing.T) {
+	p := probe.New()
+	s := serve(t, p, true)
+	s.Publish("ana", `{"audience":"everyone"}`)
+	s.Get("ana", path, http.StatusNotFound)
+	if len(s.Lags()) != 0 || p.Started || p.Greeted(nodetest.User("ana")) != 0 {
+		t.Errorf("lags %+v, started %t", s.Lags(), p.Started)
+	}
+}
+
+func TestTheHookRunsAtTheFirstRequestOfEachUserAndAgainAfterAnError(t *testing.T) {
+	p := probe.New()
+	s := serve(t, p, false)
+	ana, ben := nodetest.User("ana"), nodetest.User("ben")
+	for range 3 {
+		s.Get("ana", path, http.StatusOK)
+	}
+	s.Get("anonymous", path, http.StatusUnauthorized)
+	if p.Greeted(ana) != 1 || p.Greeted(ben) != 0 {
+		t.Errorf("ana %d, ben %d", p.Greeted(ana), p.Greeted(ben))
+	}
+	p.HookFail = errors.New("unavailable")
+	s.Get("ben", path, http.StatusOK)
+	p.HookFail = nil
+	s.Get("ben", path, http.StatusOK)
+	s.Get("ben", path, http.StatusOK)
+	if p.Greeted(ben) != 2 {
+		t.Errorf("ben %d", p.Greeted(ben))
+	}
+}
+
+func TestProductsNeedNamesOfTheirOwn(t *testing.T) {
+	p := probe.New()
+	s := nodetest.Start(t, nodetest.Options{})
+	_, err := node.Start(t.Context(), s.Set, node.Options{Idle: true, Source: s.Machine.Source()}, p.Product(false), p.Product(false))
+	if !errors.Is(err, mayfly.Invalid) {
+		t.Errorf("two products of one name: %v", err)
+	}
+}
