@@ -138,7 +138,7 @@ func TestSupportHoldsReleasesAndRestoresOnAStoppedFolder(t *testing.T) {
 	f.run(exitOK, sevenZeros, "verify", "--quick")
 	f.run(exitOK, "none in the last", "restore", "--runs", "--since", "1h")
 	f.run(exitUsage, "16 hexadecimal digits", "restore", "--run", "xyz", "--reason", "x", "--by", "ben")
-	f.run(exitWrong, "there is no such run", "restore", "--run", "0123456789abcdef", "--reason", "x", "--by", "ben")
+	f.run(exitWrong, "there is no run 0123456789abcdef", "restore", "--run", "0123456789abcdef", "--reason", "x", "--by", "ben")
 }
 
 func TestVerifyFindsWhatIsLost(t *testing.T) {
