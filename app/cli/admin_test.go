@@ -167,10 +167,10 @@ func TestDeadLettersAreListedShownTriedAgainAndDropped(t *testing.T) {
 		t.Errorf("%s", list)
 	}
 	f.run(exitOK, "no dead letters", "dlq", "list", "--step", "erase")
-	f.run(exitUsage, "is no step", "dlq", "list", "--step", "nap")
+	f.run(exitUsage, "unknown step", "dlq", "list", "--step", "nap")
 	f.run(exitOK, "was given up", "dlq", "show", a)
 	f.run(exitUsage, "say --all", "dlq", "retry", "--reason", "it is back", "--by", "ben")
-	f.run(exitUsage, "say who does it and why", "dlq", "retry", a, "--by", "ben")
+	f.run(exitUsage, "a reason is required", "dlq", "retry", a, "--by", "ben")
 	f.run(exitOK, "1 of 1 will be tried again", "dlq", "retry", a, "--reason", "it is back", "--by", "ben")
 	f.run(exitWrong, "no such dead letter", "dlq", "retry", a, "--reason", "it is back", "--by", "ben")
 	f.run(exitOK, "is dropped", "dlq", "drop", b, "--reason", "it will not", "--by", "ben")
