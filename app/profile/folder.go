@@ -114,7 +114,7 @@ func (f *folder) check(newest int) (*format, error) {
 
 // upgrade runs the steps that are missing, in order, each recorded durably after
 // it ran. A new folder is claimed first, so that a crash in its first step does
-// not leave something that looks like somebody else's.
+// not leave something that looks like another program's.
 func (f *folder) upgrade(found *format, steps []step) error {
 	if found == nil {
 		found = &format{MadeBy: version()}

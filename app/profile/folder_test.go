@@ -78,7 +78,7 @@ func TestWhatIsNotKnownIsRefusedAndNotTouched(t *testing.T) {
 		file, text string
 		kind       mayfly.Kind
 	}{
-		"somebody else's":          {"thesis.txt", "chapter one", mayfly.Unsupported},
+		"another program's":        {"thesis.txt", "chapter one", mayfly.Unsupported},
 		"newer":                    {"FORMAT", `{"format": 999, "changed_by": "v9"}`, mayfly.Unsupported},
 		"a format below zero":      {"FORMAT", `{"format": -1}`, mayfly.Corrupt},
 		"a format that is no text": {"FORMAT", "\x00\x00", mayfly.Corrupt},

@@ -14,7 +14,7 @@ import (
 
 // guardFS stands between Pebble and the disk and keeps I20: when a write that
 // durability hangs on fails (write-ahead log, manifest, markers, folder syncs),
-// it blows the fuse and the call never returns. Pebble cannot be told: some of
+// it blows the fuse and the call never returns. Pebble cannot be notified: some of
 // these errors make it panic with a mutex in a state that ends the process
 // without a word, and some let it go on (docs/decisions/0003). A goroutine
 // that does not return can neither acknowledge nor clean up files that the
@@ -25,7 +25,7 @@ import (
 // three to one sync, and a disk that keeps only some of them would be left
 // without a database.
 //
-// Once the fuse has blown, by whomever, nothing more of this database is
+// Once the fuse has blown, for any reason, nothing more of this database is
 // written, renamed or removed. Tables are not guarded before that: Pebble
 // writes a table again when it could not.
 type guardFS struct {
@@ -36,7 +36,7 @@ type guardFS struct {
 // Guard is fs under a Pebble database, with I20 kept by fuse.
 func Guard(fs FS, fuse *store.Fuse) FS { return &guardFS{FS: fs, fuse: fuse} }
 
-// Stop blows the fuse and does not return: whoever waits is answered by the fuse.
+// Stop blows the fuse and does not return: callers that wait get the error of the fuse.
 func Stop(fuse *store.Fuse, reason error) {
 	fuse.Blow(reason)
 	select {}

@@ -16,7 +16,7 @@ import (
 
 // lock holds the named file by flock, which ends with the process however it
 // ends, and holds within one process as well. The holder writes its number into
-// the file, for the hint of whoever comes second.
+// the file, for the hint of the second process.
 func (r *RootFS) lock(name string) (io.Closer, error) {
 	f, err := r.root.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {

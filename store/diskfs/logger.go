@@ -18,7 +18,7 @@ type logger struct {
 	log  *slog.Logger
 }
 
-// Infof implements pebble.Logger. Pebble tells its every step; nobody asked.
+// Infof implements pebble.Logger. Pebble logs its every step, which is too much.
 func (l *logger) Infof(string, ...any) {}
 
 // Errorf implements pebble.Logger.

@@ -18,7 +18,7 @@ type entry struct {
 	moved   *record // only if the key still has this record
 
 	err  error         // what became of it, once done is closed
-	done chan struct{} // for whoever shares a volume
+	done chan struct{} // closed for callers that share the volume
 }
 
 func newEntry(ctx context.Context, key mayfly.BlobKey, rec record) *entry {

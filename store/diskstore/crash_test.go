@@ -70,7 +70,7 @@ func (j *journal) check(found state) error {
 	}
 	for key, got := range found {
 		if _, known := j.acked[key]; !known && !slices.Contains(j.maybe[key], got) {
-			return fmt.Errorf("%s holds %.4x, which nobody put there", key, got)
+			return fmt.Errorf("%s holds %.4x, which was never put there", key, got)
 		}
 	}
 	return nil

@@ -65,7 +65,7 @@ func (s *Store) forget(keys []mayfly.BlobKey) (dropped []record, err error) {
 		}
 	}
 	if b.Empty() {
-		// Whoever deleted them held the locks until it was durable, or the fuse
+		// The call that deleted them held the locks until it was durable, or the fuse
 		// has blown.
 		return nil, errors.Join(b.Close(), s.fuse.Err())
 	}

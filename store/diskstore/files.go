@@ -137,7 +137,7 @@ func (g *graves) leave(n fileNumber) {
 }
 
 // bury removes doomed files, with those that an earlier call could not remove,
-// and forgets them. Whoever reads one may finish (ST13).
+// and forgets them. A reader of one may finish (ST13).
 func (s *Store) bury(doomed ...fileNumber) error {
 	doomed = append(doomed, s.graves.take()...)
 	if len(doomed) == 0 {

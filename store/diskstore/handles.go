@@ -15,7 +15,7 @@ type handles struct {
 	open map[fileNumber]*handle
 }
 
-// handle is an open volume. It is closed when it has been dropped and nobody
+// handle is an open volume. It is closed when it has been dropped and no reader
 // reads from it any more.
 type handle struct {
 	vfs.File

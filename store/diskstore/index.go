@@ -12,7 +12,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// The database has five tables, told apart by the first byte of the key:
+// The database has five tables, distinguished by the first byte of the key:
 //
 //	h                        the head: format of the folder, and how often it was opened
 //	k + object key           the record of the object: the index

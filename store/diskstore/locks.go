@@ -7,7 +7,7 @@ import (
 )
 
 // keyLocks lets one writer at a time at a key, from reading what is there until
-// what replaces it is durable: no file is forgotten, and whoever finds nothing
+// what replaces it is durable: no file is forgotten, and a reader that finds nothing
 // left to delete knows that to be durable.
 type keyLocks struct {
 	mu    sync.Mutex

@@ -44,7 +44,7 @@ func (s *Store) put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (recor
 	case err == nil:
 		rec, err = s.putFile(ctx, key, io.MultiReader(bytes.NewReader(head), r))
 	}
-	if s.fuse.Err() == nil { // else somebody may still be writing from it
+	if s.fuse.Err() == nil { // else a writer may still be using it
 		s.heads.Put(room)
 	}
 	return rec, err

@@ -80,7 +80,7 @@ func (s *Store) reclaim(ctx context.Context, allowed int64) error {
 }
 
 // reclaimBehind reclaims in the background when there is too much waste in all,
-// unless somebody does so already. Only a call that has entered may ask for it.
+// unless another call does so already. Only a call that has entered may ask for it.
 func (s *Store) reclaimBehind() {
 	if !s.waste.tooMuch(s.opts.VolumeBytes) {
 		return

@@ -82,7 +82,7 @@ func TestAPutThatIsCancelledBehindItsLastByteLeavesNothing(t *testing.T) {
 	s = mustOpen(t, testOptions(mem))
 	wantClean(t, s)
 	if n := held(t, s); n != 0 {
-		t.Errorf("%d bytes are held for nobody", n)
+		t.Errorf("%d bytes are held without an owner", n)
 	}
 }
 

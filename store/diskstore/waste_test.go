@@ -53,7 +53,7 @@ func TestAVolumeGoesWithItsLastObjectWithoutAnyTraffic(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := held(t, s); left != 0 {
-		t.Errorf("%d bytes are held for nobody", left)
+		t.Errorf("%d bytes are held without an owner", left)
 	}
 	mustPut(t, s, testKey(0), []byte("life goes on"))
 }
