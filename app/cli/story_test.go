@@ -40,9 +40,9 @@ func TestTheLifeOfAStoryByVerbs(t *testing.T) {
 
 	again := r.run(exitOK, `"again"`, "story", "reshare", id, "--user", "ana", "--audience", "close_friends", "--caption", "again")
 	other := strings.SplitN(again, "\n", 2)[0]
-	r.run(exitWrong, "nothing here", "story", "open", other, "--user", "ben")
+	r.run(exitWrong, "Not found", "story", "open", other, "--user", "ben")
 	r.run(exitOK, "deleted", "story", "delete", id, "--user", "ana")
-	r.run(exitWrong, "nothing here", "story", "open", id)
+	r.run(exitWrong, "Not found", "story", "open", id)
 	r.run(exitOK, "not there", "explain", id)
 
 	r.run(exitWrong, "--user NAME", "story", "publish", photo)

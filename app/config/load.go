@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
-	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/v2"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/mayflyhq/mayfly"
 )
@@ -112,12 +112,25 @@ func fileLayer(path string) (layer, error) {
 	case err != nil:
 		return layer{}, fmt.Errorf("config: %w", err)
 	}
-	k := koanf.New(".")
-	if err := k.Load(textProvider(text), yaml.Parser()); err != nil {
+	var tree map[string]any
+	if err := yaml.Unmarshal(text, &tree); err != nil {
 		return layer{}, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("config: %s: %w", path, err), "mayfly config describe shows how a file looks")
 	}
-	lines := linesOf(text)
-	return layer{k.All(), func(key string) string { return fmt.Sprintf("%s:%d: %s", path, lines[key], key) }}, nil
+	values, lines := map[string]any{}, linesOf(text)
+	flatten(values, "", tree)
+	return layer{values, func(key string) string { return fmt.Sprintf("%s:%d: %s", path, lines[key], key) }}, nil
+}
+
+// flatten adds the values of a tree by their keys, such as walk.page. A section
+// without keys is a value too.
+func flatten(values map[string]any, prefix string, tree map[string]any) {
+	for key, value := range tree {
+		if inner, ok := value.(map[string]any); ok && len(inner) > 0 {
+			flatten(values, prefix+key+".", inner)
+		} else {
+			values[prefix+key] = value
+		}
+	}
 }
 
 // environLayer reads the variables that are settings. One that is none is left
@@ -131,19 +144,21 @@ func environLayer(environ []string) (layer, error) {
 		keys[names[key]] = key
 	}
 	var wrong []error
-	k := koanf.New(".")
-	err := k.Load(env.Provider(".", env.Opt{
-		Prefix:      envPrefix,
-		EnvironFunc: func() []string { return environ },
-		TransformFunc: func(name, value string) (string, any) {
-			key := keys[name]
-			if near := nearest(name, mapKeys(keys)); key == "" && near != "" && meantAsSetting(name, near) {
-				wrong = append(wrong, mayfly.Errorf(mayfly.Invalid, "config: the variable %s is no setting", name).WithHint("did you mean "+near+"?"))
-			}
-			return key, value
-		},
-	}), nil)
-	return layer{k.All(), func(key string) string { return names[key] }}, errors.Join(append(wrong, err)...)
+	values := map[string]any{}
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, envPrefix) {
+			continue
+		}
+		if key, known := keys[name]; known {
+			values[key] = value
+			continue
+		}
+		if near := nearest(name, slices.Sorted(maps.Keys(keys))); near != "" && meantAsSetting(name, near) {
+			wrong = append(wrong, mayfly.Errorf(mayfly.Invalid, "config: the variable %s is no setting", name).WithHint("did you mean "+near+"?"))
+		}
+	}
+	return layer{values, func(key string) string { return names[key] }}, errors.Join(wrong...)
 }
 
 func envName(key string) string {
@@ -156,13 +171,4 @@ func flagLayer(flags map[string]string) layer {
 		values[key] = value
 	}
 	return layer{values, func(key string) string { return "flag " + key }}
-}
-
-// textProvider hands koanf bytes that were read already.
-type textProvider []byte
-
-func (t textProvider) ReadBytes() ([]byte, error) { return t, nil }
-
-func (t textProvider) Read() (map[string]any, error) {
-	return nil, errors.New("a text needs a parser")
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -114,5 +113,3 @@ func linesOf(text []byte) map[string]int {
 	walk("", root.Content[0])
 	return lines
 }
-
-func mapKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
