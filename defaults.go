@@ -19,7 +19,7 @@ const (
 	DefaultMaxVideo  = 64 << 20   // stories.max_video
 	DefaultMaxPixels = 50_000_000 // stories.max_pixels
 
-	DefaultCadence     = time.Second      // walk.cadence
+	DefaultCadence     = time.Second      // walk.interval
 	DefaultSettle      = 15 * time.Second // walk.settle
 	DefaultPage        = 500              // walk.page
 	DefaultBatch       = 500              // walk.batch
@@ -37,8 +37,8 @@ const (
 	DefaultOrphansEvery    = time.Hour           // ends.orphans_every
 	DefaultScrubEvery      = 24 * time.Hour      // ends.scrub_every
 
-	DefaultTries        = 10            // retry.tries
-	DefaultLongestPause = 6 * time.Hour // retry.longest
+	DefaultTries        = 10            // retry.max_attempts
+	DefaultLongestPause = 6 * time.Hour // retry.max_backoff
 
 	DefaultClockLimit  = 5 * time.Minute     // clock.limit
 	DefaultClockOutage = 30 * 24 * time.Hour // clock.outage

@@ -84,16 +84,16 @@ func testServers(env func(string) string) map[string]string {
 		add(section+".password", name+"_PASSWORD")
 		if env(testPrefix+name+"_CA") != "" {
 			set[section+".tls"] = "true"
-			add(section+".authority", name+"_CA")
+			add(section+".ca_file", name+"_CA")
 		}
 	}
 	if hosts := env(testPrefix + "CASSANDRA"); hosts != "" { // rings of one and of three
-		set["cassandra.copies"] = strconv.Itoa(min(3, 1+strings.Count(hosts, ",")))
+		set["cassandra.replication_factor"] = strconv.Itoa(min(3, 1+strings.Count(hosts, ",")))
 	}
 	if env(testPrefix+"KAFKA") != "" { // one broker
-		set["kafka.copies"], set["kafka.partitions"] = "1", "8"
+		set["kafka.replication_factor"], set["kafka.partitions"] = "1", "8"
 	}
-	for key, name := range map[string]string{"endpoint": "S3", "region": "S3_REGION", "key": "S3_KEY", "secret": "S3_SECRET", "authority": "S3_CA"} {
+	for key, name := range map[string]string{"endpoint": "S3", "region": "S3_REGION", "key": "S3_KEY", "secret": "S3_SECRET", "ca_file": "S3_CA"} {
 		add("s3."+key, name)
 	}
 	if bucket := env(testPrefix + "S3_BUCKET"); bucket != "" {

@@ -49,7 +49,7 @@ func newConfigCheck() *cobra.Command {
 			"what differs from the defaults. It opens nothing, unless --connect asks it to try every server of a cluster: it then says\n" +
 			"which of them can be relied on and what is wrong with the others, and leaves what mayfly serve would make, such as an\n" +
 			"empty keyspace and topics.",
-		Example: "  mayfly config check --profile cluster --connect /etc/mayfly.yaml\n  mayfly config check\n  mayfly config check /etc/mayfly.yaml\n  MAYFLY_WALK_CADENCE=2s mayfly config check",
+		Example: "  mayfly config check --profile cluster --connect /etc/mayfly.yaml\n  mayfly config check\n  mayfly config check /etc/mayfly.yaml\n  MAYFLY_WALK_INTERVAL=2s mayfly config check",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {

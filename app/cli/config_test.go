@@ -11,21 +11,21 @@ import (
 
 func TestAConfigurationIsDescribedAndChecked(t *testing.T) {
 	t.Chdir(t.TempDir())
-	text := runVerb(t, exitOK, "# cadence is how often", "config", "describe")
+	text := runVerb(t, exitOK, "# interval is how often", "config", "describe")
 	if err := os.WriteFile("all.yaml", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	runVerb(t, exitOK, "0 of ", "config", "check", "all.yaml")
 	runVerb(t, exitOK, "0 of ", "config", "check")
-	t.Setenv("MAYFLY_WALK_CADENCE", "2s")
-	runVerb(t, exitOK, "walk.cadence: 2s (default: 1s)", "config", "check")
-	runVerb(t, exitOK, "walk.cadence: 3s (default: 1s)", "config", "check", "--set", "walk.cadence=3s")
+	t.Setenv("MAYFLY_WALK_INTERVAL", "2s")
+	runVerb(t, exitOK, "walk.interval: 2s (default: 1s)", "config", "check")
+	runVerb(t, exitOK, "walk.interval: 3s (default: 1s)", "config", "check", "--set", "walk.interval=3s")
 	runVerb(t, exitUsage, "did you mean walk.page?", "config", "check", "--set", "walk.pag=3")
 	runVerb(t, exitUsage, "--set key=value", "config", "check", "--set", "walk.page")
-	if err := os.WriteFile("mayfly.yaml", []byte("walk:\n  cadense: 2s\n"), 0o600); err != nil {
+	if err := os.WriteFile("mayfly.yaml", []byte("walk:\n  intervall: 2s\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runVerb(t, exitUsage, "mayfly.yaml:2: walk.cadense: unknown key", "config", "check")
+	runVerb(t, exitUsage, "mayfly.yaml:2: walk.intervall: unknown key", "config", "check")
 	runVerb(t, exitUsage, "mayfly.yaml:2", "serve", "--data", "data")
 	if _, err := os.Stat("data"); err == nil {
 		t.Error("a folder was made")

@@ -24,7 +24,7 @@ func newServe() *cobra.Command {
 			"flags; each overrides the one before. The exit code is 7 if a write that must be durable failed: nothing was acknowledged\n" +
 			"that is not stored.",
 		Example: "  mayfly serve\n  mayfly serve --data /var/lib/mayfly --listen :7420\n  mayfly serve --config /etc/mayfly.yaml --log-level debug\n" +
-			"  mayfly serve --set stories.live=10 --set listen.cert=cert.pem --set listen.key=key.pem\n" +
+			"  mayfly serve --set stories.live=10 --set listen.cert_file=cert.pem --set listen.key_file=key.pem\n" +
 			"  mayfly serve --profile cluster --config /etc/mayfly.yaml --set node=a --roles api",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

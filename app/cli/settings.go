@@ -29,7 +29,7 @@ func (s *settings) allFlags(c *cobra.Command) {
 	s.flags(c)
 	c.Flags().StringVar(&s.profile, "profile", "", "what to stand on: embedded or cluster (default embedded)")
 	completeWords(c, "profile", config.Embedded, config.Cluster)
-	c.Flags().StringArrayVar(&s.set, "set", nil, "set one key, such as --set walk.cadence=2s; mayfly config describe prints them all")
+	c.Flags().StringArrayVar(&s.set, "set", nil, "set one key, such as --set walk.interval=2s; mayfly config describe prints them all")
 }
 
 // load loads the configuration; more has further keys that flags set.

@@ -89,26 +89,32 @@ type Listen struct {
 	// Public is the URL that users reach the server by, such as https://stories.example.org;
 	// empty: media URLs are relative.
 	Public string
-	// Cert and Key are files of a TLS certificate; empty: plain HTTP.
-	Cert, Key string
-	// ACME are domains that a certificate is obtained for; Email is whom the
-	// authority writes to; Authority is its directory, Let's Encrypt unless it is set.
-	ACME             []string
-	Email, Authority string
+	// Cert and Key are the files of a TLS certificate in PEM and of its private key;
+	// empty: plain HTTP.
+	Cert string `key:"cert_file"`
+	Key  string `key:"key_file"`
+	// ACME are the domains to obtain certificates for from an ACME CA. Email is the contact
+	// address that the CA gets. Authority is the URL of the CA's directory (default: Let's Encrypt).
+	ACME      []string `key:"acme_domains"`
+	Email     string   `key:"acme_email"`
+	Authority string   `key:"acme_directory"`
 	// Origins are the web origins that may call from a browser (CORS); * is any.
 	Origins []string
 	// Proxies are the networks of proxies whose X-Forwarded-For is believed.
 	Proxies []string
-	// HeaderWithin, BodyWithin and IdleWithin are how long a client may take for
-	// its headers, for each part of a body, and between requests.
-	HeaderWithin, BodyWithin, IdleWithin time.Duration
-	// DrainAfter is how long a server that is told to stop goes on as before while
-	// /readyz says that it is not ready, so that a load balancer can notice before connections are
-	// refused. Unless it is set 5s on a cluster, and 0s on the embedded profile, where nobody else could
-	// answer. A second signal ends it. DrainWithin is how long requests may then take to finish.
-	DrainAfter, DrainWithin time.Duration
-	// Connections is how many connections are open at once at most.
-	Connections int
+	// HeaderWithin, BodyWithin and IdleWithin limit how long a client may take to send
+	// its headers, to send each part of a body, and to wait between two requests.
+	HeaderWithin time.Duration `key:"header_timeout"`
+	BodyWithin   time.Duration `key:"body_timeout"`
+	IdleWithin   time.Duration `key:"idle_timeout"`
+	// DrainAfter is how long a server that was asked to stop keeps serving while /readyz
+	// reports not ready, so that a load balancer notices before connections are refused. The default is
+	// 5s on a cluster and 0s on the embedded profile. A second signal ends the wait.
+	// DrainWithin is how long requests in progress may then take to finish.
+	DrainAfter  time.Duration
+	DrainWithin time.Duration `key:"drain_timeout"`
+	// Connections is the maximum number of open connections.
+	Connections int `key:"max_connections"`
 }
 
 // Tokens are who may call (C1).
@@ -129,7 +135,7 @@ type Tokens struct {
 	JWKSFile string
 	JWKSURL  string `key:"jwks_url"`
 	// JWKSEvery is how often the keys are read again.
-	JWKSEvery time.Duration
+	JWKSEvery time.Duration `key:"jwks_interval"`
 }
 
 // Rates are the limits at the door (C3), such as 300/3h: so many in so long.
@@ -145,8 +151,8 @@ type Rates struct {
 type Traces struct {
 	// Endpoint is the collector's OTLP/HTTP URL; empty: no traces.
 	Endpoint string
-	// Share of requests that are traced, from 0 to 1.
-	Share float64
+	// Share is the ratio of requests that are traced, from 0 to 1.
+	Share float64 `key:"sample_ratio"`
 }
 
 // DeletionsFolder is where the deletion ledger is.
@@ -173,8 +179,8 @@ type Births struct {
 
 // Walk are the windows of the walks, the sweep among them (L4).
 type Walk struct {
-	// Cadence is how often each walk looks for what is due.
-	Cadence time.Duration
+	// Cadence is how often each walk looks for items that are due.
+	Cadence time.Duration `key:"interval"`
 	// Settle is how far the durable watermark trails behind now, so that a slow
 	// birth cannot slip behind it. Longer than Births.Timeout.
 	Settle time.Duration
@@ -223,12 +229,12 @@ type Ends struct {
 	ScrubEvery time.Duration
 }
 
-// Retry is how steps that failed are tried again (L10).
+// Retry is how failed steps are retried (L10).
 type Retry struct {
-	// Tries is how many times a step is tried before it becomes a dead letter.
-	Tries int
-	// Longest is the longest pause between two tries. The first is Births.RemindAfter.
-	Longest time.Duration
+	// Tries is how often a step is attempted before it becomes a dead letter.
+	Tries int `key:"max_attempts"`
+	// Longest is the longest pause between two attempts. The first pause is Births.RemindAfter.
+	Longest time.Duration `key:"max_backoff"`
 }
 
 // Clock are the windows of the node's clock (L7).
@@ -315,8 +321,9 @@ type Cassandra struct {
 	Hosts []string
 	// Keyspace is made at first start.
 	Keyspace string
-	// Copies is how many copies a new keyspace has, and one that is there at least. Three survive the loss of one node.
-	Copies int
+	// Copies is the replication factor of a new keyspace, and the least that an existing
+	// one must have. With 3 the loss of one node is survived.
+	Copies int `key:"replication_factor"`
 	// DataCentres are where a new keyspace has how many copies, such as east:3, west:3;
 	// empty: Copies of them anywhere.
 	DataCentres []string
@@ -324,10 +331,10 @@ type Cassandra struct {
 	// file:PATH, the file that holds it.
 	User     string
 	Password mayfly.Secret
-	// TLS encrypts the connections. Authority is the file of who signed the servers'
-	// certificates; empty: the system's authorities.
+	// TLS encrypts the connections. Authority is a CA bundle in PEM that signed the servers'
+	// certificates; empty: the system's CAs.
 	TLS       bool
-	Authority string
+	Authority string `key:"ca_file"`
 	// Timeout is how long one request may take. Less than half of Births.Timeout and of
 	// Walk.Timeout: what meets a node that hangs is then tried at another in time.
 	Timeout time.Duration
@@ -344,10 +351,10 @@ type Redis struct {
 	// written as file:PATH.
 	User     string
 	Password mayfly.Secret
-	// TLS encrypts the connections. Authority is the file of who signed the servers'
-	// certificates; empty: the system's authorities.
+	// TLS encrypts the connections. Authority is a CA bundle in PEM that signed the servers'
+	// certificates; empty: the system's CAs.
 	TLS       bool
-	Authority string
+	Authority string `key:"ca_file"`
 	// Lease is how long a node may answer from its cache without having heard from
 	// the server. The same on every node; 3s at most, since it answers from nothing that is older.
 	Lease time.Duration
@@ -359,18 +366,19 @@ type Kafka struct {
 	Brokers []string
 	// Prefix is before the names of topics and groups.
 	Prefix string
-	// Partitions and Copies are what new topics have; those that are there have as many copies at least.
-	// Partitions cannot be changed later.
-	Partitions, Copies int
+	// Partitions and Copies are the partitions and the replication factor of new topics;
+	// existing topics must have at least that replication factor. Partitions cannot be changed later.
+	Partitions int
+	Copies     int `key:"replication_factor"`
 	// User and Password are who we are; empty: nobody. A password may be written as
 	// file:PATH. Mechanism is SCRAM-SHA-512 or SCRAM-SHA-256.
 	User      string
 	Password  mayfly.Secret
 	Mechanism string
-	// TLS encrypts the connections. Authority is the file of who signed the servers'
-	// certificates; empty: the system's authorities.
+	// TLS encrypts the connections. Authority is a CA bundle in PEM that signed the servers'
+	// certificates; empty: the system's CAs.
 	TLS       bool
-	Authority string
+	Authority string `key:"ca_file"`
 }
 
 // S3 is where the cluster profile keeps media.
@@ -384,9 +392,9 @@ type S3 struct {
 	// Key and Secret sign requests; empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
 	// AWS_SESSION_TOKEN of the environment. Each may be written as file:PATH.
 	Key, Secret mayfly.Secret
-	// Authority is the file of who signed the server's certificate; empty: the system's
-	// authorities.
-	Authority string
+	// Authority is a CA bundle in PEM that signed the server's certificate; empty: the
+	// system's CAs.
+	Authority string `key:"ca_file"`
 	// Hot, Cold and Deletions are buckets, or prefixes of buckets, such as media/hot.
 	// Keep Deletions out of backups: see Deletions above.
 	Hot, Cold, Deletions string

@@ -26,7 +26,7 @@ func Describe(c Config) (string, error) {
 	}
 	out := &strings.Builder{}
 	out.WriteString("# Every setting of mayfly with its default. Take out what you do not change. A variable overrides the file, such as\n" +
-		"# " + envName("walk.cadence") + "=1s for walk.cadence; a flag overrides both, such as --set walk.cadence=1s.\n" +
+		"# " + envName("walk.interval") + "=1s for walk.interval; a flag overrides both, such as --set walk.interval=1s.\n" +
 		"# Durations are written like 500ms, 90m, 24h or 30d; sizes like 64MiB.\n\n")
 	section := ""
 	for _, s := range settings(&c) {

@@ -14,7 +14,7 @@ import (
 
 // setting is one key of the file and the field that it sets.
 type setting struct {
-	key   string // "walk.cadence"
+	key   string // "walk.interval"
 	field reflect.StructField
 	into  reflect.Value
 }

@@ -26,7 +26,7 @@ const (
 // Sources are where settings come from. Each overrides those above it.
 type Sources struct {
 	File    string            // a YAML file; empty: DefaultFile, if it is there
-	Environ []string          // MAYFLY_WALK_CADENCE=2s sets walk.cadence
+	Environ []string          // MAYFLY_WALK_INTERVAL=2s sets walk.interval
 	Flags   map[string]string // by key
 }
 

@@ -145,7 +145,7 @@ func TestEveryKeyIsExplained(t *testing.T) {
 }
 
 func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
-	file := fileOf(t, "walk: {page: 10, batch: 20}\nnode: one\nlisten.connections: 7\nmedia:\n  max: 128 MiB\nstories: {lifetimes: [1h, 7d]}\n")
+	file := fileOf(t, "walk: {page: 10, batch: 20}\nnode: one\nlisten.max_connections: 7\nmedia:\n  max: 128 MiB\nstories: {lifetimes: [1h, 7d]}\n")
 	c, err := config.Load(config.Sources{
 		File:    file,
 		Environ: []string{"MAYFLY_WALK_BATCH=21", "MAYFLY_NODE=two", "MAYFLY_LISTEN_ORIGINS=https://a.example, https://b.example", "PATH=x", "MAYFLY_RATES_WRITES=5/1m"},
@@ -167,11 +167,11 @@ func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
 
 func TestWhatCannotBeReadSaysWhereAndWhatToDo(t *testing.T) {
 	for _, row := range []struct{ file, env, want, hint string }{
-		{file: "node: a\nwalk:\n  cadense: 1s\n", want: ":3: walk.cadense: unknown key", hint: "did you mean walk.cadence?"},
-		{file: "cadence: 1s\n", want: ":1: cadence: unknown key", hint: "did you mean walk.cadence?"},
+		{file: "node: a\nwalk:\n  intervall: 1s\n", want: ":3: walk.intervall: unknown key", hint: "did you mean walk.interval?"},
+		{file: "interval: 1s\n", want: ":1: interval: unknown key", hint: "did you mean walk.interval?"},
 		{file: "listen:\n  prt: 1\n  api: ':1'\n", want: ":2: listen.prt: unknown key", hint: "config describe"},
 		{file: "zzzzzzzzzz: 1\n", want: ":1: zzzzzzzzzz: unknown key", hint: "prints every key"},
-		{file: "walk: 5\n", want: "walk: it is a section", hint: "walk.cadence"},
+		{file: "walk: 5\n", want: "walk: it is a section", hint: "walk.interval"},
 		{file: "walk:\n  page: many\n", want: `:2: walk.page: "many" is no number`, hint: "write a number"},
 		{file: "walk:\n  page:\n", want: "walk.page: there is no value", hint: "write one"},
 		{file: "walk:\n  page: [1, 2]\n", want: "a list stands", hint: "one value"},
@@ -185,7 +185,7 @@ func TestWhatCannotBeReadSaysWhereAndWhatToDo(t *testing.T) {
 		{file: "node: a\nnode: b\n", want: "already defined", hint: "config describe"},
 		{file: "node: [\n", want: "mayfly.yaml", hint: "config describe"},
 		{file: "- a\n", want: "mayfly.yaml", hint: "config describe"},
-		{env: "MAYFLY_WALK_CADENSE=1s", want: "MAYFLY_WALK_CADENSE is no setting", hint: "MAYFLY_WALK_CADENCE"},
+		{env: "MAYFLY_WALK_INTERVALL=1s", want: "MAYFLY_WALK_INTERVALL is no setting", hint: "MAYFLY_WALK_INTERVAL"},
 		{env: "MAYFLY_DATTA=x", want: "MAYFLY_DATTA is no setting", hint: "MAYFLY_DATA"},
 		{env: "MAYFLY_WALK_PAGE=x", want: `MAYFLY_WALK_PAGE: "x" is no number`, hint: "write a number"},
 		{file: "walk:\n  page: 0\n", want: "walk.page is 0", hint: "from 1 to"},

@@ -49,7 +49,7 @@ func (c Config) ranges() []error {
 		{"births.timeout", c.Births.Timeout, 10 * time.Millisecond, time.Hour},
 		{"births.keep_keys", c.Births.KeepKeys, time.Second, 30 * 24 * time.Hour},
 		{"births.remind_after", c.Births.RemindAfter, time.Millisecond, time.Hour},
-		{"walk.cadence", c.Walk.Cadence, time.Millisecond, time.Minute},
+		{"walk.interval", c.Walk.Cadence, time.Millisecond, time.Minute},
 		{"walk.settle", c.Walk.Settle, 10 * time.Millisecond, time.Hour},
 		{"walk.lateness", c.Walk.Lateness, time.Millisecond, time.Minute},
 		{"walk.lease", c.Walk.Lease, 100 * time.Millisecond, time.Minute},
@@ -64,7 +64,7 @@ func (c Config) ranges() []error {
 		{"ends.orphan_age", c.Ends.OrphanAge, time.Second, year},
 		{"ends.orphans_every", c.Ends.OrphansEvery, time.Second, 30 * 24 * time.Hour},
 		{"ends.scrub_every", c.Ends.ScrubEvery, time.Second, year},
-		{"retry.longest", c.Retry.Longest, time.Millisecond, 24 * time.Hour},
+		{"retry.max_backoff", c.Retry.Longest, time.Millisecond, 24 * time.Hour},
 		{"clock.limit", c.Clock.Limit, time.Second, 24 * time.Hour},
 		{"clock.outage", c.Clock.Outage, time.Minute, 10 * 365 * 24 * time.Hour},
 		{"clock.save_period", c.Clock.SavePeriod, 100 * time.Millisecond, time.Minute},
@@ -78,7 +78,7 @@ func (c Config) ranges() []error {
 		{"walk.batch", int64(c.Walk.Batch), 1, 10_000},
 		{"ends.archive_workers", int64(c.Ends.ArchiveWorkers), 1, 10_000},
 		{"ends.scrub_bytes", int64(c.Ends.ScrubBytes), 0, int64(GiB)},
-		{"retry.tries", int64(c.Retry.Tries), 1, 1_000},
+		{"retry.max_attempts", int64(c.Retry.Tries), 1, 1_000},
 		{"disk.floor", int64(c.Disk.Floor), 0, math.MaxInt64},
 		{"memory.limit", int64(c.Memory.Limit), int64(64 * MiB), math.MaxInt64},
 		{"memory.cache", int64(c.Memory.Cache), int64(MiB), math.MaxInt64},
@@ -146,7 +146,7 @@ func (c Config) relations() []error {
 			"ends.retire_after %s is not longer than ends.archive_after %s", c.Ends.RetireAfter, c.Ends.ArchiveAfter))
 	}
 	if c.Retry.Longest < c.Births.RemindAfter {
-		errs = append(errs, invalid("make retry.longest longer", "retry.longest %s is shorter than births.remind_after %s", c.Retry.Longest, c.Births.RemindAfter))
+		errs = append(errs, invalid("make retry.max_backoff longer", "retry.max_backoff %s is shorter than births.remind_after %s", c.Retry.Longest, c.Births.RemindAfter))
 	}
 	if least := c.Media.UploadLife.Duration() + c.Births.Timeout; c.Ends.OrphanAge < least {
 		errs = append(errs, invalid(fmt.Sprintf("make it %s at least: younger media may still be published", least), "ends.orphan_age is %s", c.Ends.OrphanAge))

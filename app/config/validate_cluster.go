@@ -49,7 +49,7 @@ func (c Cassandra) check() []error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`).MatchString(c.Keyspace) {
 		errs = append(errs, invalid("write small letters, digits and _, up to 48", "cassandra.keyspace is %q", c.Keyspace))
 	}
-	errs = append(errs, counts([]count{{"cassandra.copies", int64(c.Copies), 1, 100}})...)
+	errs = append(errs, counts([]count{{"cassandra.replication_factor", int64(c.Copies), 1, 100}})...)
 	errs = append(errs, spans([]span{{"cassandra.timeout", c.Timeout, 100 * time.Millisecond, 10 * time.Minute}})...)
 	return append(errs, wires("cassandra", c.TLS, c.Authority)...)
 }
@@ -115,7 +115,7 @@ func (r Redis) check() []error {
 
 func (k Kafka) check() []error {
 	errs := addresses("kafka.brokers", k.Brokers, "")
-	errs = append(errs, counts([]count{{"kafka.partitions", int64(k.Partitions), 1, 10_000}, {"kafka.copies", int64(k.Copies), 1, 100}})...)
+	errs = append(errs, counts([]count{{"kafka.partitions", int64(k.Partitions), 1, 10_000}, {"kafka.replication_factor", int64(k.Copies), 1, 100}})...)
 	if !slices.Contains([]string{"SCRAM-SHA-256", "SCRAM-SHA-512"}, k.Mechanism) {
 		errs = append(errs, invalid("write SCRAM-SHA-512 or SCRAM-SHA-256", "kafka.mechanism is %q", k.Mechanism))
 	}
@@ -169,7 +169,7 @@ func addresses(key string, all []string, usual string) []error {
 // wires says what cannot work about encryption.
 func wires(section string, encrypted bool, authority string) []error {
 	if authority != "" && !encrypted {
-		return []error{invalid("set "+section+".tls: true, or take the authority out", "%s.authority is set and %s.tls is not", section, section)}
+		return []error{invalid("set "+section+".tls: true, or remove it", "%s.ca_file is set and %s.tls is not", section, section)}
 	}
 	return nil
 }

@@ -13,13 +13,13 @@ import (
 // check says what cannot work about the listeners.
 func (l Listen) check() []error {
 	errs := spans([]span{
-		{"listen.header_within", l.HeaderWithin, 100 * time.Millisecond, 5 * time.Minute},
-		{"listen.body_within", l.BodyWithin, 100 * time.Millisecond, time.Hour},
-		{"listen.idle_within", l.IdleWithin, time.Second, time.Hour},
+		{"listen.header_timeout", l.HeaderWithin, 100 * time.Millisecond, 5 * time.Minute},
+		{"listen.body_timeout", l.BodyWithin, 100 * time.Millisecond, time.Hour},
+		{"listen.idle_timeout", l.IdleWithin, time.Second, time.Hour},
 		{"listen.drain_after", l.DrainAfter, 0, 10 * time.Minute},
-		{"listen.drain_within", l.DrainWithin, 0, time.Hour},
+		{"listen.drain_timeout", l.DrainWithin, 0, time.Hour},
 	})
-	errs = append(errs, counts([]count{{"listen.connections", int64(l.Connections), 1, 1 << 20}})...)
+	errs = append(errs, counts([]count{{"listen.max_connections", int64(l.Connections), 1, 1 << 20}})...)
 	for _, at := range []struct{ name, address string }{{"listen.api", l.API}, {"listen.admin", l.Admin}} {
 		if at.address == "" && at.name == "listen.admin" {
 			continue
@@ -35,18 +35,18 @@ func (l Listen) check() []error {
 		errs = append(errs, invalid("write it like https://stories.example.org", "listen.public is %q", withoutSecret(l.Public)))
 	}
 	if (l.Cert == "") != (l.Key == "") {
-		errs = append(errs, invalid("set both, or none for plain HTTP", "one of listen.cert and listen.key is empty"))
+		errs = append(errs, invalid("set both, or none for plain HTTP", "one of listen.cert_file and listen.key_file is empty"))
 	}
 	if l.Cert != "" && len(l.ACME) > 0 {
-		errs = append(errs, invalid("choose one of them", "listen.cert and listen.acme are both set"))
+		errs = append(errs, invalid("choose one of them", "listen.cert_file and listen.acme_domains are both set"))
 	}
 	for _, domain := range l.ACME {
 		if !strings.Contains(domain, ".") || strings.ContainsAny(domain, ":/ *") {
-			errs = append(errs, invalid("write a domain, such as stories.example.org", "listen.acme has %q", domain))
+			errs = append(errs, invalid("write a domain, such as stories.example.org", "listen.acme_domains has %q", domain))
 		}
 	}
 	if l.Authority != "" && !isURL(l.Authority, "https") {
-		errs = append(errs, invalid("write the https URL of its directory", "listen.authority is %q", withoutSecret(l.Authority)))
+		errs = append(errs, invalid("write the https URL of its directory", "listen.acme_directory is %q", withoutSecret(l.Authority)))
 	}
 	for _, origin := range l.Origins {
 		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil) {
@@ -68,7 +68,7 @@ func (t Tokens) check() []error {
 	errs := spans([]span{
 		{"tokens.access", t.Access, time.Second, 24 * time.Hour},
 		{"tokens.refresh", t.Refresh, time.Minute, 2 * year},
-		{"tokens.jwks_every", t.JWKSEvery, time.Second, 24 * time.Hour},
+		{"tokens.jwks_interval", t.JWKSEvery, time.Second, 24 * time.Hour},
 	})
 	for _, name := range []struct{ key, value string }{{"tokens.issuer", t.Issuer}, {"tokens.audience", t.Audience}} {
 		if name.value == "" || len(name.value) > 255 {
@@ -115,7 +115,7 @@ func (t Traces) check() (errs []error) {
 		errs = append(errs, invalid("write it like http://127.0.0.1:4318", "traces.endpoint is %q", withoutSecret(t.Endpoint)))
 	}
 	if t.Share < 0 || t.Share > 1 || t.Share != t.Share {
-		errs = append(errs, invalid("set it from 0 to 1", "traces.share is %g", t.Share))
+		errs = append(errs, invalid("set it from 0 to 1", "traces.sample_ratio is %g", t.Share))
 	}
 	return errs
 }

@@ -34,7 +34,7 @@ func authorityOf(section, path string) ([]byte, error) {
 	}
 	pem, err := readSmall(path)
 	if err != nil {
-		return nil, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("config: %s.authority: %w", section, err), "name a file that this user may read")
+		return nil, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("config: %s.ca_file: %w", section, err), "name a file that this user may read")
 	}
 	return pem, nil
 }
@@ -61,7 +61,7 @@ func wireTLS(section string, encrypted bool, authority string) (conn.TLS, error)
 	}
 	t := conn.TLS{Enabled: true, CA: pem}
 	if _, err := t.Config(); err != nil {
-		return conn.TLS{}, fmt.Errorf("config: %s.authority: %s: %w", section, authority, err)
+		return conn.TLS{}, fmt.Errorf("config: %s.ca_file: %s: %w", section, authority, err)
 	}
 	return t, nil
 }

@@ -64,7 +64,7 @@ func (f *certFiles) load() error {
 	}
 	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 	if err != nil {
-		return mayfly.Wrap(mayfly.Invalid, fmt.Errorf("TLS certificate: %w", err), "listen.cert and listen.key must name a certificate in PEM and its key")
+		return mayfly.Wrap(mayfly.Invalid, fmt.Errorf("TLS certificate: %w", err), "listen.cert_file and listen.key_file must name a certificate in PEM and its key")
 	}
 	f.loaded, f.stamp = &pair, stamp
 	return nil
@@ -74,7 +74,7 @@ func (f *certFiles) stampNow() (stamp [2]time.Time, err error) {
 	for i, name := range []string{f.cert, f.key} {
 		info, err := os.Stat(name)
 		if err != nil {
-			return stamp, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("TLS certificate: %w", err), "listen.cert and listen.key must name files that exist")
+			return stamp, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("TLS certificate: %w", err), "listen.cert_file and listen.key_file must name files that exist")
 		}
 		stamp[i] = info.ModTime()
 	}
@@ -127,7 +127,7 @@ func acme(ctx context.Context, c config.Config, log *slog.Logger) (*certmagic.Co
 		CA: orLetsEncrypt(c.Listen.Authority), Email: c.Listen.Email, Agreed: true, DisableHTTPChallenge: true, Logger: quiet,
 	})}
 	if err := magic.ManageAsync(ctx, c.Listen.ACME); err != nil {
-		return nil, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("certificates for %s: %w", strings.Join(c.Listen.ACME, ", "), err), "check listen.acme and listen.email")
+		return nil, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("certificates for %s: %w", strings.Join(c.Listen.ACME, ", "), err), "check listen.acme_domains and listen.acme_email")
 	}
 	return magic, nil
 }

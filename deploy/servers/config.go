@@ -45,10 +45,10 @@ tokens:
   key_file: %s
 cassandra:
   hosts: [%s]
-  copies: %s
+  replication_factor: %s
 %skafka:
   brokers: [%s]
-  copies: 1
+  replication_factor: 1
   partitions: 16
 %sredis:
   addresses: [%s]
@@ -89,5 +89,5 @@ func authority(file string) string {
 	if file == "" {
 		return ""
 	}
-	return "  authority: " + quote(file) + "\n"
+	return "  ca_file: " + quote(file) + "\n"
 }

@@ -135,8 +135,8 @@ func (w *testCluster) settings() string {
 	return fmt.Sprintf(`
 profile: cluster
 tokens: {key_file: %[1]s/key}
-cassandra: {hosts: [%[2]s], keyspace: %[3]s, copies: %[4]d, timeout: 5s}
-kafka: {brokers: [%[5]s], prefix: %[3]s, copies: 1, partitions: 4}
+cassandra: {hosts: [%[2]s], keyspace: %[3]s, replication_factor: %[4]d, timeout: 5s}
+kafka: {brokers: [%[5]s], prefix: %[3]s, replication_factor: 1, partitions: 4}
 redis: {addresses: [%[6]s], prefix: %[3]s}
 s3: {endpoint: "%[7]s", region: %[8]s, key: %[9]s, secret: "%[10]s", hot: %[11]s/%[3]s/hot, cold: %[11]s/%[3]s/cold, deletions: %[11]s/%[3]s/deletions}
 stories: {lifetimes: [60s, 4s, 6s, 10s, 15s, 30s, 600s], live: 100000}

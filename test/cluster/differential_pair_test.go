@@ -33,7 +33,7 @@ func pairSettings() map[string]string {
 	return map[string]string{
 		"stories.lifetimes": "60s,30s,120s,600s", "stories.live": fmt.Sprint(pairLive), "s3.presign": "false", "cassandra.timeout": "20s",
 		"births.timeout": "10s", "births.remind_after": pairRemind.String(),
-		"walk.cadence": "250ms", "walk.settle": "15s", "walk.lateness": "100ms",
+		"walk.interval": "250ms", "walk.settle": "15s", "walk.lateness": "100ms",
 		"ends.archive_after": pairWindow.String(), "ends.archive_lateness": "100ms", "ends.reconcile": "5m",
 	}
 }

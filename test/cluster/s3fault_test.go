@@ -28,7 +28,7 @@ import (
 // (L9, I1, I2, I14).
 func TestNothingReachesColdUnverifiedWhateverS3Does(t *testing.T) {
 	t.Parallel()
-	w := newCluster(t, map[string]string{"retry.longest": "5s"}) // what failed often waits longer and longer
+	w := newCluster(t, map[string]string{"retry.max_backoff": "5s"}) // what failed often waits longer and longer
 	direct := w.open(w.config("watcher", nil))
 	rng := seeded(t)
 	place := w.servers.env["S3_BUCKET"] + "/" + w.name + "/cold"

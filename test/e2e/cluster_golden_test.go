@@ -29,11 +29,11 @@ tokens:
   key_file: %[2]s
 cassandra:
   hosts: ["%[3]s"]
-  copies: 1
+  replication_factor: 1
   keyspace: %[4]s
 kafka:
   brokers: ["%[5]s"]
-  copies: 1
+  replication_factor: 1
   partitions: 4
   prefix: %[4]s
 redis:
