@@ -108,7 +108,7 @@ func TestWhatCannotWorkIsRefusedWithAHint(t *testing.T) {
 		"rates.address_reads is":  func(c *config.Config) { c.Rates.AddressReads.Per = 0 },
 		"rates.address_writes is": func(c *config.Config) { c.Rates.AddressWrites.Per = 0 },
 		"traces.endpoint is":      func(c *config.Config) { c.Traces.Endpoint = "collector:4318" },
-		"traces.sample_ratio is":         func(c *config.Config) { c.Traces.Share = 2 },
+		"traces.sample_ratio is":  func(c *config.Config) { c.Traces.Share = 2 },
 	} {
 		c := valid()
 		spoil(&c)
