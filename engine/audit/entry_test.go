@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -70,4 +71,89 @@ func TestEveryVerbHasItsOwnWordAndIsReadBack(t *testing.T) {
 	if _, err := ParseVerb("verb(0)"); !errors.Is(err, mayfly.Invalid) {
 		t.Error(err)
 	}
+}
+
+// example is a record with something in every field.
+func example(t testing.TB) Record {
+	t.Helper()
+	e := restore(t, 5).Concluded(Ref{"node-1.00ff", 6}, Done, "generation 4")
+	e.Subject.Run = 77
+	return Record{
+		Ref: Ref{"node-1.00ff", 7}, At: start, Prev: Hash{1, 2, 3}, Entry: e,
+		Anchors: []Head{{Chain: "node-2.aa", Count: 9, Hash: Hash{4}}, {Chain: "node-3.bb"}},
+	}
+}
+
+// TestTheFormatIsFixed: who changes the bytes of format 1 makes every chain that
+// was ever written unreadable. A new layout is a new format.
+func TestTheFormatIsFixed(t *testing.T) {
+	const want = "a30f4a9834f8dbcec819951ad251753890394641d392d81a89552ef68f8937dd"
+	r := example(t)
+	r.seal()
+	if r.Hash.String() != want {
+		t.Errorf("the hash is %s, want %s", r.Hash, want)
+	}
+}
+
+func TestARecordComesOutOfItsBytesAsItWentIn(t *testing.T) {
+	r := example(t)
+	value := r.seal()
+	back, err := readRecord(value)
+	if err != nil || !bytes.Equal(back.seal(), value) || back.Entry != r.Entry || back.Ref != r.Ref || back.At != r.At || len(back.Anchors) != 2 {
+		t.Errorf("%+v %v", back, err)
+	}
+}
+
+func TestAFormatThatIsNotKnownIsRefused(t *testing.T) {
+	r := example(t)
+	body := r.body()
+	body[0] = recordFormat + 1
+	own := sum(recordDomain, body)
+	if _, err := readRecord(append(body, own[:]...)); !errors.Is(err, mayfly.Corrupt) {
+		t.Error(err)
+	}
+	row := listing{Head: Head{Chain: "a"}}.seal()
+	row[0] = listingFormat + 1
+	if _, err := readListing("a", row); !errors.Is(err, mayfly.Corrupt) {
+		t.Error(err)
+	}
+}
+
+// unminimal is a body whose first length is spelt in two bytes instead of one.
+func unminimal() []byte {
+	small := Record{Ref: Ref{Chain: "a"}}
+	body := small.body()
+	return append([]byte{body[0], body[1] | 0x80, 0}, body[2:]...)
+}
+
+func TestASecondSpellingOfARecordIsRefused(t *testing.T) {
+	body := unminimal()
+	own := sum(recordDomain, body)
+	if _, err := readRecord(append(body, own[:]...)); !errors.Is(err, mayfly.Corrupt) {
+		t.Error(err)
+	}
+}
+
+func FuzzWhatIsReadAsARecordIsItsOnlySpelling(f *testing.F) {
+	r := example(f)
+	f.Add(r.body())
+	small := Record{Ref: Ref{Chain: "a"}}
+	f.Add(small.body())
+	f.Add(unminimal())
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, body []byte) {
+		own := sum(recordDomain, body) // a hash that fits lets the rest be reached
+		value := append(bytes.Clone(body), own[:]...)
+		if r, err := readRecord(value); err == nil && !bytes.Equal(r.seal(), value) {
+			t.Errorf("%x is read as %+v", value, r)
+		} else if err != nil && !errors.Is(err, mayfly.Corrupt) {
+			t.Error(err)
+		}
+		if _, err := readRecord(body); err == nil && len(body) < 32 {
+			t.Errorf("%x has no hash", body)
+		}
+		if l, err := readListing("a", body); err == nil && !bytes.Equal(l.seal(), body) {
+			t.Errorf("%x is read as %+v", body, l)
+		}
+	})
 }

@@ -2,8 +2,12 @@ package audit
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"sort"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -89,4 +93,128 @@ func List(ctx context.Context, rows store.Rows, f Filter, before Place, limit in
 // unreadable is the error of a list that meets a record that is not whole.
 func unreadable(ref Ref, err error) error {
 	return mayfly.Wrap(mayfly.Corrupt, fmt.Errorf("audit: list: %s: %w", ref, err), "mayfly audit verify reports what is wrong")
+}
+
+// merge reads all chains backwards at once, the newest record first. Of each
+// chain it holds a few records at most.
+type merge struct {
+	rows store.Rows
+	tips tips
+}
+
+// tip is a chain whose newest unread record is the last of ahead.
+type tip struct {
+	chain string
+	ahead []Record // ascending
+}
+
+type tips []*tip
+
+func (t tips) Len() int { return len(t) }
+func (t tips) Less(i, j int) bool {
+	return PlaceOf(t[i].ahead[len(t[i].ahead)-1]).compare(PlaceOf(t[j].ahead[len(t[j].ahead)-1])) > 0
+}
+func (t tips) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *tips) Push(x any)   { *t = append(*t, x.(*tip)) }
+func (t *tips) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = (*t)[:len(*t)-1]
+	return last
+}
+
+// merged is the merge of what all chains have before a place.
+func merged(ctx context.Context, rows store.Rows, before Place) (*merge, error) {
+	m := &merge{rows: rows}
+	err := eachListing(ctx, rows, func(chain string, _ []byte) error {
+		if !validChain(chain) {
+			return nil
+		}
+		t := &tip{chain: chain}
+		if err := m.fill(ctx, t, "", 1); err != nil || len(t.ahead) == 0 {
+			return err
+		}
+		if newest := t.ahead[0]; before != (Place{}) && PlaceOf(newest).compare(before) >= 0 {
+			from, err := m.seek(ctx, chain, newest.Number, before)
+			if err != nil || from == 0 {
+				return err
+			}
+			if err := m.fill(ctx, t, sortOf(from), 1); err != nil || len(t.ahead) == 0 {
+				return err
+			}
+		}
+		m.tips = append(m.tips, t)
+		return nil
+	})
+	heap.Init(&m.tips)
+	return m, err
+}
+
+// pop is the newest record that is left.
+func (m *merge) pop(ctx context.Context) (r Record, ok bool, err error) {
+	if len(m.tips) == 0 {
+		return Record{}, false, nil
+	}
+	t := m.tips[0]
+	last := len(t.ahead) - 1
+	r = t.ahead[last]
+	if t.ahead = t.ahead[:last]; last == 0 && r.Number > 0 {
+		const some = 16
+		if err := m.fill(ctx, t, sortOf(r.Number), some); err != nil {
+			return Record{}, false, err
+		}
+	}
+	if len(t.ahead) == 0 {
+		heap.Pop(&m.tips)
+	} else {
+		heap.Fix(&m.tips, 0)
+	}
+	return r, true, nil
+}
+
+// fill reads the records of a chain that stand before a clustering key, the last few.
+func (m *merge) fill(ctx context.Context, t *tip, before string, limit int) error {
+	found, err := m.rows.Range(ctx, store.Audit, store.Range{Partition: partition(t.chain), To: before, Limit: limit, Reverse: true})
+	if err != nil {
+		return fmt.Errorf("audit: list chain %s: %w", t.chain, err)
+	}
+	t.ahead = make([]Record, len(found))
+	for i, row := range found {
+		r, err := readRecord(row.Value)
+		if err == nil && (r.Chain != t.chain || sortOf(r.Number) != row.Clustering) {
+			err = errors.New("it stands in the place of another")
+		}
+		if err != nil {
+			return unreadable(Ref{Chain: t.chain, Number: numberOf(row.Clustering)}, err)
+		}
+		r.Anchors = nil // nobody shows them, and there is a tip for every chain
+		t.ahead[len(found)-1-i] = r
+	}
+	return nil
+}
+
+// seek is the first number of a chain that does not stand before a place, up to
+// newest: the times of a chain never go back, so it can be searched for.
+func (m *merge) seek(ctx context.Context, chain string, newest Number, before Place) (Number, error) {
+	var failed error
+	at := sort.Search(int(newest), func(n int) bool {
+		ref := Ref{Chain: chain, Number: Number(n)}
+		found, err := m.rows.Get(ctx, store.Audit, recordKey(ref))
+		if err == nil {
+			var r Record
+			if r, err = readRecord(found[0]); err == nil {
+				return PlaceOf(r).compare(before) >= 0
+			}
+			err = unreadable(ref, err)
+		}
+		failed = errors.Join(failed, err)
+		return true
+	})
+	return Number(at), failed
+}
+
+func numberOf(key string) Number {
+	if len(key) != 8 {
+		return 0
+	}
+	return Number(binary.BigEndian.Uint64([]byte(key)))
 }

@@ -1,6 +1,9 @@
 package audit
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -94,4 +97,150 @@ func validChain(name string) bool {
 		}
 	}
 	return true
+}
+
+// The bytes of a record, in their one spelling: a value that does not come out
+// the same when it is written again is not a record. Numbers are big-endian;
+// a text is its length as a uvarint and its bytes.
+//
+//	format 1 · chain · number 8 · at 8 · prev 32 · verb 1 · outcome 1 · actor ·
+//	item 16 · user 16 · run 8 · reason · detail · of: chain, number 8 ·
+//	anchors: uvarint, each chain, count 8, hash 32 · hash 32
+//
+// The hash is SHA-256 over recordDomain and everything in front of it.
+const (
+	recordFormat = 1
+	recordDomain = "mayfly audit record\x00"
+)
+
+func sum(domain string, parts ...[]byte) (h Hash) {
+	s := sha256.New()
+	s.Write([]byte(domain))
+	for _, p := range parts {
+		s.Write(p)
+	}
+	s.Sum(h[:0])
+	return h
+}
+
+// seal is the record's bytes, and sets its hash.
+func (r *Record) seal() []byte {
+	b := r.body()
+	r.Hash = sum(recordDomain, b)
+	return append(b, r.Hash[:]...)
+}
+
+func (r *Record) body() []byte {
+	e := &r.Entry
+	b := appendText([]byte{recordFormat}, r.Chain)
+	b = appendNumber(b, uint64(r.Number))
+	b = appendNumber(b, uint64(r.At))
+	b = append(b, r.Prev[:]...)
+	b = append(b, byte(e.Verb), byte(e.Outcome))
+	b = appendText(b, e.Actor)
+	b = append(b, e.Subject.Item[:]...)
+	b = append(b, e.Subject.User[:]...)
+	b = appendNumber(b, uint64(e.Subject.Run))
+	b = appendText(b, e.Reason)
+	b = appendText(b, e.Detail)
+	b = appendText(b, e.Of.Chain)
+	b = appendNumber(b, uint64(e.Of.Number))
+	b = binary.AppendUvarint(b, uint64(len(r.Anchors)))
+	for _, a := range r.Anchors {
+		b = appendText(b, a.Chain)
+		b = appendNumber(b, a.Count)
+		b = append(b, a.Hash[:]...)
+	}
+	return b
+}
+
+func appendNumber(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// readRecord reads what seal wrote. A format that is not known is refused, and
+// so is whatever does not have its own hash.
+func readRecord(value []byte) (Record, error) {
+	if len(value) == 0 || value[0] != recordFormat {
+		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: a record of an unknown format")
+	}
+	body, stored := splitHash(value)
+	if sum(recordDomain, body) != stored {
+		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: a record of %d bytes does not have its hash", len(value))
+	}
+	in := reader{rest: body[1:]}
+	r := Record{Ref: in.ref(), At: mayfly.Instant(in.number()), Prev: in.hash(), Hash: stored}
+	e := &r.Entry
+	e.Verb, e.Outcome = Verb(in.byte()), Outcome(in.byte())
+	e.Actor = in.text(MaxActor)
+	e.Subject = Subject{Item: mayfly.ID(in.sixteen()), User: mayfly.UserID(in.sixteen()), Run: mayfly.Run(in.number())}
+	e.Reason, e.Detail, e.Of = in.text(MaxReason), in.text(MaxDetail), in.ref()
+	for n := in.uvarint(MaxAnchors); n > 0 && !in.bad; n-- {
+		r.Anchors = append(r.Anchors, Head{Chain: in.text(maxChain), Count: in.number(), Hash: in.hash()})
+	}
+	if in.bad || len(in.rest) != 0 || !r.wellFormed() || !bytes.Equal(r.body(), body) {
+		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: a record of %d bytes cannot be read", len(value))
+	}
+	return r, nil
+}
+
+func (r *Record) wellFormed() bool {
+	for _, a := range r.Anchors {
+		if !validChain(a.Chain) || (a.Count == 0) != (a.Hash == Hash{}) {
+			return false
+		}
+	}
+	return validChain(r.Chain)
+}
+
+// splitHash takes the hash off the end of a value.
+func splitHash(value []byte) (body []byte, h Hash) {
+	if len(value) < len(h) {
+		return nil, h
+	}
+	cut := len(value) - len(h)
+	return value[:cut], Hash(value[cut:])
+}
+
+// reader takes a value apart; what does not fit sets bad and reads as zero.
+type reader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *reader) take(n int) []byte {
+	if r.bad || n > len(r.rest) {
+		r.bad = true
+		return make([]byte, min(n, 32))
+	}
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
+}
+
+func (r *reader) byte() byte        { return r.take(1)[0] }
+func (r *reader) number() uint64    { return binary.BigEndian.Uint64(r.take(8)) }
+func (r *reader) sixteen() [16]byte { return [16]byte(r.take(16)) }
+func (r *reader) hash() Hash        { return Hash(r.take(32)) }
+func (r *reader) ref() Ref          { return Ref{Chain: r.text(maxChain), Number: Number(r.number())} }
+
+func (r *reader) uvarint(most uint64) int {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 || v > most {
+		r.bad = true
+		return 0
+	}
+	r.take(n)
+	return int(v)
+}
+
+func (r *reader) text(most uint64) string {
+	n := r.uvarint(most)
+	if n > len(r.rest) {
+		r.bad = true
+		return ""
+	}
+	return string(r.take(n))
 }

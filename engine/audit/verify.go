@@ -2,10 +2,12 @@ package audit
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -147,4 +149,161 @@ func (v *verifier) anchored(ctx context.Context, heads []Head, by Ref) error {
 // last is the last record that a head stands for.
 func (h Head) last() Ref {
 	return Ref{Chain: h.Chain, Number: Number(max(h.Count, 1) - 1)}
+}
+
+// chain is one chain while Verify reads it.
+type chain struct {
+	v      *verifier
+	listed Head           // as the directory has it
+	next   Number         // the number that must come
+	sound  bool           // the record in front of next is there and whole
+	end    Head           // behind the last whole record
+	at     mayfly.Instant // of that record
+}
+
+// find notes a finding at a number of the chain.
+func (c *chain) find(n Number, fault Fault, format string, args ...any) {
+	c.v.report.add(Finding{Ref: Ref{Chain: c.end.Chain, Number: n}, Fault: fault, Detail: fmt.Sprintf(format, args...)})
+}
+
+// take verifies the next row of the chain's partition.
+func (c *chain) take(ctx context.Context, row store.Row) error {
+	if len(row.Clustering) != 8 {
+		c.find(c.next, Foreign, "a row that has no number: %.40q", row.Clustering)
+		return nil
+	}
+	n := Number(binary.BigEndian.Uint64([]byte(row.Clustering)))
+	if n > c.next {
+		c.find(c.next, Missing, "%d missing in front of %d", n-c.next, n)
+	}
+	followed := n == c.next && c.sound
+	c.next, c.sound = n+1, false
+	r, err := readRecord(row.Value)
+	switch {
+	case err != nil:
+		c.find(n, Changed, "%v", err)
+		return nil
+	case r.Chain != c.end.Chain:
+		c.find(n, Foreign, "the record says that it is %s", r.Ref)
+		return nil
+	case r.Number != n:
+		c.find(n, Moved, "the record says that it is %s", r.Ref)
+		return nil
+	}
+	c.sound = true
+	switch {
+	case n == 0 && r.Prev != Hash{}:
+		c.find(n, Unlinked, "a first record that follows another")
+	case followed && r.Prev != c.end.Hash:
+		c.find(n, Unlinked, "it follows a record with another hash")
+	case followed && r.At < c.at:
+		c.find(n, Unlinked, "it is older than the record in front of it")
+	}
+	if c.listed.Count == uint64(n)+1 && c.listed.Hash != r.Hash {
+		c.find(n, Changed, "the directory has it with another hash")
+	}
+	c.end.Count, c.end.Hash, c.at = uint64(n)+1, r.Hash, r.At
+	c.v.report.Records++
+	if err := c.v.each(r); err != nil {
+		return err
+	}
+	return c.v.anchored(ctx, r.Anchors, r.Ref)
+}
+
+// close verifies that the chain reaches as far as the directory says.
+func (c *chain) close() {
+	if c.listed.Count > uint64(c.next) {
+		c.find(c.next, Missing, "the chain ends here, and the directory counts %d", c.listed.Count)
+	}
+	if c.next == 0 && c.listed.Count == 0 {
+		c.v.report.Empty++
+		return
+	}
+	c.v.report.Chains++
+	c.v.report.Heads = append(c.v.report.Heads, c.end)
+}
+
+// Fault is what is wrong at a place.
+type Fault uint8
+
+// The faults.
+const (
+	Changed  Fault = iota + 1 // the bytes are not those that were written
+	Missing                   // something was there and is not
+	Moved                     // a record of this chain in the place of another
+	Foreign                   // a record of another chain, or nothing of ours at all
+	Unlinked                  // it does not follow from the record in front: one of the two is not what was written
+	Unlisted                  // a chain that somebody anchored is not in the directory
+)
+
+// String is the fault's word.
+func (f Fault) String() string {
+	switch f {
+	case Changed:
+		return "changed"
+	case Missing:
+		return "missing"
+	case Moved:
+		return "moved"
+	case Foreign:
+		return "foreign"
+	case Unlinked:
+		return "unlinked"
+	case Unlisted:
+		return "unlisted"
+	default:
+		return fmt.Sprintf("fault(%d)", uint8(f))
+	}
+}
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	Ref    // where
+	Fault  Fault
+	Detail string // what was seen
+	By     Ref    // the record of another chain that tells; zero when the chain itself does
+}
+
+// String is the finding in a line.
+func (f Finding) String() string {
+	line := fmt.Sprintf("%s: %s: %s", f.Ref, f.Fault, f.Detail)
+	if f.By != (Ref{}) {
+		line += " (says " + f.By.String() + ")"
+	}
+	return line
+}
+
+// MaxFindings is how many findings a report keeps; the others are counted.
+const MaxFindings = 1000
+
+// Report is what a verification saw.
+type Report struct {
+	Chains  int // that have a record
+	Empty   int // listed before their first record, and nothing came
+	Records int // that are whole and in their place
+	Anchors int // heads that other chains, or the caller, had kept
+
+	Findings []Finding // the first MaxFindings
+	More     int       // findings beyond those
+
+	// Heads are the ends of all chains, by name. Kept elsewhere, they let
+	// VerifyAgainst see what this store alone cannot show.
+	Heads []Head
+}
+
+// Sound says that nothing is wrong.
+func (r *Report) Sound() bool { return len(r.Findings) == 0 && r.More == 0 }
+
+// add notes a finding, once for a place and a fault.
+func (r *Report) add(f Finding) {
+	for _, known := range r.Findings {
+		if known.Ref == f.Ref && known.Fault == f.Fault {
+			return
+		}
+	}
+	if len(r.Findings) < MaxFindings {
+		r.Findings = append(r.Findings, f)
+		return
+	}
+	r.More++
 }
