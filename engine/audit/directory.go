@@ -12,10 +12,10 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// The directory is one partition with a row per chain, written before the
-// chain's first record and moved behind each: it says which chains there are and
-// how far each has come. It may be behind its chain, never ahead of it; one that
-// is ahead tells of a chain that was cut.
+// The directory is one partition with a row per chain: the name of the chain and
+// its end. The row is written before the chain's first record and updated after
+// each record, so it may be behind its chain, never ahead. A row that is ahead
+// shows that the end of the chain was removed.
 const (
 	directory     = "chains"
 	listingFormat = 1
@@ -24,25 +24,25 @@ const (
 	page          = 256
 )
 
-// listing is a chain as the directory knows it.
+// listing is the row of a chain in the directory.
 type listing struct {
 	Head
 	opened mayfly.Instant
-	moved  mayfly.Instant // at of the last record; opened while there is none
+	moved  mayfly.Instant // time of the last record; opened while there is none
 }
 
 func listingKey(chain string) store.Key { return store.Key{Partition: directory, Clustering: chain} }
 
 func partition(chain string) string { return "chain/" + chain }
 
-func sortOf(n Number) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
+func clusteringOf(n Number) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
 
 func recordKey(r Ref) store.Key {
-	return store.Key{Partition: partition(r.Chain), Clustering: sortOf(r.Number)}
+	return store.Key{Partition: partition(r.Chain), Clustering: clusteringOf(r.Number)}
 }
 
-// seal is the listing's bytes: format, opened, moved, count, hash of the last
-// record, and SHA-256 over all that and the chain's name.
+// seal returns the encoded row: format, opened, moved, count, hash of the last
+// record, and the SHA-256 of all that and of the chain's name.
 func (l listing) seal() []byte {
 	b := appendNumber([]byte{listingFormat}, uint64(l.opened))
 	b = appendNumber(b, uint64(l.moved))
@@ -54,18 +54,18 @@ func (l listing) seal() []byte {
 
 func readListing(chain string, value []byte) (listing, error) {
 	if len(value) != listingSize || value[0] != listingFormat {
-		return listing{}, mayfly.Errorf(mayfly.Corrupt, "audit: the directory's row of %.80q has an unknown format", chain)
+		return listing{}, mayfly.Errorf(mayfly.Corrupt, "audit: directory row of chain %.80q has an unknown format", chain)
 	}
 	in := reader{rest: value[1:]}
 	l := listing{opened: mayfly.Instant(in.number()), moved: mayfly.Instant(in.number())}
 	l.Head = Head{Chain: chain, Count: in.number(), Hash: in.hash()}
 	if !validChain(chain) || !bytes.Equal(l.seal(), value) {
-		return listing{}, mayfly.Errorf(mayfly.Corrupt, "audit: the directory's row of %.80q does not have its hash", chain)
+		return listing{}, mayfly.Errorf(mayfly.Corrupt, "audit: hash of the directory row of chain %.80q does not match", chain)
 	}
 	return l, nil
 }
 
-// eachListing hands every row of the directory to visit, in the order of names.
+// eachListing calls visit for every row of the directory, ordered by name.
 func eachListing(ctx context.Context, rows store.Rows, visit func(chain string, value []byte) error) error {
 	for from := ""; ; {
 		found, err := rows.Range(ctx, store.Audit, store.Range{Partition: directory, From: from, Limit: page})
@@ -84,18 +84,19 @@ func eachListing(ctx context.Context, rows store.Rows, visit func(chain string, 
 	}
 }
 
-// A chain's first record and then every AnchorEvery-th carries the heads of the
-// other chains: whoever cuts a chain at its end after that has to change another
-// chain too. It carries the MaxAnchors that moved last: while no more than that
-// many chains move between two anchors, whoever made them, every end is carried.
+// The first record of a chain and then every AnchorEvery-th contains the heads of
+// other chains (anchors). Removing the end of a chain unnoticed then requires a
+// change of another chain too. A record contains at most MaxAnchors heads, of the
+// chains that were written last: while no more chains than that are written between
+// two anchor records, every end is anchored.
 const (
 	AnchorEvery = 64
 	MaxAnchors  = 128
 )
 
-// anchors are the heads of the chains other than own that moved last, by name.
-// A row that cannot be read is left out: Verify will say so, and no deed waits
-// for it.
+// anchors returns the heads of the chains other than own that were written last,
+// ordered by name. It skips a row that cannot be read: Verify reports it, and it
+// must not block operations.
 func anchors(ctx context.Context, rows store.Rows, own string) ([]Head, error) {
 	var last []listing
 	keep := func() {

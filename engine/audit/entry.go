@@ -9,41 +9,43 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// The bounds of an entry's texts, in bytes.
+// The maximum sizes of the texts of an entry, in bytes.
 const (
 	MaxActor  = 128
 	MaxReason = 1024
 	MaxDetail = 2048
 )
 
-// Entry is what a caller writes down.
+// Entry is what a caller records.
 type Entry struct {
-	Actor   string // who: required
+	Actor   string // who did it; required
 	Verb    Verb
 	Subject Subject
-	Reason  string // why, in the actor's words: required, also on an outcome
-	Detail  string // what the deed itself has to say; may be empty
+	Reason  string // why, in the actor's words; required, also on an outcome
+	Detail  string // what the operation reports; may be empty
 
 	Outcome Outcome
-	Of      Ref // with an outcome: the intent that it concludes
+	Of      Ref // on an outcome, the intent that it concludes
 }
 
-// Subject is what a deed is done to: any of the three.
+// Subject is what an operation acts on: an item, a user or a run. The verb decides
+// which of them is required.
 type Subject struct {
 	Item mayfly.ID
 	User mayfly.UserID
 	Run  mayfly.Run
 }
 
-// Concluded is the outcome of the intent e, which was recorded as intent. A
-// detail is cut and cleaned where it has to be: an outcome is never refused for
+// Concluded returns the outcome of the intent e, which was recorded as intent. It
+// shortens and cleans the detail, so that an outcome is never refused because of
 // the text of an error.
 func (e Entry) Concluded(intent Ref, outcome Outcome, detail string) Entry {
 	e.Of, e.Outcome, e.Detail = intent, outcome, clean(detail)
 	return e
 }
 
-// Validate says whether the entry may be written.
+// Validate returns an error of kind Invalid or TooLarge if the entry may not be
+// recorded.
 func (e Entry) Validate() error {
 	for _, text := range []struct {
 		name, text string
@@ -51,29 +53,30 @@ func (e Entry) Validate() error {
 	}{{"actor", e.Actor, MaxActor}, {"reason", e.Reason, MaxReason}, {"detail", e.Detail, MaxDetail}} {
 		switch {
 		case text.name != "detail" && strings.TrimSpace(text.text) == "":
-			return mayfly.Errorf(mayfly.Invalid, "audit: %s without %s", e.Verb, text.name).WithHint("say who does it and why")
+			return mayfly.Errorf(mayfly.Invalid, "audit: %s: %s is required", e.Verb, text.name).WithHint("name the actor and give a reason")
 		case len(text.text) > text.most:
-			return mayfly.Errorf(mayfly.TooLarge, "audit: %s of %d bytes, at most %d", text.name, len(text.text), text.most)
+			return mayfly.Errorf(mayfly.TooLarge, "audit: %s has %d bytes; at most %d are allowed", text.name, len(text.text), text.most)
 		case text.text != plain(text.text):
-			return mayfly.Errorf(mayfly.Invalid, "audit: the %s is not plain text: %.40q", text.name, text.text)
+			return mayfly.Errorf(mayfly.Invalid, "audit: %s contains control characters or invalid UTF-8: %.40q", text.name, text.text)
 		}
 	}
 	if e.Verb < Restore || e.Verb > ConfirmClock {
-		return mayfly.Errorf(mayfly.Invalid, "audit: %s is not known", e.Verb)
+		return mayfly.Errorf(mayfly.Invalid, "audit: unknown %s", e.Verb)
 	}
 	if missing := e.Verb.lacks(e.Subject); missing != "" {
-		return mayfly.Errorf(mayfly.Invalid, "audit: %s needs %s", e.Verb, missing)
+		return mayfly.Errorf(mayfly.Invalid, "audit: %s requires %s", e.Verb, missing)
 	}
 	if !e.Subject.Item.IsZero() && !e.Subject.Item.Valid() {
-		return mayfly.Errorf(mayfly.Invalid, "audit: %s is not an id", e.Subject.Item)
+		return mayfly.Errorf(mayfly.Invalid, "audit: invalid item id %s", e.Subject.Item)
 	}
 	if e.Outcome > Failed || (e.Outcome == Intended) != (e.Of == Ref{}) || e.Outcome != Intended && !validChain(e.Of.Chain) {
-		return mayfly.Errorf(mayfly.Invalid, "audit: an outcome (%s) names its intent, an intent names none", e.Outcome)
+		return mayfly.Errorf(mayfly.Invalid, "audit: outcome %s: an outcome must name a valid intent, and an intent must name none", e.Outcome)
 	}
 	return nil
 }
 
-// plain is text without what a terminal or a page could take for more than text.
+// plain replaces control characters, which a terminal could execute, and invalid
+// UTF-8.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -83,6 +86,7 @@ func plain(text string) string {
 	}, strings.ToValidUTF8(text, "?"))
 }
 
+// clean makes detail valid: plain, and not longer than MaxDetail.
 func clean(detail string) string {
 	detail = plain(detail)
 	if len(detail) <= MaxDetail {
@@ -95,25 +99,25 @@ func clean(detail string) string {
 	return detail[:cut]
 }
 
-// Verb is what somebody did. Its number is part of the stored format.
+// Verb names an audited operation. Its number is part of the stored format.
 type Verb uint8
 
 // The verbs.
 const (
 	Restore         Verb = iota + 1 // an item serves again (ST11)
-	UndoRun                         // a whole run of a walk is brought back (L14)
-	Hold                            // an item is hidden and kept (L16)
-	Release                         // a hold is lifted
-	EraseItem                       // an item ends by support's hand
-	EraseAccount                    // everything of a user goes (ST14)
-	RetryDeadLetter                 // a step that was given up is tried again (L10)
-	DropDeadLetter                  // … or is given up for good
-	CollectOrphans                  // objects without a row go (L12)
-	Repair                          // what reconcile found is put right
-	ConfirmClock                    // a clock in doubt is believed (L7)
+	UndoRun                         // all items of a run are restored (L14)
+	Hold                            // an item is hidden and its bytes are kept (L16)
+	Release                         // a hold is removed
+	EraseItem                       // support deletes an item
+	EraseAccount                    // all data of a user is erased (ST14)
+	RetryDeadLetter                 // a failed step is tried again (L10)
+	DropDeadLetter                  // a failed step is dropped without another try
+	CollectOrphans                  // objects without a row are removed (L12)
+	Repair                          // what reconcile found is repaired
+	ConfirmClock                    // a step of the clock is confirmed (L7)
 )
 
-// Verbs lists every verb, for tables and tests.
+// Verbs returns every verb.
 func Verbs() []Verb {
 	all := make([]Verb, 0, ConfirmClock)
 	for v := Restore; v <= ConfirmClock; v++ {
@@ -122,7 +126,7 @@ func Verbs() []Verb {
 	return all
 }
 
-// String is the verb's word.
+// String returns the name of the verb.
 func (v Verb) String() string {
 	switch v {
 	case Restore:
@@ -152,17 +156,17 @@ func (v Verb) String() string {
 	}
 }
 
-// ParseVerb reads a verb's word.
+// ParseVerb returns the verb with the given name.
 func ParseVerb(word string) (Verb, error) {
 	for _, v := range Verbs() {
 		if v.String() == word {
 			return v, nil
 		}
 	}
-	return 0, mayfly.Errorf(mayfly.Invalid, "%.40q is not a verb of the audit log", word)
+	return 0, mayfly.Errorf(mayfly.Invalid, "unknown verb %.40q of the audit log", word)
 }
 
-// lacks says what a subject of v does not name and must.
+// lacks returns what v requires and s does not name; empty if s is complete.
 func (v Verb) lacks(s Subject) string {
 	switch v {
 	case Restore, Hold, Release, EraseItem, DropDeadLetter:
@@ -181,18 +185,18 @@ func (v Verb) lacks(s Subject) string {
 	return ""
 }
 
-// Outcome is what came of a deed.
+// Outcome is the result of an operation.
 type Outcome uint8
 
-// The outcomes. The zero Outcome is that of an intent: nothing came of it yet.
+// The outcomes. The zero Outcome marks an intent, which has no result yet.
 const (
 	Intended Outcome = iota
 	Done
-	Refused // the rules said no: nothing was changed
-	Failed  // it broke off: part of it may be done, or be done later
+	Refused // a rule refused it: nothing was changed
+	Failed  // it returned an error: part of it may be done, or be done later
 )
 
-// String is the outcome's word.
+// String returns the name of the outcome.
 func (o Outcome) String() string {
 	switch o {
 	case Intended:

@@ -9,7 +9,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-func TestAnEntryThatDoesNotSayWhoWhatAndWhyIsRefused(t *testing.T) {
+func TestAnInvalidEntryIsRefused(t *testing.T) {
 	rows := mem(t)
 	l := begin(t, rows, "node-1")
 	of := Ref{Chain: "node-1.ab", Number: 3}
@@ -17,23 +17,23 @@ func TestAnEntryThatDoesNotSayWhoWhatAndWhyIsRefused(t *testing.T) {
 		spoil func(*Entry)
 		kind  mayfly.Kind
 	}{
-		"no actor":                  {func(e *Entry) { e.Actor = "" }, mayfly.Invalid},
-		"no reason":                 {func(e *Entry) { e.Reason = " \t" }, mayfly.Invalid},
-		"a reason without end":      {func(e *Entry) { e.Reason = strings.Repeat("x", MaxReason+1) }, mayfly.TooLarge},
-		"a long actor":              {func(e *Entry) { e.Actor = strings.Repeat("x", MaxActor+1) }, mayfly.TooLarge},
-		"a long detail":             {func(e *Entry) { e.Detail = strings.Repeat("x", MaxDetail+1) }, mayfly.TooLarge},
-		"an escape":                 {func(e *Entry) { e.Reason = "a\x1b[2Jb" }, mayfly.Invalid},
-		"bytes that are no text":    {func(e *Entry) { e.Actor = "\xff" }, mayfly.Invalid},
-		"no verb":                   {func(e *Entry) { e.Verb = 0 }, mayfly.Invalid},
-		"a verb that is not known":  {func(e *Entry) { e.Verb = ConfirmClock + 1 }, mayfly.Invalid},
-		"a restore of nothing":      {func(e *Entry) { e.Subject.Item = mayfly.ID{} }, mayfly.Invalid},
-		"an undo of no run":         {func(e *Entry) { e.Verb = UndoRun }, mayfly.Invalid},
-		"the erasure of nobody":     {func(e *Entry) { e.Verb, e.Subject.User = EraseAccount, mayfly.UserID{} }, mayfly.Invalid},
-		"an id that is none":        {func(e *Entry) { e.Subject.Item = mayfly.ID{1} }, mayfly.Invalid},
-		"an outcome of nothing":     {func(e *Entry) { e.Outcome = Done }, mayfly.Invalid},
-		"an intent of another":      {func(e *Entry) { e.Of = of }, mayfly.Invalid},
-		"an outcome that is none":   {func(e *Entry) { e.Of, e.Outcome = of, Failed+1 }, mayfly.Invalid},
-		"an intent of no one chain": {func(e *Entry) { e.Of, e.Outcome = Ref{Chain: "a b"}, Done }, mayfly.Invalid},
+		"no actor":                       {func(e *Entry) { e.Actor = "" }, mayfly.Invalid},
+		"no reason":                      {func(e *Entry) { e.Reason = " \t" }, mayfly.Invalid},
+		"a long reason":                  {func(e *Entry) { e.Reason = strings.Repeat("x", MaxReason+1) }, mayfly.TooLarge},
+		"a long actor":                   {func(e *Entry) { e.Actor = strings.Repeat("x", MaxActor+1) }, mayfly.TooLarge},
+		"a long detail":                  {func(e *Entry) { e.Detail = strings.Repeat("x", MaxDetail+1) }, mayfly.TooLarge},
+		"an escape":                      {func(e *Entry) { e.Reason = "a\x1b[2Jb" }, mayfly.Invalid},
+		"invalid UTF-8":                  {func(e *Entry) { e.Actor = "\xff" }, mayfly.Invalid},
+		"no verb":                        {func(e *Entry) { e.Verb = 0 }, mayfly.Invalid},
+		"an unknown verb":                {func(e *Entry) { e.Verb = ConfirmClock + 1 }, mayfly.Invalid},
+		"a restore without an item":      {func(e *Entry) { e.Subject.Item = mayfly.ID{} }, mayfly.Invalid},
+		"an undo without a run":          {func(e *Entry) { e.Verb = UndoRun }, mayfly.Invalid},
+		"an erasure without a user":      {func(e *Entry) { e.Verb, e.Subject.User = EraseAccount, mayfly.UserID{} }, mayfly.Invalid},
+		"an invalid id":                  {func(e *Entry) { e.Subject.Item = mayfly.ID{1} }, mayfly.Invalid},
+		"an outcome without an intent":   {func(e *Entry) { e.Outcome = Done }, mayfly.Invalid},
+		"an intent that names an intent": {func(e *Entry) { e.Of = of }, mayfly.Invalid},
+		"an unknown outcome":             {func(e *Entry) { e.Of, e.Outcome = of, Failed+1 }, mayfly.Invalid},
+		"an invalid chain":               {func(e *Entry) { e.Of, e.Outcome = Ref{Chain: "a b"}, Done }, mayfly.Invalid},
 	} {
 		e := restore(t, 1)
 		c.spoil(&e)
@@ -49,7 +49,7 @@ func TestAnEntryThatDoesNotSayWhoWhatAndWhyIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheTextOfAnErrorNeverKeepsAnOutcomeFromBeingWritten(t *testing.T) {
+func TestAnOutcomeIsRecordedWhateverItsDetailContains(t *testing.T) {
 	rows := mem(t)
 	l := begin(t, rows, "node-1")
 	e := restore(t, 1)
@@ -62,7 +62,7 @@ func TestTheTextOfAnErrorNeverKeepsAnOutcomeFromBeingWritten(t *testing.T) {
 	}
 }
 
-func TestEveryVerbHasItsOwnWordAndIsReadBack(t *testing.T) {
+func TestEveryVerbIsParsedFromItsName(t *testing.T) {
 	for _, v := range Verbs() {
 		if back, err := ParseVerb(v.String()); err != nil || back != v || strings.Contains(v.String(), "(") {
 			t.Errorf("%s is read as %s: %v", v, back, err)
@@ -73,7 +73,7 @@ func TestEveryVerbHasItsOwnWordAndIsReadBack(t *testing.T) {
 	}
 }
 
-// example is a record with something in every field.
+// example returns a record with all fields set.
 func example(t testing.TB) Record {
 	t.Helper()
 	e := restore(t, 5).Concluded(Ref{"node-1.00ff", 6}, Done, "generation 4")
@@ -84,8 +84,8 @@ func example(t testing.TB) Record {
 	}
 }
 
-// TestTheFormatIsFixed: who changes the bytes of format 1 makes every chain that
-// was ever written unreadable. A new layout is a new format.
+// TestTheFormatIsFixed fails when the encoding of format 1 changes, which would
+// make stored chains unreadable. A new layout needs a new format number.
 func TestTheFormatIsFixed(t *testing.T) {
 	const want = "a30f4a9834f8dbcec819951ad251753890394641d392d81a89552ef68f8937dd"
 	r := example(t)
@@ -95,7 +95,7 @@ func TestTheFormatIsFixed(t *testing.T) {
 	}
 }
 
-func TestARecordComesOutOfItsBytesAsItWentIn(t *testing.T) {
+func TestARecordIsDecodedAsItWasEncoded(t *testing.T) {
 	r := example(t)
 	value := r.seal()
 	back, err := readRecord(value)
@@ -104,7 +104,7 @@ func TestARecordComesOutOfItsBytesAsItWentIn(t *testing.T) {
 	}
 }
 
-func TestAFormatThatIsNotKnownIsRefused(t *testing.T) {
+func TestAnUnknownFormatIsRefused(t *testing.T) {
 	r := example(t)
 	body := r.body()
 	body[0] = recordFormat + 1
@@ -119,14 +119,14 @@ func TestAFormatThatIsNotKnownIsRefused(t *testing.T) {
 	}
 }
 
-// unminimal is a body whose first length is spelt in two bytes instead of one.
+// unminimal returns a body whose first length is encoded in two bytes instead of one.
 func unminimal() []byte {
 	small := Record{Ref: Ref{Chain: "a"}}
 	body := small.body()
 	return append([]byte{body[0], body[1] | 0x80, 0}, body[2:]...)
 }
 
-func TestASecondSpellingOfARecordIsRefused(t *testing.T) {
+func TestASecondEncodingOfARecordIsRefused(t *testing.T) {
 	body := unminimal()
 	own := sum(recordDomain, body)
 	if _, err := readRecord(append(body, own[:]...)); !errors.Is(err, mayfly.Corrupt) {
@@ -134,7 +134,7 @@ func TestASecondSpellingOfARecordIsRefused(t *testing.T) {
 	}
 }
 
-func FuzzWhatIsReadAsARecordIsItsOnlySpelling(f *testing.F) {
+func FuzzARecordHasOneEncoding(f *testing.F) {
 	r := example(f)
 	f.Add(r.body())
 	small := Record{Ref: Ref{Chain: "a"}}
@@ -142,7 +142,7 @@ func FuzzWhatIsReadAsARecordIsItsOnlySpelling(f *testing.F) {
 	f.Add(unminimal())
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		own := sum(recordDomain, body) // a hash that fits lets the rest be reached
+		own := sum(recordDomain, body) // with a matching hash, the decoder is reached
 		value := append(bytes.Clone(body), own[:]...)
 		if r, err := readRecord(value); err == nil && !bytes.Equal(r.seal(), value) {
 			t.Errorf("%x is read as %+v", value, r)

@@ -15,14 +15,14 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// deeds are what the tests of lost answers record, in two lives of one writer.
-// It answers which were acknowledged and which were refused for certain.
-func deeds(t *testing.T, rows store.Rows, between func()) (acked map[Ref]Entry, refused map[string]bool) {
+// recordTwice records entries in two processes of one writer, one after the other.
+// It returns which entries were acknowledged and the reasons of those refused.
+func recordTwice(t *testing.T, rows store.Rows, between func()) (acked map[Ref]Entry, refused map[string]bool) {
 	t.Helper()
 	acked, refused = map[Ref]Entry{}, map[string]bool{}
 	n := 0
-	for life := range 2 {
-		if life == 1 {
+	for process := range 2 {
+		if process == 1 {
 			between()
 		}
 		l, err := Open(t.Context(), rows, "node-1", start)
@@ -44,32 +44,32 @@ func deeds(t *testing.T, rows store.Rows, between func()) (acked map[Ref]Entry, 
 	return acked, refused
 }
 
-// honest verifies that the chains are whole, hold every acknowledged record in
-// its place, none twice, and none that was refused for certain.
-func honest(t *testing.T, rows store.Rows, acked map[Ref]Entry, refused map[string]bool) {
+// consistent verifies that the chains are valid and contain every acknowledged
+// record under its Ref, none twice, and none that was refused.
+func consistent(t *testing.T, rows store.Rows, acked map[Ref]Entry, refused map[string]bool) {
 	t.Helper()
 	_, by := sound(t, rows)
 	times := map[string]int{}
 	for ref, r := range by {
 		times[r.Entry.Reason]++
 		if refused[r.Entry.Reason] || times[r.Entry.Reason] > 1 {
-			t.Errorf("%s is there %d times, refused %v", ref, times[r.Entry.Reason], refused[r.Entry.Reason])
+			t.Errorf("%s is stored %d times, refused %v", ref, times[r.Entry.Reason], refused[r.Entry.Reason])
 		}
 	}
 	for ref, e := range acked {
 		if by[ref].Entry != e {
-			t.Errorf("%s was acknowledged, and is %+v", ref, by[ref])
+			t.Errorf("%s was acknowledged, but is %+v", ref, by[ref])
 		}
 	}
 }
 
-func TestEveryLostAnswerAndLateWriteLeavesWholeChains(t *testing.T) {
+func TestLostResponsesAndLateWritesLeaveValidChains(t *testing.T) {
 	r := seeded(t)
 	set, first := storetest.Prefix(store.Set{Rows: mem(t)}, storetest.Pass)
-	deeds(t, set.Rows, func() {})
+	recordTwice(t, set.Rows, func() {})
 	calls := first.Calls()
 	tried, landed := 0, 0
-	for _, lost := range lostAnswers(calls) {
+	for _, lost := range lostResponses(calls) {
 		tried++
 		onMem(t, func(real store.Rows) {
 			set, landing := storetest.Prefix(store.Set{Rows: real}, lost.plan)
@@ -80,54 +80,54 @@ func TestEveryLostAnswerAndLateWriteLeavesWholeChains(t *testing.T) {
 				}
 				landed += n
 			}
-			acked, refused := deeds(t, set.Rows, func() {
+			acked, refused := recordTwice(t, set.Rows, func() {
 				landing.Resume()
 				if lost.landsEarly {
 					land()
 				}
 			})
-			honest(t, real, acked, refused) // before the last have landed …
+			consistent(t, real, acked, refused) // before the last writes land
 			land()
-			honest(t, real, acked, refused) // … and after
+			consistent(t, real, acked, refused) // and after
 		})
 		if t.Failed() {
 			t.Fatalf("%+v", lost)
 		}
 	}
-	t.Logf("%d lost answers in %d calls, %d late writes", tried, len(calls), landed)
+	t.Logf("%d lost responses in %d calls, %d late writes", tried, len(calls), landed)
 	if len(calls) < 14 || tried < 500 || landed < 200 {
 		t.Error("too little was tried")
 	}
 }
 
-// lostAnswer is a fault that begins with a call and lasts for some.
-type lostAnswer struct {
+// lostResponse is a fault that starts at a call and lasts for some calls.
+type lostResponse struct {
 	first, lasts int
 	fault        storetest.Fault
-	landsEarly   bool // what was not written lands between the two lives, else behind the second
+	landsEarly   bool // pending writes land between the two processes, else after the second
 }
 
-func (l lostAnswer) plan(c storetest.Call) storetest.Fault {
+func (l lostResponse) plan(c storetest.Call) storetest.Fault {
 	if c.N < l.first || c.N >= l.first+l.lasts {
 		return storetest.Fault{}
 	}
 	return l.fault
 }
 
-func lostAnswers(calls []storetest.Call) (all []lostAnswer) {
+func lostResponses(calls []storetest.Call) (all []lostResponse) {
 	for _, call := range calls {
 		for _, fault := range storetest.Faults(call) {
 			for n := range 12 {
 				fault.Halts = n%2 == 0
-				lasts := []int{1, tries, tries + 4}[n/4] // one answer, all tries of a record, of more than one
-				all = append(all, lostAnswer{first: call.N, lasts: lasts, fault: fault, landsEarly: n/2%2 == 0})
+				lasts := []int{1, tries, tries + 4}[n/4] // one response, all tries of a record, those of several records
+				all = append(all, lostResponse{first: call.N, lasts: lasts, fault: fault, landsEarly: n/2%2 == 0})
 			}
 		}
 	}
 	return all
 }
 
-func TestARandomStormOfLostAnswersLeavesWholeChains(t *testing.T) {
+func TestRandomLostResponsesLeaveValidChains(t *testing.T) {
 	r := seeded(t)
 	unknown := 0
 	for range 60 {
@@ -152,22 +152,22 @@ func TestARandomStormOfLostAnswersLeavesWholeChains(t *testing.T) {
 				}
 			}
 		}
-		honest(t, real, acked, refused)
+		consistent(t, real, acked, refused)
 		if _, err := landing.LandAll(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		honest(t, real, acked, refused)
+		consistent(t, real, acked, refused)
 	}
-	if t.Logf("%d records in doubt", unknown); unknown < 50 {
+	if t.Logf("%d records with an unknown result", unknown); unknown < 50 {
 		t.Error("too little was tried")
 	}
 }
 
-func TestARecordInDoubtKeepsItsNumberUntilItIsSettled(t *testing.T) {
+func TestARecordWithAnUnknownResultKeepsItsNumber(t *testing.T) {
 	real := mem(t)
 	away := true
 	set, landing := storetest.Prefix(store.Set{Rows: real}, func(c storetest.Call) storetest.Fault {
-		return storetest.Fault{Fails: away && c.N > 1} // the chain is listed, then no answer comes and nothing is written
+		return storetest.Fault{Fails: away && c.N > 1} // the chain is listed, then no call gets a response and nothing is written
 	})
 	l := begin(t, set.Rows, "node-1")
 	if _, err := l.Record(t.Context(), restore(t, 1), start); !errors.Is(err, mayfly.Unknown) {
@@ -186,7 +186,7 @@ func TestARecordInDoubtKeepsItsNumberUntilItIsSettled(t *testing.T) {
 	}
 }
 
-func TestAChainThatSomebodyElseWroteIntoTakesNoMoreRecords(t *testing.T) {
+func TestAChainThatAnotherProcessWroteIntoAcceptsNoMoreRecords(t *testing.T) {
 	rows := mem(t)
 	l := write(t, rows, "node-1", 2)
 	put(t, rows, recordKey(Ref{l.Chain(), 2}), []byte("forged"))
@@ -198,9 +198,9 @@ func TestAChainThatSomebodyElseWroteIntoTakesNoMoreRecords(t *testing.T) {
 	}
 }
 
-// TestWhatWasRecordedSurvivesPowerLoss takes the disk as a power loss would leave
-// it before every k-th write, opens each, verifies it, and goes on in a new life.
-func TestWhatWasRecordedSurvivesPowerLoss(t *testing.T) {
+// TestRecordsSurvivePowerLoss copies the disk before random writes as a power
+// loss would leave it, opens each copy, verifies it, and writes a new chain.
+func TestRecordsSurvivePowerLoss(t *testing.T) {
 	r := seeded(t)
 	disk := vfs.NewCrashableMem()
 	type loss struct {
@@ -210,7 +210,7 @@ func TestWhatWasRecordedSurvivesPowerLoss(t *testing.T) {
 	var mu sync.Mutex
 	var losses []loss
 	acked := map[Ref]Entry{}
-	ops, next := 0, 1<<30 // nothing is taken while the database is made
+	ops, next := 0, 1<<30 // no copies while the database is created
 	db := openOn(t, errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -228,10 +228,10 @@ func TestWhatWasRecordedSurvivesPowerLoss(t *testing.T) {
 	mu.Lock()
 	next = 0
 	mu.Unlock()
-	for life := range 4 {
+	for process := range 4 {
 		l := begin(t, db.Rows(), "node-1")
 		for n := range 12 {
-			e := restore(t, life*100+n)
+			e := restore(t, process*100+n)
 			ref := record(t, l, e, start+mayfly.Instant(n))
 			mu.Lock()
 			acked[ref] = e
@@ -241,15 +241,15 @@ func TestWhatWasRecordedSurvivesPowerLoss(t *testing.T) {
 	checked := 0
 	for n, lost := range losses {
 		rows := openOn(t, lost.fs).Rows()
-		write(t, rows, "node-1", 2) // the next life, which anchors what is left
+		write(t, rows, "node-1", 2) // the next process, which anchors what is left
 		report, by := sound(t, rows)
 		for ref, e := range lost.acked {
 			checked++
 			if by[ref].Entry != e {
-				t.Errorf("power loss %d: %s was acknowledged, and is %+v", n, ref, by[ref])
+				t.Errorf("power loss %d: %s was acknowledged, but is %+v", n, ref, by[ref])
 			}
 		}
-		if report.Records > len(lost.acked)+3 { // the one in flight, and the two of the next life
+		if report.Records > len(lost.acked)+3 { // the one in flight, and two of the next process
 			t.Errorf("power loss %d: %d records of %d acknowledged", n, report.Records, len(lost.acked))
 		}
 	}

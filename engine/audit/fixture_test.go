@@ -31,13 +31,13 @@ func openOn(t testing.TB, fs vfs.FS) *pebblestore.Store {
 	return db
 }
 
-// mem is the embedded store on memory.
+// mem opens the embedded store in memory.
 func mem(t testing.TB) store.Rows {
 	t.Helper()
 	return openOn(t, vfs.NewMem()).Rows()
 }
 
-// onMem is mem for the length of f: for tests that need very many.
+// onMem calls f with a store in memory and closes it, for tests that need many.
 func onMem(t testing.TB, f func(rows store.Rows)) {
 	t.Helper()
 	db, err := pebblestore.Open(pebblestore.Options{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 256 << 10, CacheBytes: 1 << 20})
@@ -50,7 +50,7 @@ func onMem(t testing.TB, f func(rows store.Rows)) {
 	}
 }
 
-// seeded is a source of randomness whose seed is printed; MAYFLY_SEED takes it back.
+// seeded returns a random source and logs its seed; MAYFLY_SEED sets the seed.
 func seeded(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -77,7 +77,7 @@ func itemID(t testing.TB, n uint64) mayfly.ID {
 	return id
 }
 
-// restore is an intent to restore item n.
+// restore returns an intent to restore item n.
 func restore(t testing.TB, n int) Entry {
 	t.Helper()
 	return Entry{
@@ -104,7 +104,7 @@ func record(t testing.TB, l *Log, e Entry, now mayfly.Instant) Ref {
 	return ref
 }
 
-// write writes n records and answers their log.
+// write writes n records and returns their log.
 func write(t testing.TB, rows store.Rows, writer string, n int) *Log {
 	t.Helper()
 	l := begin(t, rows, writer)
@@ -127,7 +127,7 @@ func verified(t testing.TB, rows store.Rows) (Report, []Record) {
 	return report, all
 }
 
-// sound verifies that nothing is wrong, and answers the records by their refs.
+// sound verifies that there are no findings and returns the records by Ref.
 func sound(t testing.TB, rows store.Rows) (Report, map[Ref]Record) {
 	t.Helper()
 	report, all := verified(t, rows)
@@ -144,12 +144,12 @@ func sound(t testing.TB, rows store.Rows) (Report, map[Ref]Record) {
 	return report, by
 }
 
-// put changes a row behind the log's back; nil removes it.
+// put changes a row without the log; nil removes it.
 func put(t testing.TB, rows store.Rows, key store.Key, value []byte) {
 	t.Helper()
 	old := get(t, rows, key)
 	if bytes.Equal(old, value) && (old == nil) == (value == nil) {
-		t.Fatalf("%q: that changes nothing", key)
+		t.Fatalf("%q: the new value equals the old one", key)
 	}
 	if swapped, _, err := rows.Swap(t.Context(), store.Audit, key, old, value, 0); err != nil || !swapped {
 		t.Fatal(swapped, err)
@@ -165,7 +165,7 @@ func get(t testing.TB, rows store.Rows, key store.Key) []byte {
 	return found[0]
 }
 
-// found says whether a report has a finding with a fault at a record.
+// found reports whether a report has a finding with the fault at the record.
 func found(report Report, at Ref, fault Fault) bool {
 	for _, f := range report.Findings {
 		if f.Ref == at && f.Fault == fault {

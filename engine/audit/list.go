@@ -13,7 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Filter says which records to show; what is zero does not matter.
+// Filter selects records. A zero field selects all.
 type Filter struct {
 	Actor    string
 	Verb     Verb
@@ -23,7 +23,7 @@ type Filter struct {
 	From, To mayfly.Instant // at or after From, before To
 }
 
-// Matches says whether the filter lets r through.
+// Matches reports whether the filter selects r.
 func (f Filter) Matches(r Record) bool {
 	e := r.Entry
 	return (f.Actor == "" || f.Actor == e.Actor) && (f.Verb == 0 || f.Verb == e.Verb) &&
@@ -31,14 +31,14 @@ func (f Filter) Matches(r Record) bool {
 		(f.Run == 0 || f.Run == e.Subject.Run) && (f.From == 0 || f.From <= r.At) && (f.To == 0 || r.At < f.To)
 }
 
-// Place is where a record stands among those of all chains: by time, then by
-// chain and number. The zero Place is behind the newest.
+// Place is the position of a record among those of all chains: ordered by time,
+// then by chain and number. The zero Place is after the newest record.
 type Place struct {
 	At mayfly.Instant
 	Ref
 }
 
-// PlaceOf is where r stands.
+// PlaceOf returns the place of r.
 func PlaceOf(r Record) Place { return Place{At: r.At, Ref: r.Ref} }
 
 func (p Place) compare(q Place) int {
@@ -48,25 +48,25 @@ func (p Place) compare(q Place) int {
 // Page is a page of a list.
 type Page struct {
 	Records []Record // newest first
-	Next    Place    // where the next page goes on
-	More    bool     // whether there may be one; a page may be short, or empty, and not the last
+	Next    Place    // where the next page starts
+	More    bool     // whether there may be a next page, also after a short or empty one
 }
 
-// scanned is how many records one page looks at, at most: a filter that lets
-// little through answers in several short pages.
+// scanned is the maximum number of records that are read for one page. A filter
+// that selects few records gets several short pages.
 const scanned = 4096
 
-// List answers a page of the records that the filter lets through, newest first
-// over all chains, from before a place. It reads the end of every chain first.
-// Anchors are left out.
-// It verifies nothing but each record's own hash: one that cannot be read is an
-// error of kind Corrupt, and Verify tells more.
+// List returns a page of the records that the filter selects, from all chains,
+// newest first, starting before a place. Records are returned without anchors.
+//
+// It first reads the end of every chain. It verifies only the hash of each record:
+// one that cannot be read is an error of kind Corrupt, and Verify reports details.
 func List(ctx context.Context, rows store.Rows, f Filter, before Place, limit int) (Page, error) {
 	if limit <= 0 {
-		return Page{}, mayfly.Errorf(mayfly.Invalid, "audit: a page of %d records", limit)
+		return Page{}, mayfly.Errorf(mayfly.Invalid, "audit: page limit is %d; it must be at least 1", limit)
 	}
 	if f.To != 0 && (before == Place{} || f.To < before.At) {
-		before = Place{At: f.To} // no chain's name is empty: this is before all of that instant
+		before = Place{At: f.To} // names of chains are not empty: this is before all records of that instant
 	}
 	m, err := merged(ctx, rows, before)
 	if err != nil {
@@ -90,19 +90,19 @@ func List(ctx context.Context, rows store.Rows, f Filter, before Place, limit in
 	return p, nil
 }
 
-// unreadable is the error of a list that meets a record that is not whole.
+// unreadable returns the error of a list that reads a damaged record.
 func unreadable(ref Ref, err error) error {
-	return mayfly.Wrap(mayfly.Corrupt, fmt.Errorf("audit: list: %s: %w", ref, err), "mayfly audit verify reports what is wrong")
+	return mayfly.Wrap(mayfly.Corrupt, fmt.Errorf("audit: list: %s: %w", ref, err), "run mayfly audit verify for details")
 }
 
-// merge reads all chains backwards at once, the newest record first. Of each
-// chain it holds a few records at most.
+// merge reads all chains backwards, newest record first. It keeps only a few
+// records of each chain in memory.
 type merge struct {
 	rows store.Rows
 	tips tips
 }
 
-// tip is a chain whose newest unread record is the last of ahead.
+// tip is a chain with its next records; the newest is the last of ahead.
 type tip struct {
 	chain string
 	ahead []Record // ascending
@@ -122,7 +122,7 @@ func (t *tips) Pop() any {
 	return last
 }
 
-// merged is the merge of what all chains have before a place.
+// merged returns a merge of the records before a place.
 func merged(ctx context.Context, rows store.Rows, before Place) (*merge, error) {
 	m := &merge{rows: rows}
 	err := eachListing(ctx, rows, func(chain string, _ []byte) error {
@@ -138,7 +138,7 @@ func merged(ctx context.Context, rows store.Rows, before Place) (*merge, error) 
 			if err != nil || from == 0 {
 				return err
 			}
-			if err := m.fill(ctx, t, sortOf(from), 1); err != nil || len(t.ahead) == 0 {
+			if err := m.fill(ctx, t, clusteringOf(from), 1); err != nil || len(t.ahead) == 0 {
 				return err
 			}
 		}
@@ -149,7 +149,7 @@ func merged(ctx context.Context, rows store.Rows, before Place) (*merge, error) 
 	return m, err
 }
 
-// pop is the newest record that is left.
+// pop returns the newest record that is left.
 func (m *merge) pop(ctx context.Context) (r Record, ok bool, err error) {
 	if len(m.tips) == 0 {
 		return Record{}, false, nil
@@ -159,7 +159,7 @@ func (m *merge) pop(ctx context.Context) (r Record, ok bool, err error) {
 	r = t.ahead[last]
 	if t.ahead = t.ahead[:last]; last == 0 && r.Number > 0 {
 		const some = 16
-		if err := m.fill(ctx, t, sortOf(r.Number), some); err != nil {
+		if err := m.fill(ctx, t, clusteringOf(r.Number), some); err != nil {
 			return Record{}, false, err
 		}
 	}
@@ -171,7 +171,7 @@ func (m *merge) pop(ctx context.Context) (r Record, ok bool, err error) {
 	return r, true, nil
 }
 
-// fill reads the records of a chain that stand before a clustering key, the last few.
+// fill reads the last records of a chain before a clustering key, at most limit.
 func (m *merge) fill(ctx context.Context, t *tip, before string, limit int) error {
 	found, err := m.rows.Range(ctx, store.Audit, store.Range{Partition: partition(t.chain), To: before, Limit: limit, Reverse: true})
 	if err != nil {
@@ -180,20 +180,20 @@ func (m *merge) fill(ctx context.Context, t *tip, before string, limit int) erro
 	t.ahead = make([]Record, len(found))
 	for i, row := range found {
 		r, err := readRecord(row.Value)
-		if err == nil && (r.Chain != t.chain || sortOf(r.Number) != row.Clustering) {
-			err = errors.New("it stands in the place of another")
+		if err == nil && (r.Chain != t.chain || clusteringOf(r.Number) != row.Clustering) {
+			err = errors.New("it is stored under the key of another record")
 		}
 		if err != nil {
 			return unreadable(Ref{Chain: t.chain, Number: numberOf(row.Clustering)}, err)
 		}
-		r.Anchors = nil // nobody shows them, and there is a tip for every chain
+		r.Anchors = nil // not part of a list; saves memory, because there is a tip for every chain
 		t.ahead[len(found)-1-i] = r
 	}
 	return nil
 }
 
-// seek is the first number of a chain that does not stand before a place, up to
-// newest: the times of a chain never go back, so it can be searched for.
+// seek returns the first number of a chain that is not before a place, at most
+// newest. It uses binary search: the times of a chain never decrease.
 func (m *merge) seek(ctx context.Context, chain string, newest Number, before Place) (Number, error) {
 	var failed error
 	at := sort.Search(int(newest), func(n int) bool {

@@ -8,7 +8,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// listed reads all pages.
+// listed reads all pages and returns their records.
 func listed(t testing.TB, list func(before Place) (Page, error)) (all []Record, pages int) {
 	t.Helper()
 	for before := (Place{}); ; pages++ {
@@ -21,7 +21,7 @@ func listed(t testing.TB, list func(before Place) (Page, error)) (all []Record, 
 			return all, pages + 1
 		}
 		if pages > 1000 {
-			t.Fatalf("the list does not come to an end: at %v", p.Next)
+			t.Fatalf("the list does not end: at %v", p.Next)
 		}
 		before = p.Next
 	}
@@ -40,7 +40,7 @@ func TestPagesShowTheRecordsOfAllChainsNewestFirst(t *testing.T) {
 	_, by := sound(t, rows)
 	for name, f := range map[string]Filter{
 		"all": {}, "actor": {Actor: "ben"}, "verb": {Verb: Hold}, "item": {Item: itemID(t, 3)},
-		"user": {User: mayfly.UserOf("home", "ben")}, "nobody": {User: mayfly.UserOf("home", "carried by nobody")}, "run": {Run: 4},
+		"user": {User: mayfly.UserOf("home", "ben")}, "another user": {User: mayfly.UserOf("home", "eve")}, "run": {Run: 4},
 		"a while": {From: start + 5, To: start + 20}, "since": {From: start + 30}, "until": {To: start + 8}, "all of it": {Actor: "ana", Verb: Restore, From: start + 3},
 	} {
 		var want []Ref
@@ -66,7 +66,7 @@ func TestPagesShowTheRecordsOfAllChainsNewestFirst(t *testing.T) {
 	}
 }
 
-func TestAPageLooksAtSoManyRecordsAndNoMore(t *testing.T) {
+func TestAPageReadsALimitedNumberOfRecords(t *testing.T) {
 	rows := mem(t)
 	write(t, rows, "one", scanned+10)
 	all, pages := listed(t, func(before Place) (Page, error) {
@@ -79,11 +79,11 @@ func TestAPageLooksAtSoManyRecordsAndNoMore(t *testing.T) {
 		return List(t.Context(), rows, Filter{From: start + scanned}, before, 20)
 	})
 	if len(all) != 10 || pages != 1 {
-		t.Errorf("%d records on %d pages where the older ones need no look", len(all), pages)
+		t.Errorf("%d records on %d pages; older records must not be read", len(all), pages)
 	}
 }
 
-func TestAListThatMeetsARecordThatIsNotWholeSaysSo(t *testing.T) {
+func TestAListWithADamagedRecordIsCorrupt(t *testing.T) {
 	rows := mem(t)
 	l := write(t, rows, "one", 5)
 	put(t, rows, recordKey(Ref{l.Chain(), 2}), []byte("x"))

@@ -1,16 +1,13 @@
-// Package audit is in charge of the record of what support and operators did
-// (C6): who, to what, why, and what came of it. It is append-only and chained by
-// hash: a record that is changed, moved or missing is found by Verify.
+// Package audit records what support and operators did: who, to what, why, and
+// with what outcome. The log is append-only and chained by hash, so that Verify
+// finds a record that was changed, moved or removed (C6).
 //
-// The protocol is two records. The intent is durable before the deed begins: no
-// deed without a name and a reason. The outcome follows it (Entry.Concluded). An
-// intent without an outcome says that the deed may or may not have been done: the
-// row tells. An outcome that cannot be written takes no deed back.
+// Each operation makes two records: an intent, durable before the operation
+// begins, and an outcome. After an intent without an outcome only the item's row
+// shows whether the operation happened. A failed outcome record undoes nothing.
 //
-// A record is never changed and never erased: ids of users in it outlive their
-// accounts (store.Kept, ST14), so nothing that a user wrote belongs in it. What
-// no chain can show is a store put back whole to an earlier day, or rewritten
-// whole: keep the heads of a Report elsewhere and ask VerifyAgainst.
+// Records are never changed or erased, and outlive the accounts that they name
+// (store.Kept, ST14): they must never contain what a user wrote.
 package audit
 
 import (
@@ -25,47 +22,47 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Log writes one chain: that of this process in this life. It holds no more
-// than the end of it. Safe for concurrent use.
+// Log writes the chain of this process; each start of a process begins a new
+// one. It keeps only the end of the chain in memory. Safe for concurrent use.
 type Log struct {
 	rows  store.Rows
-	turn  chan struct{} // held by who writes; a channel, so that ctx can end the wait
-	chain listing       // how far we know the chain to have come
-	row   []byte        // of the directory, as we last knew it; nil before the first record
-	doubt *Record       // written or not, or still to land: nothing else may take its number
+	turn  chan struct{} // lock of the writer; a channel, so that ctx can end the wait
+	chain listing       // the end of the chain as last confirmed
+	row   []byte        // the chain's row in the directory as last confirmed; nil before the first record
+	doubt *Record       // a record with an unknown result, which may still land: its number is not given to another
 }
 
-// Open begins a chain for writer, a name that a reader will know the process
-// by. The chain's own name has something random behind it: no two lives share
-// one. Nothing is written before the first record.
+// Open begins a chain for writer, the name of the process in the log. A random
+// suffix makes the name of the chain unique to this start of the process. Nothing
+// is written before the first record.
 func Open(ctx context.Context, rows store.Rows, writer string, now mayfly.Instant) (*Log, error) {
 	if !validChain(writer) || len(writer) > maxWriter {
-		return nil, mayfly.Errorf(mayfly.Invalid, "audit: %.80q is not a name for a writer", writer).
-			WithHint(fmt.Sprintf("1 to %d letters, digits and . - _ :", maxWriter))
+		return nil, mayfly.Errorf(mayfly.Invalid, "audit: invalid writer name %.80q", writer).
+			WithHint(fmt.Sprintf("use 1 to %d letters, digits and . - _ :", maxWriter))
 	}
 	if _, err := rows.Range(ctx, store.Audit, store.Range{Partition: directory, Limit: 1}); err != nil {
 		return nil, fmt.Errorf("audit: read the directory: %w", err)
 	}
-	var life [16]byte
-	_, _ = rand.Read(life[:]) // it never fails
-	chain := writer + "." + hex.EncodeToString(life[:])
+	var suffix [16]byte
+	_, _ = rand.Read(suffix[:]) // it never fails
+	chain := writer + "." + hex.EncodeToString(suffix[:])
 	return &Log{
 		rows: rows, turn: make(chan struct{}, 1),
 		chain: listing{Head: Head{Chain: chain}, opened: now, moved: now},
 	}, nil
 }
 
-// Chain is the name of the chain.
+// Chain returns the name of the chain.
 func (l *Log) Chain() string { return l.chain.Chain }
 
-// Record appends e to the chain, durable on return; then the deed may begin.
-// Records are in the order in which their calls took their turn.
+// Record appends e to the chain. The record is durable on return, and only then
+// may the operation begin. Concurrent calls write one after another.
 //
-// On an error of kind Unknown the record may or may not be in the chain, or land
-// later; the deed must not begin. The chain is whole either way: the next call
-// sees to it first. Other errors: Invalid and TooLarge (the entry), Unavailable
-// (nothing was written), Corrupt (somebody else wrote into this chain; a new
-// life begins a new one).
+// On an error of kind Unknown the record may be in the chain or land later; the
+// operation must not begin. The chain stays valid: the next call writes the same
+// record again before its own. Other kinds: Invalid and TooLarge (the entry),
+// Unavailable (nothing was written), Corrupt (another process wrote into this
+// chain; a restart begins a new one).
 func (l *Log) Record(ctx context.Context, e Entry, now mayfly.Instant) (Ref, error) {
 	if err := e.Validate(); err != nil {
 		return Ref{}, err
@@ -98,9 +95,9 @@ func (l *Log) Record(ctx context.Context, e Entry, now mayfly.Instant) (Ref, err
 	return r.Ref, nil
 }
 
-// Do runs an operation between two records: the intent, without which it is not
-// run, and the outcome with the detail that the operation returns. On a nil Log
-// the operation is refused with Invalid.
+// Do records the intent, runs the operation, and records the outcome with the
+// detail that the operation returned. The operation does not run when the intent
+// cannot be recorded. On a nil Log it is refused with Invalid.
 func (l *Log) Do(ctx context.Context, intent Entry, now mayfly.Instant, operation func() (detail string, err error)) error {
 	if l == nil {
 		return mayfly.Errorf(mayfly.Invalid, "%s needs an audit log", intent.Verb)
@@ -120,24 +117,23 @@ func (l *Log) Do(ctx context.Context, intent Entry, now mayfly.Instant, operatio
 	return err
 }
 
-// tries is how often a write whose answer is lost is tried again. Each try is of
-// the same bytes, so that any of them may land late.
+// tries is how often a write is tried while its result is unknown. Each try
+// writes the same bytes, so that it does no harm if one of them lands late.
 const tries = 3
 
-// settle ends the doubt about an earlier record, by writing the same record
-// again: were its number given to another, a write that lands late would break
-// the chain.
+// settle writes an earlier record with an unknown result again. If its number
+// were given to another record, a write that lands late would break the chain.
 func (l *Log) settle(ctx context.Context) error {
 	if l.doubt == nil {
 		return nil
 	}
 	if err := l.append(ctx, l.doubt); err != nil {
-		return fmt.Errorf("audit: an earlier record is still in doubt: %w", err)
+		return fmt.Errorf("audit: the result of an earlier record is still unknown: %w", err)
 	}
 	return nil
 }
 
-// list puts the chain into the directory, before its first record.
+// list adds the chain to the directory, before its first record.
 func (l *Log) list(ctx context.Context) error {
 	if l.row != nil {
 		return nil
@@ -150,12 +146,12 @@ func (l *Log) list(ctx context.Context) error {
 	return nil
 }
 
-// append writes r at the end of the chain and moves the end behind it.
+// append writes r at the end of the chain and advances the end.
 func (l *Log) append(ctx context.Context, r *Record) error {
 	may, err := l.insert(ctx, recordKey(r.Ref), r.seal())
 	if err != nil {
 		if may {
-			l.doubt = r // and one that was in doubt stays so
+			l.doubt = r // also when r was in doubt before
 		}
 		return fmt.Errorf("audit: record %s: %w", r.Ref, err)
 	}
@@ -165,9 +161,9 @@ func (l *Log) append(ctx context.Context, r *Record) error {
 	return nil
 }
 
-// insert writes value where there is nothing. The value is one that only this
-// log can have written: what is there already and is the same is ours, of an
-// earlier try. With an error, may says whether it may be written or still land.
+// insert writes value under a key that has none. Only this log can write that
+// value: the same value found under the key comes from an earlier try. With an
+// error, may reports whether the value may have been written or may still land.
 func (l *Log) insert(ctx context.Context, key store.Key, value []byte) (may bool, err error) {
 	for range tries {
 		var swapped bool
@@ -187,15 +183,15 @@ func (l *Log) insert(ctx context.Context, key store.Key, value []byte) (may bool
 		case swapped, bytes.Equal(current, value):
 			return true, nil
 		default:
-			return may, mayfly.Errorf(mayfly.Corrupt, "somebody else wrote into this chain").
-				WithHint("mayfly audit verify tells where; a restarted process begins a new chain")
+			return may, mayfly.Errorf(mayfly.Corrupt, "another process wrote into this chain").
+				WithHint("run mayfly audit verify to see where; restart the process to begin a new chain")
 		}
 	}
 	return may, inDoubt(may, err)
 }
 
-// inDoubt makes an error that follows a lost answer one of kind Unknown: that
-// the last try did not happen says nothing of those before.
+// inDoubt turns err into kind Unknown if an earlier try had an unknown result:
+// the failure of the last try says nothing about the tries before it.
 func inDoubt(may bool, err error) error {
 	if !may || errors.Is(err, mayfly.Unknown) {
 		return err
@@ -203,8 +199,8 @@ func inDoubt(may bool, err error) error {
 	return mayfly.Wrap(mayfly.Unknown, err, "")
 }
 
-// move brings the directory up to the chain's end. The record stands whether
-// this succeeds or not: a row that is behind is moved with the next record.
+// move updates the chain's row in the directory. The record is valid whether this
+// succeeds or not: the next record updates a row that was left behind.
 func (l *Log) move(ctx context.Context) {
 	next := l.chain.seal()
 	for range tries {
@@ -216,7 +212,7 @@ func (l *Log) move(ctx context.Context) {
 			l.row = next
 			return
 		default:
-			l.row = current // a move whose answer was lost has landed
+			l.row = current // an earlier move with an unknown result has landed
 		}
 	}
 }

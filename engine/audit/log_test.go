@@ -42,25 +42,25 @@ func TestNothingIsWrittenBeforeTheFirstRecord(t *testing.T) {
 	}
 }
 
-func TestTwoLivesOfAWriterHaveTwoChainsAndTheSecondAnchorsTheFirst(t *testing.T) {
+func TestARestartedWriterBeginsANewChainThatAnchorsTheOldOne(t *testing.T) {
 	rows := mem(t)
 	one := write(t, rows, "node-1", 3)
 	two := write(t, rows, "node-1", 2)
 	if one.Chain() == two.Chain() {
-		t.Fatalf("both lives write %s", one.Chain())
+		t.Fatalf("both write chain %s", one.Chain())
 	}
 	report, by := sound(t, rows)
 	anchors := by[Ref{two.Chain(), 0}].Anchors
 	last := by[Ref{one.Chain(), 2}]
 	if len(anchors) != 1 || anchors[0] != (Head{one.Chain(), 3, last.Hash}) || report.Anchors != 1 {
-		t.Errorf("the first record of the second life anchors %v, report %+v", anchors, report)
+		t.Errorf("the first record of the second chain anchors %v, report %+v", anchors, report)
 	}
 	if len(by[Ref{two.Chain(), 1}].Anchors) != 0 {
 		t.Error("its second record anchors too")
 	}
 }
 
-func TestEverySoManyRecordsTheOthersAreAnchoredAgain(t *testing.T) {
+func TestOtherChainsAreAnchoredAgainEveryAnchorEveryRecords(t *testing.T) {
 	rows := mem(t)
 	one := begin(t, rows, "one")
 	record(t, one, restore(t, 0), start)
@@ -74,7 +74,7 @@ func TestEverySoManyRecordsTheOthersAreAnchoredAgain(t *testing.T) {
 	}
 }
 
-func TestAnAnchorCarriesTheChainsThatMovedLast(t *testing.T) {
+func TestAnchorsAreTheChainsThatWereWrittenLast(t *testing.T) {
 	rows := mem(t)
 	old := begin(t, rows, "z-old")
 	record(t, old, restore(t, 0), start)
@@ -105,7 +105,7 @@ func TestTimeInAChainNeverGoesBack(t *testing.T) {
 	}
 }
 
-func TestManyWritersAtOnceLoseNoRecordAndNoOrder(t *testing.T) {
+func TestConcurrentWritersLoseNoRecordAndKeepTheirOrder(t *testing.T) {
 	rows := mem(t)
 	const logs, callers, each = 3, 4, 30
 	var wg sync.WaitGroup
@@ -126,7 +126,7 @@ func TestManyWritersAtOnceLoseNoRecordAndNoOrder(t *testing.T) {
 			})
 		}
 	}
-	wg.Go(func() { // a verifier beside the writers sees nothing wrong
+	wg.Go(func() { // a concurrent verification has no findings
 		for range 20 {
 			if report, err := Verify(t.Context(), rows, nil); err != nil || !report.Sound() {
 				t.Errorf("%v %v", report.Findings, err)
@@ -146,7 +146,7 @@ func TestManyWritersAtOnceLoseNoRecordAndNoOrder(t *testing.T) {
 	}
 }
 
-func TestACallThatIsGivenUpWhileItWaitsWritesNothing(t *testing.T) {
+func TestACallCanceledWhileItWaitsWritesNothing(t *testing.T) {
 	rows := mem(t)
 	l := begin(t, rows, "node-1")
 	l.turn <- struct{}{}
@@ -161,7 +161,7 @@ func TestACallThatIsGivenUpWhileItWaitsWritesNothing(t *testing.T) {
 	}
 }
 
-func TestTheTableIsChangedBySwapsOnlyAndOutlivesAccounts(t *testing.T) {
+func TestTheTableIsChangedOnlyBySwapsAndKeptWhenAccountsAreErased(t *testing.T) {
 	if d := store.Audit.Declared(); d.Mode != store.Swapped || d.Erasure != store.Kept {
 		t.Errorf("audit is declared %+v", d)
 	}

@@ -12,22 +12,23 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Number counts the records of a chain, from 0 and without a gap.
+// Number is the position of a record in its chain. Numbers start at 0 and have no
+// gaps.
 type Number uint64
 
 // Hash is the SHA-256 of a record.
 type Hash [32]byte
 
-// String is the hash in hexadecimal.
+// String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Ref names a record.
+// Ref identifies a record.
 type Ref struct {
 	Chain  string
 	Number Number
 }
 
-// String is chain#number; empty for no record.
+// String returns chain#number, or an empty string for the zero Ref.
 func (r Ref) String() string {
 	if r == (Ref{}) {
 		return ""
@@ -35,20 +36,20 @@ func (r Ref) String() string {
 	return fmt.Sprintf("%s#%d", r.Chain, r.Number)
 }
 
-// Head is how far a chain has come: how many records it has, and the hash of
-// the last. It pins all of them, because each holds the hash of the one before.
+// Head is the end of a chain: the number of its records and the hash of the last.
+// It fixes all of them, because each record contains the hash of the previous one.
 type Head struct {
 	Chain string
 	Count uint64
 	Hash  Hash // zero when Count is 0
 }
 
-// String is the head in a line that ParseHead reads.
+// String returns the head as a line that ParseHead reads.
 func (h Head) String() string { return fmt.Sprintf("%s %d %s", h.Chain, h.Count, h.Hash) }
 
 // ParseHead reads what Head.String wrote.
 func ParseHead(line string) (Head, error) {
-	bad := mayfly.Errorf(mayfly.Invalid, "%.80q is not the head of a chain", line).WithHint("a head is a line of: chain, count, hash")
+	bad := mayfly.Errorf(mayfly.Invalid, "invalid head of a chain %.80q", line).WithHint("a head is one line with chain, count and hash")
 	parts := strings.Fields(line)
 	if len(parts) != 3 || !validChain(parts[0]) {
 		return Head{}, bad
@@ -69,13 +70,13 @@ func ParseHead(line string) (Head, error) {
 	return h, nil
 }
 
-// Record is an entry in its place.
+// Record is an entry at its position in a chain.
 type Record struct {
 	Ref
-	At      mayfly.Instant // never before that of the record in front of it
-	Prev    Hash           // of the record in front of it; zero for the first
+	At      mayfly.Instant // not earlier than that of the previous record
+	Prev    Hash           // hash of the previous record; zero for the first
 	Entry   Entry
-	Anchors []Head // of other chains, as this writer saw them
+	Anchors []Head // ends of other chains when this record was written
 	Hash    Hash
 }
 
@@ -84,7 +85,7 @@ const (
 	maxChain  = 128
 )
 
-// validChain says whether a text could be the name of a chain, or of a writer.
+// validChain reports whether name may be the name of a chain or of a writer.
 func validChain(name string) bool {
 	if name == "" || len(name) > maxChain {
 		return false
@@ -99,15 +100,15 @@ func validChain(name string) bool {
 	return true
 }
 
-// The bytes of a record, in their one spelling: a value that does not come out
-// the same when it is written again is not a record. Numbers are big-endian;
-// a text is its length as a uvarint and its bytes.
+// The format of a record. Each record has exactly one encoding: a value that
+// differs from the encoding of what was read from it is refused. Numbers are
+// big-endian; a text is its length as a uvarint, then its bytes.
 //
 //	format 1 · chain · number 8 · at 8 · prev 32 · verb 1 · outcome 1 · actor ·
 //	item 16 · user 16 · run 8 · reason · detail · of: chain, number 8 ·
 //	anchors: uvarint, each chain, count 8, hash 32 · hash 32
 //
-// The hash is SHA-256 over recordDomain and everything in front of it.
+// The hash is SHA-256 of recordDomain and all bytes before the hash.
 const (
 	recordFormat = 1
 	recordDomain = "mayfly audit record\x00"
@@ -123,7 +124,7 @@ func sum(domain string, parts ...[]byte) (h Hash) {
 	return h
 }
 
-// seal is the record's bytes, and sets its hash.
+// seal sets the record's hash and returns the encoded record.
 func (r *Record) seal() []byte {
 	b := r.body()
 	r.Hash = sum(recordDomain, b)
@@ -160,15 +161,15 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// readRecord reads what seal wrote. A format that is not known is refused, and
-// so is whatever does not have its own hash.
+// readRecord decodes what seal returned. It refuses unknown formats and values
+// whose hash does not match.
 func readRecord(value []byte) (Record, error) {
 	if len(value) == 0 || value[0] != recordFormat {
-		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: a record of an unknown format")
+		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: record has an unknown format")
 	}
 	body, stored := splitHash(value)
 	if sum(recordDomain, body) != stored {
-		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: a record of %d bytes does not have its hash", len(value))
+		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: hash of a record of %d bytes does not match", len(value))
 	}
 	in := reader{rest: body[1:]}
 	r := Record{Ref: in.ref(), At: mayfly.Instant(in.number()), Prev: in.hash(), Hash: stored}
@@ -181,7 +182,7 @@ func readRecord(value []byte) (Record, error) {
 		r.Anchors = append(r.Anchors, Head{Chain: in.text(maxChain), Count: in.number(), Hash: in.hash()})
 	}
 	if in.bad || len(in.rest) != 0 || !r.wellFormed() || !bytes.Equal(r.body(), body) {
-		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: a record of %d bytes cannot be read", len(value))
+		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: record of %d bytes cannot be decoded", len(value))
 	}
 	return r, nil
 }
@@ -195,7 +196,7 @@ func (r *Record) wellFormed() bool {
 	return validChain(r.Chain)
 }
 
-// splitHash takes the hash off the end of a value.
+// splitHash splits a value into its body and the hash at its end.
 func splitHash(value []byte) (body []byte, h Hash) {
 	if len(value) < len(h) {
 		return nil, h
@@ -204,7 +205,7 @@ func splitHash(value []byte) (body []byte, h Hash) {
 	return value[:cut], Hash(value[cut:])
 }
 
-// reader takes a value apart; what does not fit sets bad and reads as zero.
+// reader decodes a value. A field that does not fit sets bad and reads as zero.
 type reader struct {
 	rest []byte
 	bad  bool

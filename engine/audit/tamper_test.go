@@ -10,15 +10,15 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// stored is a row of the table as a tamperer sees it.
+// stored is a row of the audit table.
 type stored struct {
 	key   store.Key
 	value []byte
 }
 
-// ledger writes three chains, the first two of which the third has anchored,
-// and answers all rows: those of records, then those of the directory.
-func ledger(t testing.TB, rows store.Rows, r *rand.Rand) (records, listings []stored) {
+// writeChains writes three chains, the third of which anchors the first two. It
+// returns the rows of the records and the rows of the directory.
+func writeChains(t testing.TB, rows store.Rows, r *rand.Rand) (records, listings []stored) {
 	t.Helper()
 	logs := []*Log{write(t, rows, "one", 2+r.IntN(4)), write(t, rows, "two", 1+r.IntN(4))}
 	logs = append(logs, write(t, rows, "three", 2+r.IntN(4)))
@@ -33,7 +33,7 @@ func ledger(t testing.TB, rows store.Rows, r *rand.Rand) (records, listings []st
 	return records, listings
 }
 
-// tampered makes a change, wants it found, and takes it back.
+// tampered makes a change, checks that Verify finds it, and undoes the change.
 func tampered(t *testing.T, rows store.Rows, what string, change ...stored) {
 	t.Helper()
 	var back []stored
@@ -49,10 +49,10 @@ func tampered(t *testing.T, rows store.Rows, what string, change ...stored) {
 	}
 }
 
-func TestAnyByteOfAnyRowThatIsChangedIsFound(t *testing.T) {
+func TestAChangeOfAnyByteIsFound(t *testing.T) {
 	r := seeded(t)
 	rows := mem(t)
-	records, listings := ledger(t, rows, r)
+	records, listings := writeChains(t, rows, r)
 	sound(t, rows)
 	flips := 0
 	for _, row := range append(records, listings...) {
@@ -72,12 +72,12 @@ func TestAnyByteOfAnyRowThatIsChangedIsFound(t *testing.T) {
 	}
 }
 
-func TestAnyRecordThatIsRemovedMovedOrCopiedIsFound(t *testing.T) {
+func TestARemovedMovedOrCopiedRecordIsFound(t *testing.T) {
 	r := seeded(t)
 	tries := 0
 	for range 4 {
 		rows := mem(t)
-		records, listings := ledger(t, rows, r)
+		records, listings := writeChains(t, rows, r)
 		for i, a := range records {
 			tampered(t, rows, fmt.Sprintf("%q: removed", a.key), stored{a.key, nil})
 			for j, b := range records {
@@ -89,15 +89,15 @@ func TestAnyRecordThatIsRemovedMovedOrCopiedIsFound(t *testing.T) {
 				tries += 2
 			}
 			past := Ref{Chain: a.key.Partition[len(partition("")):], Number: 99}
-			tampered(t, rows, "a copy behind the end", stored{recordKey(past), a.value})
+			tampered(t, rows, "a copy after the end", stored{recordKey(past), a.value})
 			tampered(t, rows, "a row without a number", stored{store.Key{Partition: a.key.Partition, Clustering: "x"}, a.value})
 			tries += 3
 		}
 		for i, a := range listings {
 			b := listings[(i+1)%len(listings)]
 			tampered(t, rows, "exchanged rows of the directory", stored{a.key, b.value}, stored{b.key, a.value})
-			tampered(t, rows, "a row of the directory that is no chain's", stored{listingKey("not a chain"), a.value})
-			if i < 2 { // the third chain is nobody's anchor yet
+			tampered(t, rows, "a row of the directory with an invalid name", stored{listingKey("not a chain"), a.value})
+			if i < 2 { // no chain anchors the third one yet
 				tampered(t, rows, "a removed row of the directory", stored{a.key, nil})
 			}
 		}
@@ -108,11 +108,11 @@ func TestAnyRecordThatIsRemovedMovedOrCopiedIsFound(t *testing.T) {
 	}
 }
 
-// TestWhoKnowsTheFormatIsFoundToo changes a record and gives it a proper hash:
-// what follows it, the directory or an anchor knows another.
-func TestWhoKnowsTheFormatIsFoundToo(t *testing.T) {
+// TestAChangedRecordWithAMatchingHashIsFound changes a record and its hash: the
+// next record, the directory or an anchor contains the old hash.
+func TestAChangedRecordWithAMatchingHashIsFound(t *testing.T) {
 	rows := mem(t)
-	records, _ := ledger(t, rows, seeded(t))
+	records, _ := writeChains(t, rows, seeded(t))
 	for _, row := range records {
 		r, err := readRecord(row.value)
 		if err != nil {
@@ -123,8 +123,8 @@ func TestWhoKnowsTheFormatIsFoundToo(t *testing.T) {
 	}
 }
 
-// cut takes the last record off a chain and the directory back to the one
-// before: what an attacker does who knows where to look.
+// cut removes the last record of a chain and sets the directory back to the one
+// before, as an attacker would who knows the format.
 func cut(t *testing.T, rows store.Rows, l *Log) {
 	t.Helper()
 	count := l.chain.Count
@@ -137,7 +137,7 @@ func cut(t *testing.T, rows store.Rows, l *Log) {
 	put(t, rows, listingKey(l.Chain()), back.seal())
 }
 
-func TestAChainCutAtItsEndIsFoundOnceAnotherHasAnchoredIt(t *testing.T) {
+func TestACutChainIsFoundByAnAnchor(t *testing.T) {
 	rows := mem(t)
 	one := write(t, rows, "one", 4)
 	two := write(t, rows, "two", 2)
@@ -149,13 +149,13 @@ func TestAChainCutAtItsEndIsFoundOnceAnotherHasAnchoredIt(t *testing.T) {
 	}
 }
 
-func TestAChainCutAtItsEndIsFoundByAHeadThatWasKept(t *testing.T) {
+func TestACutChainIsFoundByAKeptHead(t *testing.T) {
 	rows := mem(t)
 	one := write(t, rows, "one", 4)
 	before, _ := sound(t, rows)
 	cut(t, rows, one)
 	if report, _ := verified(t, rows); !report.Sound() {
-		t.Errorf("nobody anchored it, and yet %v", report.Findings) // what a store alone cannot show
+		t.Errorf("not anchored, but found %v", report.Findings) // what a store alone cannot show
 	}
 	report, err := VerifyAgainst(t.Context(), rows, before.Heads, nil)
 	if err != nil || !found(report, Ref{one.Chain(), 3}, Missing) {
@@ -163,7 +163,7 @@ func TestAChainCutAtItsEndIsFoundByAHeadThatWasKept(t *testing.T) {
 	}
 }
 
-func TestAChainThatIsGoneAltogetherIsFoundByWhoAnchoredIt(t *testing.T) {
+func TestARemovedChainIsFoundByAnAnchor(t *testing.T) {
 	rows := mem(t)
 	one := write(t, rows, "one", 2)
 	kept, _ := sound(t, rows)

@@ -11,22 +11,22 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Verify reads every chain and reports all that is not as it was written:
-// records that are changed, missing, moved, foreign or do not follow from each
-// other, a chain cut at its end where the directory or another chain's anchor
-// remembers more, a chain that is no longer listed. It hands every record that
-// is whole and in its place to each, chain by chain (nil: to nobody); an error of
-// each ends it.
+// Verify reads every chain and reports each difference from what was written:
+// records that are changed, missing, moved, foreign or not linked to the previous
+// one, chains that end earlier than the directory or an anchor says, and chains
+// that the directory no longer lists. It calls each, if not nil, for every valid
+// record, chain by chain, and stops at its first error.
 //
-// It writes nothing, and logs may be written meanwhile. It holds one page of
-// records and one head per chain. Its error is a failure to read, not a finding.
+// It writes nothing, and logs may be written meanwhile. It keeps one page of
+// records and one head per chain in memory. Its error is a failure to read, not a
+// finding.
 func Verify(ctx context.Context, rows store.Rows, each func(Record) error) (Report, error) {
 	return VerifyAgainst(ctx, rows, nil, each)
 }
 
-// VerifyAgainst is Verify with heads of an earlier report that were kept
-// elsewhere: every chain still has to contain them. That finds what a store
-// cannot show by itself: one that was rewritten or put back as a whole.
+// VerifyAgainst is Verify with the heads of an earlier report, which were kept
+// outside the store: every chain must still contain them. That finds what the
+// store alone cannot show: all of it rewritten, or replaced by an old copy.
 func VerifyAgainst(ctx context.Context, rows store.Rows, kept []Head, each func(Record) error) (Report, error) {
 	if each == nil {
 		each = func(Record) error { return nil }
@@ -55,14 +55,14 @@ type verifier struct {
 	rows   store.Rows
 	each   func(Record) error
 	report Report
-	known  map[string]bool // chains: true once it was read
-	unseen []string        // anchored chains, to be read if the directory does not name them
+	known  map[string]bool // names of chains; true once the chain was read
+	unseen []string        // anchored chains, read at the end unless the directory lists them
 }
 
-// listed verifies a chain that the directory names.
+// listed verifies a chain that the directory lists.
 func (v *verifier) listed(ctx context.Context, chain string, value []byte) error {
 	if !validChain(chain) {
-		v.report.add(Finding{Ref: Ref{Chain: fmt.Sprintf("%.80q", chain)}, Fault: Foreign, Detail: "the directory has a row that is no chain's"})
+		v.report.add(Finding{Ref: Ref{Chain: fmt.Sprintf("%.80q", chain)}, Fault: Foreign, Detail: "directory row with an invalid chain name"})
 		return nil
 	}
 	l, err := readListing(chain, value)
@@ -73,8 +73,8 @@ func (v *verifier) listed(ctx context.Context, chain string, value []byte) error
 	return v.read(ctx, l)
 }
 
-// unlisted verifies a chain that an anchor names, unless it was read already.
-// It may have been listed since the directory was read.
+// unlisted verifies a chain that an anchor names, unless it was read already. It
+// looks into the directory again: the chain may have been listed in the meantime.
 func (v *verifier) unlisted(ctx context.Context, chain string) error {
 	if v.known[chain] {
 		return nil
@@ -86,12 +86,12 @@ func (v *verifier) unlisted(ctx context.Context, chain string) error {
 	if found[0] != nil {
 		return v.listed(ctx, chain, found[0])
 	}
-	v.report.add(Finding{Ref: Ref{Chain: chain}, Fault: Unlisted, Detail: "the chain is not in the directory"})
+	v.report.add(Finding{Ref: Ref{Chain: chain}, Fault: Unlisted, Detail: "the directory does not list the chain"})
 	return v.read(ctx, listing{Head: Head{Chain: chain}})
 }
 
-// read verifies the records of a chain against each other and against l, which
-// was read before them and so is not ahead of them.
+// read verifies the records of a chain against each other and against l. l was
+// read before them, so it must not be ahead of them.
 func (v *verifier) read(ctx context.Context, l listing) error {
 	v.known[l.Chain] = true
 	c := &chain{v: v, listed: l.Head, end: Head{Chain: l.Chain}}
@@ -114,8 +114,8 @@ func (v *verifier) read(ctx context.Context, l listing) error {
 	return nil
 }
 
-// anchored verifies that chains still hold what by, or the caller, saw in them.
-// The record itself is verified where its chain is read.
+// anchored verifies that the chains still contain heads, which the record by, or
+// the caller, has kept. It compares hashes only: read verifies the records.
 func (v *verifier) anchored(ctx context.Context, heads []Head, by Ref) error {
 	if len(heads) == 0 {
 		return nil
@@ -126,11 +126,11 @@ func (v *verifier) anchored(ctx context.Context, heads []Head, by Ref) error {
 			v.known[h.Chain] = false
 			v.unseen = append(v.unseen, h.Chain)
 		}
-		keys[i] = recordKey(h.last()) // of an empty chain: its first place, not looked at
+		keys[i] = recordKey(h.last()) // of an empty chain: its first key, which is not compared
 	}
 	found, err := v.rows.Get(ctx, store.Audit, keys...)
 	if err != nil {
-		return fmt.Errorf("audit: read what %s anchors: %w", by, err)
+		return fmt.Errorf("audit: read the anchors of %s: %w", by, err)
 	}
 	for i, h := range heads {
 		v.report.Anchors++
@@ -138,30 +138,30 @@ func (v *verifier) anchored(ctx context.Context, heads []Head, by Ref) error {
 		switch {
 		case h.Count == 0 || stored == h.Hash:
 		case found[i] == nil:
-			v.report.add(Finding{Ref: h.last(), Fault: Missing, Detail: "it was there when it was anchored", By: by})
+			v.report.add(Finding{Ref: h.last(), Fault: Missing, Detail: "the record existed when it was anchored", By: by})
 		default:
-			v.report.add(Finding{Ref: h.last(), Fault: Changed, Detail: "it had another hash when it was anchored", By: by})
+			v.report.add(Finding{Ref: h.last(), Fault: Changed, Detail: "the record had another hash when it was anchored", By: by})
 		}
 	}
 	return nil
 }
 
-// last is the last record that a head stands for.
+// last returns the last record of a head.
 func (h Head) last() Ref {
 	return Ref{Chain: h.Chain, Number: Number(max(h.Count, 1) - 1)}
 }
 
-// chain is one chain while Verify reads it.
+// chain is the state of Verify while it reads one chain.
 type chain struct {
 	v      *verifier
-	listed Head           // as the directory has it
-	next   Number         // the number that must come
-	sound  bool           // the record in front of next is there and whole
-	end    Head           // behind the last whole record
-	at     mayfly.Instant // of that record
+	listed Head           // as stored in the directory
+	next   Number         // the number that must follow
+	sound  bool           // the record before next is valid
+	end    Head           // after the last valid record
+	at     mayfly.Instant // time of that record
 }
 
-// find notes a finding at a number of the chain.
+// find adds a finding at a number of the chain.
 func (c *chain) find(n Number, fault Fault, format string, args ...any) {
 	c.v.report.add(Finding{Ref: Ref{Chain: c.end.Chain, Number: n}, Fault: fault, Detail: fmt.Sprintf(format, args...)})
 }
@@ -169,12 +169,12 @@ func (c *chain) find(n Number, fault Fault, format string, args ...any) {
 // take verifies the next row of the chain's partition.
 func (c *chain) take(ctx context.Context, row store.Row) error {
 	if len(row.Clustering) != 8 {
-		c.find(c.next, Foreign, "a row that has no number: %.40q", row.Clustering)
+		c.find(c.next, Foreign, "row key is not a number: %.40q", row.Clustering)
 		return nil
 	}
 	n := Number(binary.BigEndian.Uint64([]byte(row.Clustering)))
 	if n > c.next {
-		c.find(c.next, Missing, "%d missing in front of %d", n-c.next, n)
+		c.find(c.next, Missing, "%d missing before %d", n-c.next, n)
 	}
 	followed := n == c.next && c.sound
 	c.next, c.sound = n+1, false
@@ -184,23 +184,23 @@ func (c *chain) take(ctx context.Context, row store.Row) error {
 		c.find(n, Changed, "%v", err)
 		return nil
 	case r.Chain != c.end.Chain:
-		c.find(n, Foreign, "the record says that it is %s", r.Ref)
+		c.find(n, Foreign, "the row contains record %s", r.Ref)
 		return nil
 	case r.Number != n:
-		c.find(n, Moved, "the record says that it is %s", r.Ref)
+		c.find(n, Moved, "the row contains record %s", r.Ref)
 		return nil
 	}
 	c.sound = true
 	switch {
 	case n == 0 && r.Prev != Hash{}:
-		c.find(n, Unlinked, "a first record that follows another")
+		c.find(n, Unlinked, "the first record contains the hash of a previous one")
 	case followed && r.Prev != c.end.Hash:
-		c.find(n, Unlinked, "it follows a record with another hash")
+		c.find(n, Unlinked, "the previous record has another hash")
 	case followed && r.At < c.at:
-		c.find(n, Unlinked, "it is older than the record in front of it")
+		c.find(n, Unlinked, "the record is older than the previous one")
 	}
 	if c.listed.Count == uint64(n)+1 && c.listed.Hash != r.Hash {
-		c.find(n, Changed, "the directory has it with another hash")
+		c.find(n, Changed, "the directory has another hash for the record")
 	}
 	c.end.Count, c.end.Hash, c.at = uint64(n)+1, r.Hash, r.At
 	c.v.report.Records++
@@ -210,10 +210,10 @@ func (c *chain) take(ctx context.Context, row store.Row) error {
 	return c.v.anchored(ctx, r.Anchors, r.Ref)
 }
 
-// close verifies that the chain reaches as far as the directory says.
+// close verifies that the chain is as long as the directory says.
 func (c *chain) close() {
 	if c.listed.Count > uint64(c.next) {
-		c.find(c.next, Missing, "the chain ends here, and the directory counts %d", c.listed.Count)
+		c.find(c.next, Missing, "the chain ends here; the directory counts %d records", c.listed.Count)
 	}
 	if c.next == 0 && c.listed.Count == 0 {
 		c.v.report.Empty++
@@ -223,20 +223,20 @@ func (c *chain) close() {
 	c.v.report.Heads = append(c.v.report.Heads, c.end)
 }
 
-// Fault is what is wrong at a place.
+// Fault is the kind of a finding.
 type Fault uint8
 
 // The faults.
 const (
 	Changed  Fault = iota + 1 // the bytes are not those that were written
-	Missing                   // something was there and is not
-	Moved                     // a record of this chain in the place of another
-	Foreign                   // a record of another chain, or nothing of ours at all
-	Unlinked                  // it does not follow from the record in front: one of the two is not what was written
-	Unlisted                  // a chain that somebody anchored is not in the directory
+	Missing                   // a record that existed is gone
+	Moved                     // a record of this chain under the key of another
+	Foreign                   // a record of another chain, or not a record
+	Unlinked                  // it does not match the previous record: one of the two was changed
+	Unlisted                  // a chain that was anchored is not in the directory
 )
 
-// String is the fault's word.
+// String returns the name of the fault.
 func (f Fault) String() string {
 	switch f {
 	case Changed:
@@ -256,45 +256,45 @@ func (f Fault) String() string {
 	}
 }
 
-// Finding is one thing that is wrong.
+// Finding is one difference from what was written.
 type Finding struct {
 	Ref    // where
 	Fault  Fault
-	Detail string // what was seen
-	By     Ref    // the record of another chain that tells; zero when the chain itself does
+	Detail string // what was found
+	By     Ref    // the record whose anchor shows it; zero when the chain itself does
 }
 
-// String is the finding in a line.
+// String returns the finding as one line.
 func (f Finding) String() string {
 	line := fmt.Sprintf("%s: %s: %s", f.Ref, f.Fault, f.Detail)
 	if f.By != (Ref{}) {
-		line += " (says " + f.By.String() + ")"
+		line += " (anchored by " + f.By.String() + ")"
 	}
 	return line
 }
 
-// MaxFindings is how many findings a report keeps; the others are counted.
+// MaxFindings is how many findings a report contains; the others are only counted.
 const MaxFindings = 1000
 
-// Report is what a verification saw.
+// Report is the result of a verification.
 type Report struct {
-	Chains  int // that have a record
-	Empty   int // listed before their first record, and nothing came
-	Records int // that are whole and in their place
-	Anchors int // heads that other chains, or the caller, had kept
+	Chains  int // chains with records
+	Empty   int // chains in the directory without records
+	Records int // valid records
+	Anchors int // heads compared: of anchors, and of the caller
 
 	Findings []Finding // the first MaxFindings
 	More     int       // findings beyond those
 
-	// Heads are the ends of all chains, by name. Kept elsewhere, they let
-	// VerifyAgainst see what this store alone cannot show.
+	// Heads are the ends of all chains, ordered by name. Keep them outside the
+	// store: VerifyAgainst then finds what the store alone cannot show.
 	Heads []Head
 }
 
-// Sound says that nothing is wrong.
+// Sound reports whether there are no findings.
 func (r *Report) Sound() bool { return len(r.Findings) == 0 && r.More == 0 }
 
-// add notes a finding, once for a place and a fault.
+// add adds a finding, once for each record and fault.
 func (r *Report) add(f Finding) {
 	for _, known := range r.Findings {
 		if known.Ref == f.Ref && known.Fault == f.Fault {

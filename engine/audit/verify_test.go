@@ -9,7 +9,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func TestEachFaultIsReportedByItsNameAndPlace(t *testing.T) {
+func TestEachFaultIsReportedAtItsRecord(t *testing.T) {
 	const one, two = "one", "two"
 	type rows = map[string]*Log
 	record := func(l *Log, n Number) store.Key { return recordKey(Ref{l.Chain(), n}) }
@@ -28,7 +28,7 @@ func TestEachFaultIsReportedByItsNameAndPlace(t *testing.T) {
 		"no first":    {func(t *testing.T, s store.Rows, l rows) { put(t, s, record(l[one], 0), nil) }, 0, Missing},
 		"no last":     {func(t *testing.T, s store.Rows, l rows) { put(t, s, record(l[one], 3), nil) }, 3, Missing},
 		"a duplicate": {func(t *testing.T, s store.Rows, l rows) { put(t, s, record(l[one], 4), get(t, s, record(l[one], 3))) }, 4, Moved},
-		"another's":   {func(t *testing.T, s store.Rows, l rows) { put(t, s, record(l[one], 1), get(t, s, record(l[two], 1))) }, 1, Foreign},
+		"of another":  {func(t *testing.T, s store.Rows, l rows) { put(t, s, record(l[one], 1), get(t, s, record(l[two], 1))) }, 1, Foreign},
 		"no number": {func(t *testing.T, s store.Rows, l rows) {
 			put(t, s, store.Key{Partition: partition(l[one].Chain())}, []byte("x"))
 		}, 0, Foreign},
@@ -38,7 +38,7 @@ func TestEachFaultIsReportedByItsNameAndPlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Entry.Actor = "somebody else"
+			r.Entry.Actor = "eve"
 			put(t, s, record(l[one], 1), r.seal())
 		}, 2, Unlinked},
 		"a first that follows another": {func(t *testing.T, s store.Rows, l rows) {
@@ -67,7 +67,7 @@ func TestEachFaultIsReportedByItsNameAndPlace(t *testing.T) {
 	}
 }
 
-func TestAKeptHeadStaysTrueWhileItsChainGrows(t *testing.T) {
+func TestAKeptHeadStaysValidWhileItsChainGrows(t *testing.T) {
 	rows := mem(t)
 	l := write(t, rows, "one", 3)
 	kept, _ := sound(t, rows)
@@ -78,7 +78,7 @@ func TestAKeptHeadStaysTrueWhileItsChainGrows(t *testing.T) {
 	}
 }
 
-func TestARewrittenStoreIsFoundByAHeadThatWasKept(t *testing.T) {
+func TestARewrittenStoreIsFoundByAKeptHead(t *testing.T) {
 	rows := mem(t)
 	l := write(t, rows, "one", 3)
 	kept, _ := sound(t, rows)
@@ -88,21 +88,21 @@ func TestARewrittenStoreIsFoundByAHeadThatWasKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Entry.Actor, r.Prev = "nobody", prev
+		r.Entry.Actor, r.Prev = "eve", prev
 		put(t, rows, recordKey(r.Ref), r.seal())
 		prev = r.Hash
 	}
 	end := l.chain
 	end.Hash = prev
 	put(t, rows, listingKey(l.Chain()), end.seal())
-	sound(t, rows) // what a store alone cannot show
+	sound(t, rows) // the store alone cannot show it
 	report, err := VerifyAgainst(t.Context(), rows, kept.Heads, nil)
 	if err != nil || !found(report, Ref{l.Chain(), 2}, Changed) {
 		t.Errorf("%v %v", report.Findings, err)
 	}
 }
 
-func TestAHeadIsALineThatIsReadBack(t *testing.T) {
+func TestAHeadIsParsedFromItsString(t *testing.T) {
 	rows := mem(t)
 	write(t, rows, "node-1:8080", 2)
 	report, _ := sound(t, rows)
@@ -118,7 +118,7 @@ func TestAHeadIsALineThatIsReadBack(t *testing.T) {
 	}
 }
 
-func TestAChainThatIsListedAndHasNoRecordIsNoFinding(t *testing.T) {
+func TestAChainWithoutRecordsIsNoFinding(t *testing.T) {
 	rows := mem(t)
 	l := begin(t, rows, "node-1")
 	if err := l.list(t.Context()); err != nil {
@@ -134,7 +134,7 @@ func TestAChainThatIsListedAndHasNoRecordIsNoFinding(t *testing.T) {
 	}
 }
 
-func TestTheRecordsOfAChainThatIsNoLongerListedAreStillShown(t *testing.T) {
+func TestTheRecordsOfAnUnlistedChainAreStillRead(t *testing.T) {
 	rows := mem(t)
 	one := write(t, rows, "one", 3)
 	write(t, rows, "two", 1)
@@ -145,7 +145,7 @@ func TestTheRecordsOfAChainThatIsNoLongerListedAreStillShown(t *testing.T) {
 	}
 }
 
-func TestAReportKeepsSoManyFindingsAndCountsTheRest(t *testing.T) {
+func TestAReportContainsMaxFindingsAndCountsTheRest(t *testing.T) {
 	var r Report
 	for n := range MaxFindings + 7 {
 		r.add(Finding{Ref: Ref{"a", Number(n)}, Fault: Missing})
@@ -156,7 +156,7 @@ func TestAReportKeepsSoManyFindingsAndCountsTheRest(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheCallerEndsAVerification(t *testing.T) {
+func TestAnErrorOfTheCallbackEndsAVerification(t *testing.T) {
 	rows := mem(t)
 	write(t, rows, "one", 3)
 	enough := errors.New("enough")
