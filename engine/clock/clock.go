@@ -1,16 +1,13 @@
-// Package clock is in charge of the node's one clock (L7): births, gate and
-// walks all ask it what time it is.
+// Package clock provides the time of a node, for publishing, the gate and walks.
 //
-// Its confirmed time, Steady, never goes back: not when the wall clock does, not
-// over a restart, not over a reboot (I9). A forward step of the wall beyond the
-// limit hides at once and ends nothing: until the system reports a synchronised
-// clock, or an operator confirms, nothing may be minted, swept or erased by it.
+// The confirmed time, Steady, never goes back: not with the wall clock, not over a
+// restart or a reboot (I9). A large forward step of the wall clock hides items at
+// once, but creates, expires and erases nothing until the system reports a
+// synchronised clock or an operator confirms the step (L7). Nodes that share a
+// store use no clock that differs too much from the clocks of the store's servers.
 //
-// Where several nodes share a store, nothing goes by a clock that is not within
-// bound of the store's servers: while it is off, and only then, it may be set back.
-//
-// It never persists a time that is not confirmed, and nothing outside this
-// package, loop and cli reads the system's time.
+// It must never save a time that is not confirmed. No package except this one,
+// loop and cli may read the system's time.
 package clock
 
 import (
@@ -21,22 +18,22 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Options are the clock's windows. The zero Options are the defaults.
+// Options are the settings of a clock. The zero Options are the defaults.
 type Options struct {
-	// Limit is the largest correction of the wall that is followed without a
-	// question: forward at once, backward by running slowly. 5 minutes.
+	// Limit is the largest correction of the wall clock that is followed without
+	// confirmation: forward at once, backward by running slower. 5 minutes.
 	Limit time.Duration
-	// Outage is the longest absence over a reboot that needs no confirmation.
+	// Outage is the longest downtime over a reboot that needs no confirmation.
 	// 30 days.
 	Outage time.Duration
 	// SavePeriod is how often the mark is saved. One second.
 	SavePeriod time.Duration
-	// Skew is how far the clock may be from the store's servers. 0 is a node alone
-	// with its store, which compares with nobody.
+	// Skew is how far the clock may differ from the clocks of the store's servers.
+	// 0 is for a node that has its store to itself: it compares with no server.
 	Skew time.Duration
-	// Jumped is called when the clock has followed a correction of more than
-	// SavePeriod, and has a mark that is worth saving now. It must not block and
-	// must not call the clock. May be nil.
+	// Jumped is called after the clock has followed a correction of more than
+	// SavePeriod: its mark should be saved now. It must not block and must not
+	// call the clock. May be nil.
 	Jumped func()
 }
 
@@ -53,41 +50,40 @@ func (o Options) defaulted() Options {
 	return o
 }
 
-// Reading is the clock read once. Whoever decides several things about one
-// request reads once and decides them all by that.
+// Reading is the result of reading the clock once. All decisions about one request
+// use the same reading.
 type Reading struct {
-	// Now is what the gate hides by: the confirmed time or, while a step of the
-	// wall is unconfirmed, the stepped time.
+	// Now is the time by which the gate hides items: the confirmed time or, while
+	// a step of the wall clock is unconfirmed, the stepped time.
 	Now mayfly.Instant
-	// Steady is the confirmed time: what births and walks go by. It never goes
-	// back, but for what it said while it was Off, which nobody goes by.
+	// Steady is the confirmed time, used for publishing and by walks. It never goes
+	// back, except to before a time that it had while it was Off and not in use.
 	Steady mayfly.Instant
-	// Wall is what the system's clock says. It decides nothing; how far Steady
-	// is from it belongs on a dashboard.
+	// Wall is the system's time. It is for metrics only, not for decisions.
 	Wall mayfly.Instant
-	// Confirmed says that Now is Steady, and not Off. Without it nothing is minted
-	// or erased and walks stand still.
+	// Confirmed reports that Now is Steady and the clock is not Off. Otherwise no
+	// ids are made, nothing is erased, and walks wait.
 	Confirmed bool
-	// Off says that the clock is not within bound of the store's servers, or has not
-	// been compared with them: nothing at all may be answered by it.
+	// Off reports that the clock differs too much from the clocks of the store's
+	// servers, or was not compared with them. It must not be used for any answer.
 	Off bool
-	// Err is nil when Confirmed, else of kind Unavailable with a hint.
+	// Err is nil when Confirmed, otherwise an error of kind Unavailable with a hint.
 	Err error
 }
 
-// Clock is the node's clock. It is safe for concurrent use; Read takes no lock
-// unless the wall has just been corrected.
+// Clock is the clock of a node. It is safe for concurrent use; Read takes no lock
+// unless the wall clock has just been corrected.
 type Clock struct {
 	source  Source
 	options Options
-	mu      sync.Mutex // of whoever replaces what is below
+	mu      sync.Mutex // held to replace the fields below
 	line    atomic.Pointer[line]
 
-	compared atomic.Pointer[comparison] // nil before the first
-	floor    int64                      // no time above it was gone by
+	compared atomic.Pointer[comparison] // nil before the first comparison
+	floor    int64                      // no time above it was used
 }
 
-// New is a clock on source that goes on from saved; the zero Mark is a first
+// New returns a clock that continues from saved; the zero Mark is for a first
 // start.
 func New(source Source, options Options, saved Mark) *Clock {
 	c := &Clock{source: source, options: options.defaulted(), floor: nanos(max(saved.At, saved.Ceiling))}
@@ -98,7 +94,7 @@ func New(source Source, options Options, saved Mark) *Clock {
 	return c
 }
 
-// Read reads the clock. It costs about what time.Now does, and allocates nothing.
+// Read reads the clock. It costs about as much as time.Now and allocates nothing.
 func (c *Clock) Read() Reading {
 	l, at := c.sample()
 	return c.reading(l, at)
@@ -112,8 +108,9 @@ func (c *Clock) reading(l *line, at Moment) Reading {
 	return r
 }
 
-// Confirm says, in an operator's name, that the wall is right: a step that is
-// unconfirmed now becomes the confirmed time, for good. Without one it does nothing.
+// Confirm confirms, for an operator, that the wall clock is right: the confirmed
+// time follows an unconfirmed step. This cannot be undone. Without an unconfirmed
+// step it does nothing.
 func (c *Clock) Confirm() Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +118,7 @@ func (c *Clock) Confirm() Reading {
 	return c.reading(l, at)
 }
 
-// sample is a moment and the line that holds at it.
+// sample returns a moment and the line that is valid for it.
 func (c *Clock) sample() (*line, Moment) {
 	l := c.line.Load()
 	at := c.source.Read()
@@ -137,7 +134,7 @@ func (c *Clock) sample() (*line, Moment) {
 	return c.turn(c.source.Synchronised)
 }
 
-// turn replaces the line by the one that the wall now asks for. The caller holds mu.
+// turn replaces the line by one that follows the wall clock. The caller holds mu.
 func (c *Clock) turn(synchronised func() bool) (*line, Moment) {
 	at, old := c.source.Read(), c.line.Load()
 	next := old.next(at, c.options, synchronised)

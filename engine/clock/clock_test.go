@@ -14,23 +14,23 @@ const (
 	day  = 24 * time.Hour
 )
 
-// bench is a machine with a clock on it, and what was last saved.
-type bench struct {
+// fixture is a machine with a clock and the last saved mark.
+type fixture struct {
 	t       testing.TB
 	machine *clock.Manual
 	clock   *clock.Clock
 	saved   clock.Mark
 }
 
-func newBench(t testing.TB) *bench {
-	b := &bench{t: t, machine: clock.NewManual(noon)}
+func newFixture(t testing.TB) *fixture {
+	b := &fixture{t: t, machine: clock.NewManual(noon)}
 	b.start()
 	return b
 }
 
-func (b *bench) start() { b.clock = clock.New(b.machine.Source(), clock.Options{}, b.saved) }
+func (b *fixture) start() { b.clock = clock.New(b.machine.Source(), clock.Options{}, b.saved) }
 
-func (b *bench) save() bool {
+func (b *fixture) save() bool {
 	mark, ok := b.clock.Mark()
 	if ok {
 		b.saved = mark
@@ -38,7 +38,7 @@ func (b *bench) save() bool {
 	return ok
 }
 
-func (b *bench) confirmedAt(want mayfly.Instant) {
+func (b *fixture) confirmedAt(want mayfly.Instant) {
 	b.t.Helper()
 	r := b.clock.Read()
 	if r.Now != want || r.Steady != want || !r.Confirmed || r.Err != nil {
@@ -46,7 +46,7 @@ func (b *bench) confirmedAt(want mayfly.Instant) {
 	}
 }
 
-func (b *bench) doubtedAt(now, steady mayfly.Instant) {
+func (b *fixture) unconfirmedAt(now, steady mayfly.Instant) {
 	b.t.Helper()
 	r := b.clock.Read()
 	if r.Now != now || r.Steady != steady || r.Confirmed || !errors.Is(r.Err, mayfly.Unavailable) {
@@ -57,70 +57,70 @@ func (b *bench) doubtedAt(now, steady mayfly.Instant) {
 		b.t.Fatalf("no hint in %v", r.Err)
 	}
 	if mark, ok := b.clock.Mark(); ok {
-		b.t.Fatalf("a mark %+v while unconfirmed", mark)
+		b.t.Fatalf("mark %+v while unconfirmed", mark)
 	}
 }
 
-func TestFirstStartTakesTheWall(t *testing.T) {
-	b := newBench(t)
+func TestFirstStartTakesTheWallClock(t *testing.T) {
+	b := newFixture(t)
 	b.confirmedAt(noon)
 	b.machine.Advance(90 * time.Minute)
 	b.confirmedAt(noon.Add(90 * time.Minute))
 }
 
-func TestSuspensionIsTimeLikeAnyOther(t *testing.T) {
-	b := newBench(t)
+func TestSuspensionCountsAsTime(t *testing.T) {
+	b := newFixture(t)
 	b.machine.Advance(3 * day) // wall and boot time both count it: no step
 	b.confirmedAt(noon.Add(3 * day))
 }
 
 func TestSmallForwardCorrectionIsFollowedAtOnce(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.machine.Step(5 * time.Minute)
 	b.confirmedAt(noon.Add(5 * time.Minute))
 	b.machine.Step(20 * time.Millisecond)
 	b.confirmedAt(noon.Add(5*time.Minute + 20*time.Millisecond))
 }
 
-func TestWallALittleBehindIsSlewedNeverSteppedTo(t *testing.T) {
-	b := newBench(t)
+func TestSmallBackwardCorrectionSlowsTheClock(t *testing.T) {
+	b := newFixture(t)
 	b.machine.Step(-time.Minute)
-	b.confirmedAt(noon) // neither back
+	b.confirmedAt(noon) // it does not go back
 	b.machine.Advance(10 * time.Second)
-	b.confirmedAt(noon.Add(9 * time.Second)) // nor standing
+	b.confirmedAt(noon.Add(9 * time.Second)) // and does not stop
 	for range 700 {
 		b.machine.Advance(time.Second)
 		b.clock.Read()
 	}
-	b.confirmedAt(noon.Add(650 * time.Second)) // the wall: 710 s on, one minute back
+	b.confirmedAt(noon.Add(650 * time.Second)) // the wall clock: 710 s later, one minute back
 }
 
-func TestWallFarBehindIsIgnored(t *testing.T) {
-	b := newBench(t)
+func TestLargeBackwardStepIsIgnored(t *testing.T) {
+	b := newFixture(t)
 	b.machine.Step(-2 * day)
 	for range 100 {
 		b.confirmedAt(b.clock.Read().Now)
 		b.machine.Advance(time.Minute)
 	}
 	b.confirmedAt(noon.Add(100 * time.Minute))
-	b.machine.Step(2 * day) // set right again: they agree
+	b.machine.Step(2 * day) // corrected: they agree again
 	b.confirmedAt(noon.Add(100 * time.Minute))
 }
 
-func TestForwardStepHidesButEndsNothing(t *testing.T) {
-	b := newBench(t)
+func TestLargeForwardStepChangesNowButNotSteady(t *testing.T) {
+	b := newFixture(t)
 	b.machine.Step(30 * day)
-	b.doubtedAt(noon.Add(30*day), noon)
+	b.unconfirmedAt(noon.Add(30*day), noon)
 	b.machine.Advance(time.Hour)
-	b.doubtedAt(noon.Add(30*day+time.Hour), noon.Add(time.Hour))
+	b.unconfirmedAt(noon.Add(30*day+time.Hour), noon.Add(time.Hour))
 	b.machine.Step(-30 * day)
 	b.confirmedAt(noon.Add(time.Hour))
 }
 
 func TestStepIsConfirmedByASynchronisedSystem(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.machine.Step(30 * day)
-	b.doubtedAt(noon.Add(30*day), noon)
+	b.unconfirmedAt(noon.Add(30*day), noon)
 	b.machine.Synchronise(true)
 	b.machine.Advance(time.Second) // it asks once a second
 	b.confirmedAt(noon.Add(30*day + time.Second))
@@ -129,47 +129,47 @@ func TestStepIsConfirmedByASynchronisedSystem(t *testing.T) {
 }
 
 func TestStepIsConfirmedByAnOperator(t *testing.T) {
-	b := newBench(t)
-	b.clock.Confirm() // nothing to confirm
+	b := newFixture(t)
+	b.clock.Confirm() // there is nothing to confirm
 	b.confirmedAt(noon)
 	b.machine.Step(30 * day)
-	b.doubtedAt(noon.Add(30*day), noon)
+	b.unconfirmedAt(noon.Add(30*day), noon)
 	if r := b.clock.Confirm(); !r.Confirmed || r.Now != noon.Add(30*day) {
 		t.Fatalf("confirmed as %+v", r)
 	}
 	b.machine.Step(time.Hour) // the next step is another one
-	b.doubtedAt(noon.Add(30*day+time.Hour), noon.Add(30*day))
+	b.unconfirmedAt(noon.Add(30*day+time.Hour), noon.Add(30*day))
 }
 
-func TestStepsAreJudgedByTheConfirmedTime(t *testing.T) {
-	b := newBench(t)
+func TestStepsAreMeasuredFromTheConfirmedTime(t *testing.T) {
+	b := newFixture(t)
 	b.machine.Step(time.Hour)
-	b.doubtedAt(noon.Add(time.Hour), noon)
+	b.unconfirmedAt(noon.Add(time.Hour), noon)
 	b.machine.Step(day)
-	b.doubtedAt(noon.Add(day+time.Hour), noon)
+	b.unconfirmedAt(noon.Add(day+time.Hour), noon)
 	b.machine.Step(-day) // taken back in part
-	b.doubtedAt(noon.Add(time.Hour), noon)
-	b.machine.Step(-57 * time.Minute) // what is left is a small correction
+	b.unconfirmedAt(noon.Add(time.Hour), noon)
+	b.machine.Step(-57 * time.Minute) // the rest is a small correction
 	b.confirmedAt(noon.Add(3 * time.Minute))
 }
 
 func TestStepDuringSuspensionIsUnconfirmed(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.machine.Advance(8 * time.Hour)
 	b.machine.Step(day)
-	b.doubtedAt(noon.Add(8*time.Hour+day), noon.Add(8*time.Hour))
+	b.unconfirmedAt(noon.Add(8*time.Hour+day), noon.Add(8*time.Hour))
 }
 
-func TestStepTakenBackBelowTheSteadyTimeGoesOnSteadily(t *testing.T) {
-	b := newBench(t)
+func TestStepUndoneToBelowTheConfirmedTimeIsIgnored(t *testing.T) {
+	b := newFixture(t)
 	b.machine.Step(30 * day)
-	b.doubtedAt(noon.Add(30*day), noon)
+	b.unconfirmedAt(noon.Add(30*day), noon)
 	b.machine.Advance(time.Hour)
 	b.machine.Step(-32 * day)
 	b.confirmedAt(noon.Add(time.Hour))
 }
 
-func TestJumpedAsksForAMarkAfterALargeCorrectionOnly(t *testing.T) {
+func TestJumpedIsCalledAfterLargeCorrectionsOnly(t *testing.T) {
 	machine := clock.NewManual(noon)
 	jumps := 0
 	c := clock.New(machine.Source(), clock.Options{Jumped: func() { jumps++ }}, clock.Mark{})

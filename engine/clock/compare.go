@@ -9,26 +9,27 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// trusted is for how long a comparison holds. Between two of them the clock goes
-// by boot time, whose crystal is wrong by 200 parts in a million at worst: in ten
-// minutes 120 ms, half of the bound.
+// trusted is how long a comparison is valid. Between two comparisons the clock
+// follows boot time, whose oscillator is wrong by at most 200 parts per million:
+// 120 ms in ten minutes, half of the allowed difference.
 const trusted = 10 * time.Minute
 
-// comparison is the last one that was certain.
+// comparison is the result of the last decisive comparison.
 type comparison struct {
-	boot    int64 // when it was
-	steady  int64 // what the clock said then
+	boot    int64 // boot time of the comparison
+	steady  int64 // the confirmed time then
 	offset  Offset
 	verdict Standing
 }
 
-// now is the offset at a later moment, by a line: the clock has been corrected
-// meanwhile by as much as it has moved more than boot time.
+// now returns the offset at a later boot time. Since the comparison, the clock was
+// corrected by as much as it moved more than boot time.
 func (c *comparison) now(l *line, boot time.Duration) Offset {
 	return c.offset.shifted(l.at(boot) - c.steady - (int64(boot) - c.boot))
 }
 
-// off says why nothing may go by the clock; nil: it is compared, and within bound.
+// off returns why the clock must not be used, or nil if it was compared and is
+// within the allowed difference.
 func (c *Clock) off(l *line, at Moment) error {
 	if c.options.Skew == 0 {
 		return nil
@@ -36,44 +37,44 @@ func (c *Clock) off(l *line, at Moment) error {
 	last := c.compared.Load()
 	if last == nil {
 		return mayfly.Errorf(mayfly.Unavailable, "the clock has not been compared with the store's servers yet").
-			WithHint("the node compares every second; if this stays, look at the store, and at how long it takes to answer")
+			WithHint("the node compares every second; if this stays, check the store and its response times")
 	}
 	offset := last.now(l, at.Boot)
 	switch {
-	case last.verdict != Within || offset.Verdict(c.options.Skew) != Within: // by a correction since
+	case last.verdict != Within || offset.Verdict(c.options.Skew) != Within: // after a correction since
 		return wrong(offset, c.options.Skew)
 	case int64(at.Boot)-last.boot > int64(trusted):
 		return mayfly.Errorf(mayfly.Unavailable, "the clock has not been compared with the store's servers for %s", time.Duration(int64(at.Boot)-last.boot).Round(time.Second)).
-			WithHint("look at the store, and at how long it takes to answer: the node compares every second")
+			WithHint("the node compares every second; check the store and its response times")
 	}
 	return nil
 }
 
 func wrong(o Offset, skew time.Duration) error {
 	if o.Verdict(skew) == Undecided {
-		return mayfly.Errorf(mayfly.Unavailable, "the clock was corrected, and may be %s off the store's servers", max(o.Least.Abs(), o.Most.Abs()).Round(time.Millisecond)).
-			WithHint("the node compares every second, and comes back with an answer that is quick enough to tell")
+		return mayfly.Errorf(mayfly.Unavailable, "the clock was corrected and may be %s off the store's servers", max(o.Least.Abs(), o.Most.Abs()).Round(time.Millisecond)).
+			WithHint("the node compares every second and recovers with the first response that is fast enough")
 	}
 	by, way := o.Middle(), "ahead of"
 	if by < 0 {
 		by, way = -by, "behind"
 	}
 	return mayfly.Errorf(mayfly.Unavailable, "the clock is %s %s the store's servers", by.Round(time.Millisecond), way).
-		WithHint("set this machine's clock right and see that time synchronisation runs; the node then comes back by itself. If all nodes say this, it is the servers' clocks")
+		WithHint("correct this machine's clock and check that time synchronisation runs; the node then recovers by itself. If all nodes report this, check the clocks of the servers")
 }
 
-// Compare asks the store's servers for their time, and decides whether anything
-// may go by this clock (L7). What is not certain leaves the verdict as it was.
+// Compare asks the store's servers for their time and decides whether this clock
+// may be used (L7). A result that is not decisive leaves the verdict unchanged.
 //
-// While the clock is off nothing goes by it. So it is set to the wall as soon as
-// the wall is right, back too, but never below what it said while it was trusted
-// (I9); and a forward step of the wall that the servers agree with needs no other
+// A clock that is off is not used. Compare therefore sets it to the wall clock as
+// soon as that is right, also back, but never below a time that was used (I9). A
+// forward step of the wall clock that the servers agree with needs no other
 // confirmation.
 func (c *Clock) Compare(ctx context.Context, ask func(context.Context) ([]mayfly.Instant, error)) error {
 	before := c.source.Read()
 	servers, err := ask(ctx)
 	if err == nil && len(servers) == 0 {
-		err = mayfly.Errorf(mayfly.Unavailable, "no server told its time")
+		err = mayfly.Errorf(mayfly.Unavailable, "no server returned its time")
 	}
 	if err != nil {
 		return fmt.Errorf("compare clocks: %w", err)
@@ -107,9 +108,9 @@ func (c *Clock) Compare(ctx context.Context, ask func(context.Context) ([]mayfly
 	return nil
 }
 
-// corrected notes that a correction may have taken the clock out of bound: nothing
-// was read by the new line yet, so that the old one is as far as the clock ever
-// was. The caller holds mu.
+// corrected records that a correction may have made the clock differ too much. No
+// time was read from the new line yet, so the old line gives the latest time that
+// was used. The caller holds mu.
 func (c *Clock) corrected(old, next *line, at Moment) {
 	last := c.compared.Load()
 	if c.options.Skew == 0 || last == nil || last.verdict != Within {
@@ -124,8 +125,8 @@ func (c *Clock) corrected(old, next *line, at Moment) {
 	c.compared.Store(&comparison{boot: int64(at.Boot), steady: next.at(at.Boot), offset: offset, verdict: verdict})
 }
 
-// Offset is how far the clock is ahead of the store's servers by the last
-// comparison that was certain; false before there was one.
+// Offset returns how far the clock is ahead of the store's servers by the last
+// decisive comparison; false before there was one.
 func (c *Clock) Offset() (Offset, bool) {
 	l, at := c.sample()
 	last := c.compared.Load()
@@ -135,14 +136,14 @@ func (c *Clock) Offset() (Offset, bool) {
 	return last.now(l, at.Boot), true
 }
 
-// Offset bounds how far a clock is ahead of the store's servers; below zero it is
-// behind. Where in between is not known: the question took time.
+// Offset bounds how far a clock is ahead of the store's servers; a negative offset
+// means behind. It is a range because asking the servers took time.
 type Offset struct{ Least, Most time.Duration }
 
-// Standing is what an offset says of a clock.
+// Standing is the verdict on a clock.
 type Standing uint8
 
-// What an offset may say. Whatever is not certain is undecided.
+// The verdicts. An offset that is not decisive is Undecided.
 const (
 	Undecided Standing = iota
 	Within
@@ -150,18 +151,18 @@ const (
 	Behind
 )
 
-// OffsetOf is the offset of a clock that says now, from servers each of which
-// told its time at some moment of the question, which took took and is just over.
-// The median decides, so that of three servers one may be wrong. Of an even number
-// both in the middle count: when they disagree nothing is certain.
+// OffsetOf returns the offset of a clock whose time is now. Each server returned
+// its time at some moment during the last took. The median decides, so that one of
+// three servers may be wrong. With an even number both in the middle count: if they
+// differ, the offset is not decisive.
 func OffsetOf(now mayfly.Instant, took time.Duration, servers []mayfly.Instant) Offset {
 	sorted := slices.Sorted(slices.Values(servers))
 	low, high := sorted[(len(sorted)-1)/2], sorted[len(sorted)/2]
-	const rounded = time.Millisecond // either side
+	const rounded = time.Millisecond // each time is rounded to milliseconds
 	return Offset{Least: now.Sub(high) - took - rounded, Most: now.Sub(low) + rounded}
 }
 
-// Verdict is what the offset says when a clock may be off by skew (L7).
+// Verdict returns the standing of a clock that may differ by skew (L7).
 func (o Offset) Verdict(skew time.Duration) Standing {
 	switch {
 	case o.Least > skew:
@@ -175,7 +176,7 @@ func (o Offset) Verdict(skew time.Duration) Standing {
 	}
 }
 
-// Middle is the likeliest offset.
+// Middle returns the middle of the range.
 func (o Offset) Middle() time.Duration { return o.Least + (o.Most-o.Least)/2 }
 
 func (o Offset) shifted(by int64) Offset {

@@ -13,47 +13,47 @@ import (
 	"github.com/mayflyhq/mayfly/engine/clock"
 )
 
-// town is a machine beside servers whose clocks are right.
-type town struct {
+// cluster is a machine with servers, most of which have the right time.
+type cluster struct {
 	machine *clock.Manual
 	clock   *clock.Clock
 	saved   clock.Mark
-	truth   mayfly.Instant // in steps of milliseconds
+	truth   mayfly.Instant // in whole milliseconds
 	slow    time.Duration  // how long an answer takes
 	away    error
 	jumps   int
 }
 
-func newTown(off time.Duration) *town {
-	w := &town{machine: clock.NewManual(noon.Add(off)), truth: noon}
+func newCluster(off time.Duration) *cluster {
+	w := &cluster{machine: clock.NewManual(noon.Add(off)), truth: noon}
 	w.start()
 	return w
 }
 
-func (w *town) start() {
+func (w *cluster) start() {
 	w.clock = clock.New(w.machine.Source(), clock.Options{Skew: skew, Jumped: func() { w.jumps++ }}, w.saved)
 }
 
-func (w *town) pass(d time.Duration) {
+func (w *cluster) pass(d time.Duration) {
 	w.machine.Advance(d)
 	w.truth = w.truth.Add(d)
 }
 
-func (w *town) compare() error {
+func (w *cluster) compare() error {
 	return w.clock.Compare(context.Background(), func(context.Context) ([]mayfly.Instant, error) {
 		w.pass(w.slow)
 		return []mayfly.Instant{w.truth, w.truth.Add(-time.Hour), w.truth}, w.away // one of three is wrong
 	})
 }
 
-func (w *town) mustCompare(t *testing.T) {
+func (w *cluster) mustCompare(t *testing.T) {
 	t.Helper()
 	if err := w.compare(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (w *town) wantOff(t *testing.T, words ...string) {
+func (w *cluster) wantOff(t *testing.T, words ...string) {
 	t.Helper()
 	r := w.clock.Read()
 	var hinted *mayfly.Error
@@ -66,29 +66,29 @@ func (w *town) wantOff(t *testing.T, words ...string) {
 		}
 	}
 	if mark, ok := w.clock.Mark(); ok {
-		t.Errorf("a clock that is off left the mark %+v", mark)
+		t.Errorf("a clock that is off returned the mark %+v", mark)
 	}
 }
 
-func (w *town) wantRight(t *testing.T) {
+func (w *cluster) wantRight(t *testing.T) {
 	t.Helper()
 	if r := w.clock.Read(); r.Off || !r.Confirmed || r.Err != nil || r.Steady.Sub(w.truth).Abs() > skew {
 		t.Fatalf("%+v, want it right at %s", r, w.truth)
 	}
 	if _, ok := w.clock.Mark(); !ok {
-		t.Error("a clock that is right leaves no mark")
+		t.Error("a clock that is right returned no mark")
 	}
 }
 
 func TestAClockThatWasNeverComparedIsOff(t *testing.T) {
-	w := newTown(0)
+	w := newCluster(0)
 	w.wantOff(t, "not been compared")
 	w.away = mayfly.Errorf(mayfly.Unavailable, "away")
 	if err := w.compare(); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("%v", err)
 	}
 	w.wantOff(t, "not been compared")
-	w.away, w.slow = nil, time.Second // too slow to say
+	w.away, w.slow = nil, time.Second // too slow to be decisive
 	w.mustCompare(t)
 	w.wantOff(t, "not been compared")
 	w.slow = 10 * time.Millisecond
@@ -96,37 +96,37 @@ func TestAClockThatWasNeverComparedIsOff(t *testing.T) {
 	w.wantRight(t)
 }
 
-func TestAnAnswerOfNobodyIsNone(t *testing.T) {
-	w := newTown(0)
+func TestAComparisonWithoutServersFails(t *testing.T) {
+	w := newCluster(0)
 	if err := w.clock.Compare(t.Context(), func(context.Context) ([]mayfly.Instant, error) { return nil, nil }); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("%v", err)
 	}
 	w.wantOff(t)
 }
 
-func TestAClockThatIsFarOffComesBackWhenTheWallIsSetRight(t *testing.T) {
+func TestAClockThatIsFarOffRecoversWhenTheWallClockIsCorrected(t *testing.T) {
 	for way, off := range map[string]time.Duration{"ahead of": 61 * time.Minute, "behind": -61 * time.Minute} {
 		t.Run(way, func(t *testing.T) {
-			w := newTown(off)
+			w := newCluster(off)
 			w.mustCompare(t)
 			w.wantOff(t, "1h1m0", way)
 			w.pass(time.Minute)
 			w.mustCompare(t)
 			w.wantOff(t, "1h1m0", way)
 			w.machine.Step(-off)
-			w.wantOff(t) // nobody has looked yet
+			w.wantOff(t) // not compared yet
 			w.mustCompare(t)
 			w.wantRight(t)
 			if w.jumps == 0 {
-				t.Error("nobody was told that there is a mark to save")
+				t.Error("Jumped was not called")
 			}
 		})
 	}
 }
 
-// The correction is within the limit, and a node alone would follow it.
-func TestACorrectionOutOfBoundIsOffAtOnceAndIsTakenBack(t *testing.T) {
-	w := newTown(0)
+// A node that compares with no server would follow this correction.
+func TestACorrectionBeyondTheSkewIsOffAtOnceAndCanBeUndone(t *testing.T) {
+	w := newCluster(0)
 	w.mustCompare(t)
 	before := w.clock.Read().Steady
 	w.machine.Step(4 * time.Minute)
@@ -142,14 +142,14 @@ func TestACorrectionOutOfBoundIsOffAtOnceAndIsTakenBack(t *testing.T) {
 	}
 }
 
-// I9: what somebody went by is not taken back, whatever the servers say now.
-func TestAClockIsNotSetBelowWhatWasGoneBy(t *testing.T) {
-	w := newTown(0)
-	w.truth = w.truth.Add(time.Hour) // the servers are wrong with it
+// A time that was used is not undone, whatever the servers return now (I9).
+func TestAClockIsNotSetBelowATimeThatWasUsed(t *testing.T) {
+	w := newCluster(0)
+	w.truth = w.truth.Add(time.Hour) // the servers are wrong by as much
 	w.machine.Step(time.Hour)
 	w.mustCompare(t)
 	w.wantRight(t)
-	gone := w.clock.Read().Steady
+	used := w.clock.Read().Steady
 	w.saved, _ = w.clock.Mark()
 	w.truth = w.truth.Add(-time.Hour)
 	w.machine.Step(-time.Hour)
@@ -161,27 +161,27 @@ func TestAClockIsNotSetBelowWhatWasGoneBy(t *testing.T) {
 		w.wantOff(t, "ahead of")
 		w.start()
 	}
-	w.pass(6 * time.Second) // the truth has come by where it was
+	w.pass(6 * time.Second) // the true time has passed the time that was used
 	w.mustCompare(t)
 	w.wantRight(t)
-	if now := w.clock.Read().Steady; now < gone {
-		t.Errorf("it was gone by %s, and now it is %s", gone, now)
+	if now := w.clock.Read().Steady; now < used {
+		t.Errorf("%s was used, and now it is %s", used, now)
 	}
 }
 
-func TestAServerConfirmsAStepForward(t *testing.T) {
-	w := newTown(-61 * time.Minute)
+func TestTheServersConfirmAForwardStep(t *testing.T) {
+	w := newCluster(-61 * time.Minute)
 	w.machine.Step(61 * time.Minute)
 	if r := w.clock.Read(); r.Confirmed || r.Now == r.Steady {
-		t.Fatalf("%+v is not in doubt", r)
+		t.Fatalf("%+v is confirmed", r)
 	}
 	w.mustCompare(t)
 	w.wantRight(t)
 }
 
-// A step of the wall alone: the confirmed time is right, and stays so.
-func TestAStepInDoubtIsNotTakenForRight(t *testing.T) {
-	w := newTown(0)
+// Only the wall clock is stepped: the confirmed time is right and stays right.
+func TestAComparisonDoesNotConfirmAWrongStep(t *testing.T) {
+	w := newCluster(0)
 	w.mustCompare(t)
 	w.machine.Step(61 * time.Minute)
 	w.mustCompare(t)
@@ -190,10 +190,10 @@ func TestAStepInDoubtIsNotTakenForRight(t *testing.T) {
 	}
 }
 
-// The answer took 100 ms, so the clock was up to 100 ms behind, for all it knows:
-// what steps it by 300 ms may have taken it out of bound.
-func TestACorrectionThatMayBeTooMuchIsNotTrusted(t *testing.T) {
-	w := newTown(0)
+// The response took 100 ms, so the range of the offset is 100 ms wide: after a step
+// of 300 ms the clock may differ by more than the skew.
+func TestACorrectionThatMayExceedTheSkewIsOff(t *testing.T) {
+	w := newCluster(0)
 	w.slow = 100 * time.Millisecond
 	w.mustCompare(t)
 	w.wantRight(t)
@@ -204,10 +204,10 @@ func TestACorrectionThatMayBeTooMuchIsNotTrusted(t *testing.T) {
 	w.wantRight(t)
 }
 
-func TestAComparisonHoldsForTenMinutes(t *testing.T) {
-	w := newTown(0)
+func TestAComparisonIsValidForTenMinutes(t *testing.T) {
+	w := newCluster(0)
 	w.mustCompare(t)
-	w.slow = 2 * time.Second // answers that say nothing
+	w.slow = 2 * time.Second // responses that are not decisive
 	for range 9 {
 		w.pass(time.Minute)
 		w.mustCompare(t)
@@ -221,9 +221,9 @@ func TestAComparisonHoldsForTenMinutes(t *testing.T) {
 }
 
 func TestTheOffsetIsKnownAfterTheFirstComparison(t *testing.T) {
-	w := newTown(100 * time.Millisecond)
+	w := newCluster(100 * time.Millisecond)
 	if o, ok := w.clock.Offset(); ok {
-		t.Errorf("%+v of nothing", o)
+		t.Errorf("%+v without a comparison", o)
 	}
 	w.mustCompare(t)
 	if o, ok := w.clock.Offset(); !ok || (o.Middle()-100*time.Millisecond).Abs() > 2*time.Millisecond {
@@ -231,12 +231,12 @@ func TestTheOffsetIsKnownAfterTheFirstComparison(t *testing.T) {
 	}
 }
 
-// TestNobodyGoesByAWrongClock drives a machine at random beside servers that are
-// right, and holds every reading that is not off to the truth.
-func TestNobodyGoesByAWrongClock(t *testing.T) {
+// TestAWrongClockIsAlwaysOff changes a machine at random, with servers that are
+// right, and compares every reading that is not off with the true time.
+func TestAWrongClockIsAlwaysOff(t *testing.T) {
 	offs, rights := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		w := newTown(duration(-2*time.Hour, 2*time.Hour).Draw(t, "off").Truncate(time.Millisecond))
+		w := newCluster(duration(-2*time.Hour, 2*time.Hour).Draw(t, "off").Truncate(time.Millisecond))
 		var last mayfly.Instant
 		draw := func(from, to time.Duration) time.Duration {
 			return duration(from, to).Draw(t, "d").Truncate(time.Millisecond)
@@ -253,10 +253,10 @@ func TestNobodyGoesByAWrongClock(t *testing.T) {
 			}
 			rights++
 			if by := r.Steady.Sub(w.truth); by.Abs() > skew+tick {
-				t.Fatalf("it is gone by a clock that is %s off", by)
+				t.Fatalf("the clock is %s off and in use", by)
 			}
 			if r.Steady < last {
-				t.Fatalf("I9: it went back from %s to %s", last, r.Steady)
+				t.Fatalf("time went back from %s to %s (I9)", last, r.Steady)
 			}
 			last, w.saved = r.Steady, mark
 		}
@@ -268,13 +268,13 @@ func TestNobodyGoesByAWrongClock(t *testing.T) {
 			"compared":    func(*rapid.T) { w.slow = draw(0, 600*time.Millisecond); _ = w.compare() },
 			"restarted":   func(*rapid.T) { w.pass(draw(0, time.Hour)); w.start() },
 			"rebooted":    func(*rapid.T) { w.machine.Reboot(0); w.start() },
-			"set right": func(t *rapid.T) {
+			"corrected": func(t *rapid.T) {
 				w.slow = 0
 				w.machine.Step(w.truth.Sub(w.clock.Read().Wall))
-				w.pass(3 * time.Second) // a mark's ceiling is two above it
+				w.pass(3 * time.Second) // the ceiling of a mark is two seconds above it
 				_ = w.compare()
 				if r := w.clock.Read(); r.Off {
-					t.Fatalf("set right and off: %+v", r)
+					t.Fatalf("corrected, but off: %+v", r)
 				}
 			},
 		})
@@ -298,7 +298,7 @@ func TestOffsets(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		took    time.Duration
-		servers []mayfly.Instant // against a clock that says noon
+		servers []mayfly.Instant // the clock itself returns noon
 		want    clock.Standing
 	}{
 		{"one server that agrees", 0, at(0), clock.Within},
@@ -316,9 +316,9 @@ func TestOffsets(t *testing.T) {
 		{"two of three servers are wrong", ms, at(-time.Hour, -time.Hour, 0), clock.Ahead},
 		{"two that disagree", ms, at(-time.Hour, 0), clock.Undecided},
 		{"two of four are wrong", ms, at(-time.Hour, 0, 0, -time.Hour), clock.Undecided},
-		{"an answer as slow as the bounds are wide", 500 * ms, at(-250 * ms), clock.Undecided},
-		{"an answer that took a minute says that 61 are too many", time.Minute, at(-61 * time.Minute), clock.Ahead},
-		{"an answer that took a minute does not say that it is right", time.Minute, at(0), clock.Undecided},
+		{"a response as slow as the range is wide", 500 * ms, at(-250 * ms), clock.Undecided},
+		{"a response of a minute shows an offset of 61 minutes", time.Minute, at(-61 * time.Minute), clock.Ahead},
+		{"a response of a minute does not show that it is right", time.Minute, at(0), clock.Undecided},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := clock.OffsetOf(noon, c.took, c.servers)
@@ -329,9 +329,9 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
-// Whatever the question cost and whenever in it each server answered: a verdict
-// that is given is true, and a quick answer gives one.
-func TestAVerdictIsTrueWhileMostServersAre(t *testing.T) {
+// However long the servers took, and whenever each of them read its clock: a
+// verdict is true, and a fast response gives one.
+func TestAVerdictIsTrueWhileMostServersAreRight(t *testing.T) {
 	given := map[clock.Standing]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		truth := nano(noon) + rapid.Int64Range(0, 1_000_000).Draw(t, "within the millisecond")

@@ -12,17 +12,17 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Mark is what a clock leaves behind, so that time does not go back over a
-// restart or a reboot.
+// Mark is the saved state of a clock, so that time does not go back over a restart
+// or a reboot.
 type Mark struct {
 	At      mayfly.Instant // the confirmed time, rounded up
-	Ceiling mayfly.Instant // no time after this is read before the next mark is saved
+	Ceiling mayfly.Instant // no later time is read before the next mark is saved
 	Boot    time.Duration  // boot time at At
-	BootID  string         // which boot that was
+	BootID  string         // identifies that boot
 }
 
-// Mark is the mark to save now. While a step is unconfirmed, or the clock is off,
-// there is none: what is saved stays what was confirmed last.
+// Mark returns the mark to save now. It returns false while a step is unconfirmed
+// or the clock is off: the mark that was confirmed last stays saved.
 func (c *Clock) Mark() (Mark, bool) {
 	l, at := c.sample()
 	if l.doubt != nil || c.off(l, at) != nil {
@@ -32,39 +32,39 @@ func (c *Clock) Mark() (Mark, bool) {
 	return Mark{At: up, Ceiling: up.Add(2 * c.options.SavePeriod), Boot: at.Boot, BootID: c.source.BootID}, true
 }
 
-// Last is the mark of a process that reads its clock no more: it has no ceiling
-// above it, and whoever starts next knows that nobody is left.
+// Last returns the final mark of a process that has stopped reading its clock. Its
+// ceiling equals its time, which shows the next process that this one has ended.
 func (m Mark) Last() Mark {
 	m.Ceiling = m.At
 	return m
 }
 
-// Left says that the process that saved m has ended in order.
+// Left reports whether the process that saved m has shut down in order.
 func (m Mark) Left() bool { return m.Ceiling == m.At }
 
-// Load reads the mark of a node; the zero Mark when it has none. A row that
-// cannot be read is Corrupt: starting without it could bring back what has expired.
+// Load reads the mark of a node; the zero Mark if it has none. A row that cannot be
+// read is Corrupt: a start without it could serve expired items again.
 func Load(ctx context.Context, rows store.Rows, node string) (Mark, error) {
 	return NewMarks(rows, node).Load(ctx)
 }
 
-// Save saves one mark of a node, as Marks does.
+// Save saves one mark of a node; see Marks.Save.
 func Save(ctx context.Context, rows store.Rows, node string, mark Mark) error {
 	return NewMarks(rows, node).Save(ctx, mark)
 }
 
-// Marks is where one process saves the marks of its node. One goroutine uses it.
+// Marks saves the marks of a node for one process. It is for one goroutine only.
 type Marks struct {
 	rows   store.Rows
 	node   string
-	known  bool // stored and value are what the row holds, as far as we know
+	known  bool // whether stored and value are the last known contents of the row
 	stored Mark
 	value  []byte
 
-	doubted [][]byte // what we tried to save and may still land
+	doubted [][]byte // values of failed saves that may still land
 }
 
-// NewMarks are the marks of node.
+// NewMarks returns the marks of node.
 func NewMarks(rows store.Rows, node string) *Marks { return &Marks{rows: rows, node: node} }
 
 // Load reads the mark.
@@ -83,10 +83,10 @@ func (m *Marks) Load(ctx context.Context) (Mark, error) {
 	return stored, nil
 }
 
-// Save saves a mark over the one that was read or saved last, durable on return.
-// A stored mark is never replaced by an earlier one. Conflict: somebody else has
-// saved one, and two processes run under one name. A save of our own that failed
-// may have landed since, and is nobody else's.
+// Save replaces the mark that was read or saved last; the new one is durable on
+// return. It never replaces a mark by an earlier one. An error of kind Conflict
+// means that another process saves marks under the same node name. A failed save of
+// this process that lands late is not taken for that.
 func (m *Marks) Save(ctx context.Context, mark Mark) error {
 	for range maxDoubted + 1 {
 		if !m.known {
@@ -113,24 +113,24 @@ func (m *Marks) Save(ctx context.Context, mark Mark) error {
 			return Twin(m.node)
 		}
 	}
-	return mayfly.Errorf(mayfly.Unavailable, "clock: save the mark of %s: earlier ones keep landing", m.node)
+	return mayfly.Errorf(mayfly.Unavailable, "clock: save the mark of %s: earlier saves keep landing", m.node)
 }
 
-// maxDoubted is how many saves whose outcome is not known are remembered.
+// maxDoubted is how many saves with an unknown result are remembered.
 const maxDoubted = 64
 
-// Twin is the error of two processes that run under one name.
+// Twin returns the error for two processes with the same node name.
 func Twin(node string) error {
 	return mayfly.Errorf(mayfly.Conflict, "another process runs under the name %s", node).
-		WithHint("every node needs a name of its own: set node, and see that the old process has ended")
+		WithHint("give every node its own name with the key node, and check that the old process has ended")
 }
 
 const (
 	markFormat = 1
-	markSize   = 1 + 8 + 8 + 8 // and the boot id behind it
+	markSize   = 1 + 8 + 8 + 8 // followed by the boot id
 	maxBootID  = 256
 
-	// maxMark is the year 2200: nanoseconds can say it, with room to run on.
+	// maxMark is the year 2200, which fits into nanoseconds with room to spare.
 	maxMark mayfly.Instant = 7_258_118_400_000
 )
 
@@ -144,8 +144,8 @@ func (m Mark) bytes() []byte {
 }
 
 func readMark(value []byte) (Mark, error) {
-	bad := mayfly.Errorf(mayfly.Corrupt, "%d bytes cannot be read as a mark of the clock", len(value)).
-		WithHint("load a backup, or start the version of mayfly that wrote this folder")
+	bad := mayfly.Errorf(mayfly.Corrupt, "clock mark of %d bytes cannot be read", len(value)).
+		WithHint("load a backup, or start the version of mayfly that wrote it")
 	if len(value) < markSize || len(value) > markSize+maxBootID || value[0] != markFormat {
 		return Mark{}, bad
 	}

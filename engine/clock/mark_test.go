@@ -13,7 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// table is the rows of one table in memory.
+// table is a store of rows in memory.
 type table struct {
 	store.Rows
 	rows map[store.Key][]byte
@@ -44,7 +44,7 @@ func (r table) Swap(_ context.Context, t store.Table, key store.Key, old, next [
 }
 
 func TestMarkIsReadAsItWasSaved(t *testing.T) {
-	ctx, rows, b := t.Context(), newTable(), newBench(t)
+	ctx, rows, b := t.Context(), newTable(), newFixture(t)
 	if mark, err := clock.Load(ctx, rows, "node-1"); err != nil || mark != (clock.Mark{}) {
 		t.Fatalf("without a mark: %+v, %v", mark, err)
 	}
@@ -59,12 +59,12 @@ func TestMarkIsReadAsItWasSaved(t *testing.T) {
 		}
 	}
 	if mark, err := clock.Load(ctx, rows, "node-2"); err != nil || mark != (clock.Mark{}) {
-		t.Fatalf("of another node: %+v, %v", mark, err)
+		t.Fatalf("mark of another node: %+v, %v", mark, err)
 	}
 }
 
 func TestEarlierMarkNeverReplacesALaterOne(t *testing.T) {
-	ctx, rows, b := t.Context(), newTable(), newBench(t)
+	ctx, rows, b := t.Context(), newTable(), newFixture(t)
 	early, _ := b.clock.Mark()
 	b.machine.Advance(time.Second)
 	late, _ := b.clock.Mark()
@@ -79,8 +79,8 @@ func TestEarlierMarkNeverReplacesALaterOne(t *testing.T) {
 	}
 }
 
-func TestMarkThatCannotBeReadIsCorrupt(t *testing.T) {
-	ctx, rows, b := t.Context(), newTable(), newBench(t)
+func TestUnreadableMarkIsCorrupt(t *testing.T) {
+	ctx, rows, b := t.Context(), newTable(), newFixture(t)
 	mark, _ := b.clock.Mark()
 	if err := clock.Save(ctx, rows, "n", mark); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestMarkThatCannotBeReadIsCorrupt(t *testing.T) {
 	}
 }
 
-func TestReadersNeverSeeTimeGoBackWhileTheWallIsPulledAbout(t *testing.T) {
+func TestConcurrentReadersNeverSeeTimeGoBack(t *testing.T) {
 	machine := clock.NewManual(noon)
 	c := clock.New(machine.Source(), clock.Options{}, clock.Mark{})
 	done := make(chan struct{})
@@ -145,7 +145,8 @@ func TestReadersNeverSeeTimeGoBackWhileTheWallIsPulledAbout(t *testing.T) {
 	wg.Wait()
 }
 
-// lateTable is rows whose swaps fail when told to, and land when a later one comes.
+// lateTable is a table whose swaps have an unknown result while fail is set; the
+// last of them lands before the next swap.
 type lateTable struct {
 	table
 	fail bool
@@ -164,8 +165,8 @@ func (r *lateTable) Swap(ctx context.Context, t store.Table, key store.Key, old,
 	return r.table.Swap(ctx, t, key, old, next, at)
 }
 
-func TestAMarkOfOurOwnThatLandsLateIsNoTwin(t *testing.T) {
-	ctx, rows, b := t.Context(), &lateTable{table: newTable()}, newBench(t)
+func TestAFailedSaveThatLandsLateIsNoConflict(t *testing.T) {
+	ctx, rows, b := t.Context(), &lateTable{table: newTable()}, newFixture(t)
 	marks := clock.NewMarks(rows, "n")
 	save := func() error {
 		b.machine.Advance(time.Second)
@@ -182,15 +183,15 @@ func TestAMarkOfOurOwnThatLandsLateIsNoTwin(t *testing.T) {
 		}
 		rows.fail = false
 		if err := save(); err != nil {
-			t.Fatalf("after one of ours had landed: %v", err)
+			t.Fatalf("after a late save had landed: %v", err)
 		}
 	}
 	b.machine.Advance(time.Second)
-	mark, _ := b.clock.Mark() // somebody else's is one
+	mark, _ := b.clock.Mark() // of another process
 	if err := clock.NewMarks(rows, "n").Save(ctx, mark); err != nil {
 		t.Fatal(err)
 	}
 	if err := save(); !errors.Is(err, mayfly.Conflict) {
-		t.Fatalf("beside a twin: %v", err)
+		t.Fatalf("beside another process: %v", err)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestClockKeepsItsPromisesWhateverHappensToTheWall drives a machine at random
-// and holds every reading to what L7 and I9 promise.
-func TestClockKeepsItsPromisesWhateverHappensToTheWall(t *testing.T) {
-	doubts, reboots := 0, 0
+// TestRandomChangesOfTheMachineKeepTheInvariants changes a machine at random and
+// checks the rules of the clock after every change (L7, I9).
+func TestRandomChangesOfTheMachineKeepTheInvariants(t *testing.T) {
+	unconfirmed, reboots := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{machine: clock.NewManual(noon)}
 		m.start()
@@ -21,7 +21,7 @@ func TestClockKeepsItsPromisesWhateverHappensToTheWall(t *testing.T) {
 			"suspended":     func(t *rapid.T) { m.pass(t, duration(0, 60*day).Draw(t, "d")) },
 			"small step":    func(t *rapid.T) { m.step(t, duration(-5*time.Minute, 5*time.Minute).Draw(t, "d")) },
 			"large step":    func(t *rapid.T) { m.step(t, duration(-60*day, 60*day).Draw(t, "d")) },
-			"set right":     func(t *rapid.T) { m.step(t, m.clock.Read().Steady.Sub(m.clock.Read().Wall)) },
+			"corrected":     func(t *rapid.T) { m.step(t, m.clock.Read().Steady.Sub(m.clock.Read().Wall)) },
 			"synchronised":  func(t *rapid.T) { m.machine.Synchronise(true); m.pass(t, time.Second); m.agreed(t) },
 			"confirmed":     func(t *rapid.T) { m.clock.Confirm(); m.look(t); m.agreed(t) },
 			"restarted":     func(t *rapid.T) { m.crash(t); m.restart(t, duration(0, 60*day).Draw(t, "down")) },
@@ -29,12 +29,12 @@ func TestClockKeepsItsPromisesWhateverHappensToTheWall(t *testing.T) {
 			"":              func(t *rapid.T) { m.look(t) },
 			"time passes 2": func(t *rapid.T) { m.pass(t, duration(0, 3*time.Second).Draw(t, "d")) },
 		})
-		doubts += m.doubts
+		unconfirmed += m.unconfirmed
 	})
-	if doubts < 50 || reboots < 50 {
-		t.Fatalf("too little was tried: %d doubts, %d reboots", doubts, reboots)
+	if unconfirmed < 50 || reboots < 50 {
+		t.Fatalf("too little was tried: %d unconfirmed, %d reboots", unconfirmed, reboots)
 	}
-	t.Logf("%d readings in doubt, %d reboots", doubts, reboots)
+	t.Logf("%d unconfirmed readings, %d reboots", unconfirmed, reboots)
 }
 
 func duration(from, to time.Duration) *rapid.Generator[time.Duration] {
@@ -42,40 +42,42 @@ func duration(from, to time.Duration) *rapid.Generator[time.Duration] {
 		func(us int64) time.Duration { return time.Duration(us) * time.Microsecond })
 }
 
+// model is a machine with a clock and what was read from it.
 type model struct {
-	machine *clock.Manual
-	clock   *clock.Clock
-	saved   clock.Mark
-	last    clock.Reading
-	sure    clock.Reading // the last one that was confirmed
-	doubts  int
+	machine     *clock.Manual
+	clock       *clock.Clock
+	saved       clock.Mark
+	last        clock.Reading
+	sure        clock.Reading // the last one that was confirmed
+	unconfirmed int
 }
 
 const (
 	limit = 5 * time.Minute
-	tick  = 2 * time.Millisecond // what rounding may cost
+	tick  = 2 * time.Millisecond // rounding error
 )
 
 func (m *model) start() { m.clock = clock.New(m.machine.Source(), clock.Options{}, m.saved) }
 
-// look reads and saves, as the node's loop does, and checks what holds always.
+// look reads the clock and saves its mark, as the node's loop does, and checks what
+// must always be true.
 func (m *model) look(t *rapid.T) clock.Reading {
 	was, r := m.last, m.clock.Read()
 	m.last = r
 	ahead := r.Wall.Sub(r.Steady)
 	switch {
 	case r.Steady < was.Steady:
-		t.Fatalf("I9: the confirmed time went back from %s to %s", was.Steady, r.Steady)
+		t.Fatalf("the confirmed time went back from %s to %s (I9)", was.Steady, r.Steady)
 	case r.Now < was.Now && was.Confirmed:
-		t.Fatalf("I9: time went back from a confirmed %s to %s", was.Now, r.Now)
+		t.Fatalf("time went back from a confirmed %s to %s (I9)", was.Now, r.Now)
 	case r.Now < r.Steady:
-		t.Fatalf("hides by %s, below the confirmed %s", r.Now, r.Steady)
+		t.Fatalf("now is %s, below the confirmed %s", r.Now, r.Steady)
 	case r.Confirmed != (r.Err == nil) || r.Confirmed && r.Now != r.Steady:
-		t.Fatalf("does not fit together: %+v", r)
+		t.Fatalf("inconsistent: %+v", r)
 	case r.Confirmed && ahead > tick:
-		t.Fatalf("confirmed %s behind the wall", ahead)
+		t.Fatalf("confirmed %s behind the wall clock", ahead)
 	case !r.Confirmed && (ahead < limit-tick || r.Now != r.Wall):
-		t.Fatalf("in doubt without need: %+v", r)
+		t.Fatalf("unconfirmed without a reason: %+v", r)
 	}
 	mark, ok := m.clock.Mark()
 	if ok != r.Confirmed {
@@ -88,12 +90,12 @@ func (m *model) look(t *rapid.T) clock.Reading {
 		m.saved = mark
 		m.sure = r
 	} else {
-		m.doubts++
+		m.unconfirmed++
 	}
 	return r
 }
 
-// pass lets time pass: the clock goes on at its pace, or a tenth slower.
+// pass lets time pass: the clock advances at full speed or a tenth slower.
 func (m *model) pass(t *rapid.T, d time.Duration) {
 	was := m.last
 	m.machine.Advance(d)
@@ -109,7 +111,7 @@ func (m *model) pass(t *rapid.T, d time.Duration) {
 	}
 }
 
-// step moves the wall: the confirmed time follows small steps forward, and no other.
+// step steps the wall clock: the confirmed time follows only small forward steps.
 func (m *model) step(t *rapid.T, d time.Duration) {
 	was := m.last
 	m.machine.Step(d)
@@ -121,18 +123,19 @@ func (m *model) step(t *rapid.T, d time.Duration) {
 	case ahead > tick && ahead < limit-tick && !r.Confirmed:
 		t.Fatalf("did not follow %s", ahead)
 	case ahead <= 0 && rose > tick:
-		t.Fatalf("rose by %s without cause", rose)
+		t.Fatalf("rose by %s without a reason", rose)
 	}
 }
 
+// agreed checks that the clock follows the wall clock.
 func (m *model) agreed(t *rapid.T) {
 	if r := m.last; !r.Confirmed || r.Steady.Sub(r.Wall) < -tick {
-		t.Fatalf("not in step with the wall: %+v", r)
+		t.Fatalf("differs from the wall clock: %+v", r)
 	}
 }
 
-// crash ends the process up to a save period after the last mark. What it read
-// in doubt binds the next one to nothing: that was hidden by the step alone.
+// crash ends the process up to a save period after the last mark. Its unconfirmed
+// readings do not limit the next process: nothing was ended because of them.
 func (m *model) crash(t *rapid.T) {
 	m.machine.Advance(duration(0, time.Second).Draw(t, "unsaved"))
 	if r := m.clock.Read(); r.Confirmed {
@@ -147,11 +150,11 @@ func (m *model) restart(t *rapid.T, down time.Duration) {
 	m.start()
 	r := m.look(t)
 	if rose := r.Steady.Sub(was.Steady); sure && (rose < down-tick || rose > down+limit+tick) {
-		t.Fatalf("rose by %s in %s of absence", rose, down)
+		t.Fatalf("rose by %s in %s of downtime", rose, down)
 	}
 }
 
-// reboot turns the machine off; less than no time is a wall that is behind.
+// reboot turns the machine off; a negative time is a wall clock that went back.
 func (m *model) reboot(t *rapid.T, off time.Duration) {
 	saved := m.saved
 	m.machine.Reboot(0)
@@ -163,10 +166,10 @@ func (m *model) reboot(t *rapid.T, off time.Duration) {
 	}
 	switch gap := r.Wall.Sub(saved.At); {
 	case gap > 30*day+tick && r.Confirmed:
-		t.Fatalf("took a gap of %s for an outage", gap)
+		t.Fatalf("a gap of %s was confirmed as an outage", gap)
 	case gap < 30*day-tick && !r.Confirmed:
-		t.Fatalf("doubts a gap of %s", gap)
+		t.Fatalf("a gap of %s was not confirmed", gap)
 	case gap <= 0 && r.Steady > saved.Ceiling:
-		t.Fatalf("with the wall behind started at %s, above the ceiling %s", r.Steady, saved.Ceiling)
+		t.Fatalf("started at %s with the wall clock behind, above the ceiling %s", r.Steady, saved.Ceiling)
 	}
 }

@@ -8,29 +8,30 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Source is where a clock gets its time from. System is the real one, Portable
-// works inside a synctest bubble, and a Manual is driven by hand.
+// Source provides the time of a machine. System is the real one, Portable works
+// inside a synctest bubble, and Manual is controlled by a test.
 type Source struct {
-	// Read reads wall and boot time at one moment, the wall first if one must
-	// come first. Safe for concurrent use; every reading of the clock calls it.
+	// Read reads wall and boot time at one moment, the wall clock first if they
+	// are read one after the other. It is safe for concurrent use and is called by
+	// every reading of the clock.
 	Read func() Moment
-	// BootID names the boot that boot times count from. Empty when it cannot be
-	// told: then every start counts as one after a reboot.
+	// BootID identifies the boot that boot times count from. If it is empty, every
+	// start counts as one after a reboot.
 	BootID string
-	// Synchronised says whether the system reports that its clock is in step
-	// with a reference.
+	// Synchronised reports whether the system's clock is synchronised with a
+	// reference, according to the system.
 	Synchronised func() bool
 }
 
 // Moment is wall and boot time at one moment.
 type Moment struct {
-	Wall int64         // Unix nanoseconds, by the system's clock
-	Boot time.Duration // since boot; goes on while the machine is suspended, never back
+	Wall int64         // Unix nanoseconds of the system's clock
+	Boot time.Duration // since boot, including suspension; never goes back
 }
 
-// Portable is a source on the standard library alone: boot time does not count
-// suspension, no boot is recognised, and nothing is ever synchronised. Inside a
-// synctest bubble it follows the bubble's time.
+// Portable returns a source that uses only the standard library: boot time excludes
+// suspension, boots have no id, and the clock is never synchronised. Inside a
+// synctest bubble it follows the time of the bubble.
 func Portable() Source {
 	start := time.Now()
 	return Source{
@@ -42,8 +43,8 @@ func Portable() Source {
 	}
 }
 
-// Manual is a machine whose time is moved by hand, for tests and simulations.
-// Safe for concurrent use.
+// Manual is a machine whose time is set by tests and simulations. It is safe for
+// concurrent use.
 type Manual struct {
 	mu     sync.Mutex
 	wall   int64
@@ -52,10 +53,10 @@ type Manual struct {
 	synced bool
 }
 
-// NewManual is a machine that has just booted at an instant.
+// NewManual returns a machine that has just booted.
 func NewManual(wall mayfly.Instant) *Manual { return &Manual{wall: nanos(wall), boots: 1} }
 
-// Source is the machine's source until it reboots.
+// Source returns the source of the machine until it reboots.
 func (m *Manual) Source() Source {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,29 +75,29 @@ func (m *Manual) synchronised() bool {
 	return m.synced
 }
 
-// Advance lets time pass, awake or suspended: wall and boot time both count it.
+// Advance lets time pass, running or suspended: it advances wall and boot time.
 func (m *Manual) Advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.wall, m.boot = m.wall+int64(d), m.boot+d
 }
 
-// Step sets the wall forward or back. As in a kernel, the clock is not
-// synchronised after it.
+// Step sets the wall clock forward or back. As in a kernel, the clock is not
+// synchronised afterwards.
 func (m *Manual) Step(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.wall, m.synced = m.wall+int64(d), false
 }
 
-// Synchronise sets what the system reports of its clock.
+// Synchronise sets whether the system reports a synchronised clock.
 func (m *Manual) Synchronise(synced bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.synced = synced
 }
 
-// Reboot turns the machine off for a while: boot time begins anew.
+// Reboot turns the machine off for a while; boot time starts at zero again.
 func (m *Manual) Reboot(off time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/mayflyhq/mayfly/engine/clock"
 )
 
-// TestStarts starts a clock an hour after its first start, with a mark saved
-// then, after something has happened in between.
+// TestStarts saves a mark an hour after the first start, changes the machine, and
+// starts the clock again.
 func TestStarts(t *testing.T) {
 	const hour = time.Hour
 	saved := noon.Add(hour)
@@ -38,7 +38,7 @@ func TestStarts(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			b.machine.Advance(hour)
 			b.save()
 			c.between(b.machine)
@@ -46,29 +46,29 @@ func TestStarts(t *testing.T) {
 			if c.now == 0 {
 				b.confirmedAt(c.steady)
 			} else {
-				b.doubtedAt(c.now, c.steady)
+				b.unconfirmedAt(c.now, c.steady)
 			}
 		})
 	}
 }
 
 func TestUnsavedTimeIsNotLostOnTheSameBoot(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.save()
-	b.machine.Advance(time.Hour) // saving failed all the while
+	b.machine.Advance(time.Hour) // no mark was saved meanwhile
 	b.machine.Step(-2 * day)
 	b.confirmedAt(noon.Add(time.Hour))
 	b.start()
 	b.confirmedAt(noon.Add(time.Hour))
 }
 
-func TestLongOutageIsConfirmedOrTakenBack(t *testing.T) {
-	boot := func(t *testing.T) *bench {
-		b := newBench(t)
+func TestLongOutageIsConfirmedOrUndone(t *testing.T) {
+	boot := func(t *testing.T) *fixture {
+		b := newFixture(t)
 		b.save()
 		b.machine.Reboot(40 * day)
 		b.start()
-		b.doubtedAt(noon.Add(40*day), noon.Add(2*time.Second))
+		b.unconfirmedAt(noon.Add(40*day), noon.Add(2*time.Second))
 		return b
 	}
 	t.Run("confirmed", func(t *testing.T) {
@@ -80,28 +80,28 @@ func TestLongOutageIsConfirmedOrTakenBack(t *testing.T) {
 		b := boot(t)
 		b.machine.Step(-20 * day)
 		b.confirmedAt(noon.Add(20 * day))
-		b.machine.Step(time.Hour) // from here on the limit is that of a running clock
-		b.doubtedAt(noon.Add(20*day+time.Hour), noon.Add(20*day))
+		b.machine.Step(time.Hour) // from now on the limit of a running clock applies
+		b.unconfirmedAt(noon.Add(20*day+time.Hour), noon.Add(20*day))
 	})
-	t.Run("restarted in doubt", func(t *testing.T) {
+	t.Run("restarted while unconfirmed", func(t *testing.T) {
 		b := boot(t)
 		b.machine.Advance(time.Minute)
 		b.start()
-		b.doubtedAt(noon.Add(40*day+time.Minute), noon.Add(2*time.Second))
+		b.unconfirmedAt(noon.Add(40*day+time.Minute), noon.Add(2*time.Second))
 	})
 }
 
 func TestOutageAllowanceEndsWithTheFirstReading(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.save()
 	b.machine.Reboot(2 * time.Second) // exactly at the ceiling: nothing to correct
 	b.start()
 	b.machine.Step(10 * day)
-	b.doubtedAt(noon.Add(10*day+2*time.Second), noon.Add(2*time.Second))
+	b.unconfirmedAt(noon.Add(10*day+2*time.Second), noon.Add(2*time.Second))
 }
 
-func TestConfirmedStepIsForGoodOverRestartAndReboot(t *testing.T) {
-	b := newBench(t)
+func TestConfirmedStepStaysOverRestartAndReboot(t *testing.T) {
+	b := newFixture(t)
 	b.machine.Step(30 * day)
 	b.clock.Confirm()
 	b.save()
@@ -116,7 +116,7 @@ func TestConfirmedStepIsForGoodOverRestartAndReboot(t *testing.T) {
 }
 
 func TestWithoutABootIDEveryStartIsAReboot(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	source := b.machine.Source()
 	source.BootID = ""
 	c := clock.New(source, clock.Options{}, clock.Mark{At: noon, Ceiling: noon.Add(2 * time.Second)})
@@ -126,7 +126,7 @@ func TestWithoutABootIDEveryStartIsAReboot(t *testing.T) {
 }
 
 func TestBootTimeThatWentBackIsAnotherBoot(t *testing.T) {
-	b := newBench(t)
+	b := newFixture(t)
 	b.machine.Advance(time.Hour)
 	b.save()
 	b.saved.Boot += time.Hour // as after a restored snapshot

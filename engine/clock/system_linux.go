@@ -9,23 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// System is the source of this machine.
+// System returns the source of this machine.
 func System() Source {
 	s := &system{start: time.Now()}
 	return Source{Read: s.read, BootID: bootID(), Synchronised: synchronised}
 }
 
-// system reads boot time at the price of time.Now. CLOCK_BOOTTIME itself is a
-// system call from Go, several times as dear as the two clocks that time.Now
-// reads through the vDSO. Boot time is monotonic time plus the time suspended,
-// and a suspension moves the wall against monotonic time, as nothing else does
-// but a step: so boot time is asked for when the two have moved apart, and every
-// tenth of a second in case a step has cancelled a suspension out.
+// system reads boot time at the cost of time.Now. Reading CLOCK_BOOTTIME is a
+// system call in Go and costs several times as much as the two clocks that time.Now
+// reads through the vDSO. Boot time is monotonic time plus the time suspended. A
+// suspension changes the difference between wall clock and monotonic time, and so
+// does only a step. So the kernel is asked for boot time when that difference has
+// changed, and every tenth of a second in case a step has hidden a suspension.
 type system struct {
 	start time.Time
 	known atomic.Pointer[known]
 }
 
+// known is what the kernel returned last.
 type known struct {
 	skew      int64         // wall − monotonic
 	suspended time.Duration // boot − monotonic
@@ -47,8 +48,8 @@ func (s *system) read() Moment {
 	return Moment{Wall: wall, Boot: mono + k.suspended}
 }
 
-// ask asks the kernel for boot time, between two readings of monotonic time: a
-// sample that was torn by the scheduler is taken again.
+// ask asks the kernel for boot time between two readings of monotonic time, and
+// again if the scheduler interrupted it.
 func (s *system) ask(old *known) *known {
 	var boot unix.Timespec
 	var now time.Time
@@ -72,8 +73,8 @@ func (s *system) ask(old *known) *known {
 
 func apart(a, b int64) int64 { return max(a-b, b-a) }
 
-// bootID is the kernel's name for this boot, with the time namespace: in another
-// one boot time counts from elsewhere.
+// bootID returns the kernel's id of this boot and the time namespace: each
+// namespace has its own zero of boot time.
 func bootID() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -86,8 +87,8 @@ func bootID() string {
 	return id
 }
 
-// synchronised asks the kernel. Setting the clock clears the state, so that a
-// step is not confirmed by what was reported before it.
+// synchronised asks the kernel whether its clock is synchronised. Setting the clock
+// clears that state, so a report from before a step does not confirm the step.
 func synchronised() bool {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)

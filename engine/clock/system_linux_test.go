@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestSystemTellsBootTimeAsTheKernelDoes(t *testing.T) {
+func TestSystemReturnsTheBootTimeOfTheKernel(t *testing.T) {
 	source := System()
 	for range 1000 {
 		var before, after unix.Timespec
@@ -25,21 +25,21 @@ func TestSystemTellsBootTimeAsTheKernelDoes(t *testing.T) {
 		}
 	}
 	if source.BootID == "" {
-		t.Log("this system does not name its boots")
+		t.Log("this system has no boot id")
 	}
 	t.Logf("synchronised: %v", source.Synchronised())
 }
 
-func TestSystemSeesASuspension(t *testing.T) {
+func TestSystemCountsSuspension(t *testing.T) {
 	s := &system{start: time.Now()}
 	s.read()
-	for _, as := range []string{"wall moved", "wall stepped back as far"} {
+	for _, as := range []string{"wall clock moved", "wall clock stepped back as far"} {
 		k := *s.known.Load()
-		k.suspended -= time.Hour // what was known before an hour of suspension
-		if as == "wall moved" {
+		k.suspended -= time.Hour // as known before an hour of suspension
+		if as == "wall clock moved" {
 			k.skew -= int64(time.Hour)
 		} else {
-			k.until = 0 // the tenth of a second is over
+			k.until = 0 // a tenth of a second has passed
 		}
 		before := time.Since(s.start) + k.suspended
 		s.known.Store(&k)
@@ -71,7 +71,7 @@ func TestReadingIsMonotonicAcrossGoroutines(t *testing.T) {
 func TestReadAllocatesNothing(t *testing.T) {
 	c := New(System(), Options{}, Mark{})
 	if n := testing.AllocsPerRun(1000, func() { c.Read() }); n >= 1 {
-		t.Fatalf("%v allocations a reading", n)
+		t.Fatalf("%v allocations per reading", n)
 	}
 }
 

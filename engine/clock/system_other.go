@@ -2,5 +2,5 @@
 
 package clock
 
-// System is the source of this machine.
+// System returns the source of this machine.
 func System() Source { return Portable() }
