@@ -41,7 +41,7 @@ func adminScript() []adminStep {
 		{exitWrong, "there is no", "restore --run 0123456789abcdef --by ben"},
 		{exitOK, "archive", "dlq list"},
 		{exitOK, "There are no dead letters", "dlq list --step erase"},
-		{exitUsage, "is no step", "dlq list --step nap"},
+		{exitUsage, `unknown step "nap"`, "dlq list --step nap"},
 		{exitOK, "the bucket is away", "dlq show A"},
 		{exitUsage, "say --all", "dlq retry --by ben --reason x"},
 		{exitUsage, "a reason is required", "dlq retry A --by ben"},
