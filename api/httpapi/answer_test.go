@@ -17,7 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/clock"
 )
 
-// bareAPI is what stands around every route, without anything behind it.
+// bareAPI returns an API without routes, its clock and its log.
 func bareAPI(t *testing.T) (*API, *clock.Manual, *bytes.Buffer) {
 	t.Helper()
 	m, err := newMetrics(prometheus.NewRegistry())
@@ -35,10 +35,10 @@ func (a *API) answers(do func(c *Call) error) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestAnAnswerThatCarriesSomethingPastItsEndIsCounted(t *testing.T) {
+func TestAnAnswerThatContainsSomethingPastItsEndIsCounted(t *testing.T) {
 	a, machine, _ := bareAPI(t)
 	end := a.clock.Read().Now.Add(time.Second)
-	forgetful := func(c *Call) error { // carries a story, and does not ask whether it has ended
+	forgetful := func(c *Call) error { // contains a story, and does not check whether it has ended
 		c.Carries(end)
 		return c.JSON(http.StatusOK, struct{}{})
 	}
@@ -63,30 +63,30 @@ func TestAnAnswerThatCarriesSomethingPastItsEndIsCounted(t *testing.T) {
 
 func TestAPanicIsAnsweredAndLogged(t *testing.T) {
 	a, _, logs := bareAPI(t)
-	w := a.answers(func(*Call) error { panic("a fault with a secret place") })
+	w := a.answers(func(*Call) error { panic("a panic with a secret") })
 	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "secret") || !strings.Contains(w.Body.String(), `"code":"broken"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if !strings.Contains(logs.String(), "a fault with a secret place") || !strings.Contains(logs.String(), w.Header().Get("Mayfly-Request")) {
-		t.Errorf("the log says %s", logs)
+	if !strings.Contains(logs.String(), "a panic with a secret") || !strings.Contains(logs.String(), w.Header().Get("Mayfly-Request")) {
+		t.Errorf("the log is %s", logs)
 	}
 }
 
-func TestAnAnswerThatBreaksHalfWayIsCutOff(t *testing.T) {
+func TestAnAnswerThatFailsHalfWayIsAborted(t *testing.T) {
 	a, _, _ := bareAPI(t)
 	defer func() {
 		if p := recover(); p != http.ErrAbortHandler {
-			t.Errorf("recovered %v: a client could take half an answer for a whole one", p)
+			t.Errorf("recovered %v: a client could take half of an answer for all of it", p)
 		}
 	}()
 	a.answers(func(c *Call) error {
 		c.w.Header().Set("Content-Length", "10")
 		_, _ = c.w.Write([]byte("half"))
-		return mayfly.Errorf(mayfly.Corrupt, "the rest is not what it was")
+		return mayfly.Errorf(mayfly.Corrupt, "the rest is corrupt")
 	})
 }
 
-func TestEveryKindHasAStatusAndAProblemThatSaysNothingOfTheInside(t *testing.T) {
+func TestEveryKindHasAStatusAndAProblemWithoutInternals(t *testing.T) {
 	seen := map[string]mayfly.Kind{}
 	for _, kind := range mayfly.Kinds() {
 		p := problemOf(mayfly.Errorf(kind, "inside").WithHint("do this"))
@@ -99,7 +99,7 @@ func TestEveryKindHasAStatusAndAProblemThatSaysNothingOfTheInside(t *testing.T) 
 		seen[p.Code] = kind
 		quiet := kind == mayfly.NotFound || kind == mayfly.Gone || kind == mayfly.Archived || p.Status >= 500
 		if quiet && p.Detail != "" || (kind == mayfly.NotFound || kind == mayfly.Gone) && p.Hint != "" {
-			t.Errorf("%s tells %+v", kind, p)
+			t.Errorf("%s reveals %+v", kind, p)
 		}
 	}
 	if p := problemOf(errors.New("inside")); p.Status != 500 || p.Detail != "" || p.Code != brokenCode {
@@ -107,7 +107,7 @@ func TestEveryKindHasAStatusAndAProblemThatSaysNothingOfTheInside(t *testing.T) 
 	}
 }
 
-func TestARangeIsReadAsRFC9110Says(t *testing.T) {
+func TestARangeIsParsedAsInRFC9110(t *testing.T) {
 	const size = 100
 	for text, want := range map[string]struct {
 		part  byteRange

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// BenchmarkOpenStory is a gated read of a live story through the whole door,
-// without the network: token, gate, signed URLs, JSON.
+// BenchmarkOpenStory reads a live story through the whole handler, without the
+// network: token, gate, signed URLs, JSON.
 func BenchmarkOpenStory(b *testing.B) {
-	h := newHouse(b)
+	h := newTestNode(b)
 	h.follow("ana", "ben")
 	s := h.publish("ana", `{"audience":"followers","caption":"sea"}`)
 	h.token("ben")

@@ -14,8 +14,8 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
-// dial is a plain connection to a house that listens on loopback.
-func (h *house) dial() net.Conn {
+// dial serves the node on loopback and returns a connection to it.
+func (h *testNode) dial() net.Conn {
 	h.t.Helper()
 	server := httptest.NewServer(h.public)
 	h.t.Cleanup(server.Close)
@@ -30,25 +30,26 @@ func (h *house) dial() net.Conn {
 	return conn
 }
 
-func (h *house) post(typ string, length int) string {
+// post returns the head of a request that publishes a story.
+func (h *testNode) post(typ string, length int) string {
 	return fmt.Sprintf("POST /v1/stories HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", h.token("ana"), typ, length)
 }
 
-// stored counts what is in ana's ring.
-func (h *house) stored() int {
+// stored returns how many stories are in ana's ring.
+func (h *testNode) stored() int {
 	h.t.Helper()
 	return strings.Count(h.get("ana", "/v1/users/~ana/ring", 200).Body.String(), `"short"`)
 }
 
-func TestAClientThatSendsTooSlowlyIsGivenUp(t *testing.T) {
-	h := newHouse(t, func(c *config.Config) { c.Listen.BodyWithin = 300 * time.Millisecond })
+func TestAClientThatSendsTooSlowlyIsCutOff(t *testing.T) {
+	h := newTestNode(t, func(c *config.Config) { c.Listen.BodyWithin = 300 * time.Millisecond })
 	conn := h.dial()
 	photo := picture(t, 1)
 	if _, err := io.WriteString(conn, h.post("image/jpeg", len(photo))+photo[:100]); err != nil {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil) // and nothing more is sent
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil) // nothing more is sent
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,15 +61,15 @@ func TestAClientThatSendsTooSlowlyIsGivenUp(t *testing.T) {
 		t.Errorf("%d %s", answer.StatusCode, text)
 	}
 	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("given up after %s", took)
+		t.Errorf("cut off after %s", took)
 	}
 	if n := h.stored(); n != 0 {
 		t.Errorf("%d stories", n)
 	}
 }
 
-func TestABodyThatNobodyAsksForIsNotWaitedFor(t *testing.T) {
-	h := newHouse(t, func(c *config.Config) { c.Listen.BodyWithin = 300 * time.Millisecond })
+func TestABodyThatNoHandlerReadsIsNotWaitedFor(t *testing.T) {
+	h := newTestNode(t, func(c *config.Config) { c.Listen.BodyWithin = 300 * time.Millisecond })
 	conn := h.dial()
 	if _, err := io.WriteString(conn, "POST /v1/stories HTTP/1.1\r\nHost: x\r\nContent-Type: image/jpeg\r\nContent-Length: 1000\r\n\r\nonly so much"); err != nil {
 		t.Fatal(err)
@@ -85,20 +86,20 @@ func TestABodyThatNobodyAsksForIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestABodyThatBreaksOffStoresNothing(t *testing.T) {
-	h := newHouse(t)
+func TestAnIncompleteBodyStoresNothing(t *testing.T) {
+	h := newTestNode(t)
 	photo := picture(t, 1)
 	form, typ := formOf(t, "story", `{}`, "media", photo)
-	whole := map[string]bool{"a length that is short": true, "a form without its end": true, "nothing": true} // there the request is whole
+	whole := map[string]bool{"a length that is too short": true, "a form without its end": true, "nothing": true} // for these the request is complete
 	for name, sent := range map[string]string{
-		"a length that lies":      h.post("image/jpeg", len(photo)+10) + photo,
-		"a whole form, and more":  h.post(typ, len(form)+10) + form,
-		"a form without its end":  h.post(typ, len(form)-20) + form[:len(form)-20],
-		"half of a form":          h.post(typ, len(form)) + form[:len(form)/2],
-		"a length that is short":  h.post("image/jpeg", len(photo)/2) + photo,
-		"a part without a header": h.post(typ, 40) + form[:40],
-		"nothing":                 h.post("image/jpeg", 0),
-		"an endless part header":  h.post(typ, 1<<20) + "--" + strings.TrimPrefix(typ, "multipart/form-data; boundary=") + "\r\nX: " + strings.Repeat("x", 64<<10),
+		"a length that is too long":  h.post("image/jpeg", len(photo)+10) + photo,
+		"a whole form, and more":     h.post(typ, len(form)+10) + form,
+		"a form without its end":     h.post(typ, len(form)-20) + form[:len(form)-20],
+		"half of a form":             h.post(typ, len(form)) + form[:len(form)/2],
+		"a length that is too short": h.post("image/jpeg", len(photo)/2) + photo,
+		"a part without a header":    h.post(typ, 40) + form[:40],
+		"nothing":                    h.post("image/jpeg", 0),
+		"an endless part header":     h.post(typ, 1<<20) + "--" + strings.TrimPrefix(typ, "multipart/form-data; boundary=") + "\r\nX: " + strings.Repeat("x", 64<<10),
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := h.dial().(*net.TCPConn)
@@ -128,11 +129,11 @@ func TestABodyThatBreaksOffStoresNothing(t *testing.T) {
 	}
 }
 
-func TestAReaderThatTakesNothingIsGivenUp(t *testing.T) {
-	h := newHouse(t, func(c *config.Config) { c.Listen.BodyWithin = 200 * time.Millisecond })
+func TestAClientThatReadsNothingIsCutOff(t *testing.T) {
+	h := newTestNode(t, func(c *config.Config) { c.Listen.BodyWithin = 200 * time.Millisecond })
 	s := h.publish("ana", `{"audience":"everyone"}`)
 	done := make(chan struct{})
-	far, near := net.Pipe() // holds nothing: every byte waits for its reader
+	far, near := net.Pipe() // has no buffer: every byte waits for its reader
 	go func() {
 		defer close(done)
 		w := &pipeWriter{conn: near, header: http.Header{}}
@@ -144,7 +145,7 @@ func TestAReaderThatTakesNothingIsGivenUp(t *testing.T) {
 	_ = near.Close()
 }
 
-// pipeWriter is a response on a pipe, with the deadlines of one.
+// pipeWriter is a ResponseWriter on a pipe, with its write deadline.
 type pipeWriter struct {
 	conn   net.Conn
 	header http.Header

@@ -16,14 +16,14 @@ import (
 )
 
 func TestAStoryIsGoneFromEveryRouteAtTheMillisecondOfItsDeadline(t *testing.T) {
-	h := newHouse(t)
+	h := newTestNode(t)
 	h.follow("ana", "ben")
 	s := h.publish("ana", `{"audience":"followers"}`)
 	h.machine.Advance(24*time.Hour - time.Millisecond)
 	path := "/v1/stories/" + s.ID.String()
 	before := read[wire.Story](t, h.get("ben", path, 200))
 	if before.Media[0].URLUntil != s.ExpiresAt {
-		t.Errorf("a URL lasts until %s, past the deadline %s", before.Media[0].URLUntil, s.ExpiresAt)
+		t.Errorf("a URL is valid until %s, want the deadline %s", before.Media[0].URLUntil, s.ExpiresAt)
 	}
 	ring := "/v1/users/~ana/ring"
 	urls := []string{before.Media[0].URL, before.Media[0].Renditions[0].URL, before.Media[0].Renditions[1].URL}
@@ -32,7 +32,7 @@ func TestAStoryIsGoneFromEveryRouteAtTheMillisecondOfItsDeadline(t *testing.T) {
 	}
 	h.must(request{as: "ben", method: "POST", path: path + "/view"}, 204)
 	if !strings.Contains(h.get("ben", ring, 200).Body.String(), s.ID.String()) {
-		t.Error("EARLY: it has left the ring")
+		t.Error("EARLY: the story has left the ring")
 	}
 	h.machine.Advance(time.Millisecond)
 	for _, url := range append(urls, "/v1/media/"+s.ID.String()+"/0", path) {
@@ -40,11 +40,11 @@ func TestAStoryIsGoneFromEveryRouteAtTheMillisecondOfItsDeadline(t *testing.T) {
 	}
 	h.must(request{as: "ben", method: "POST", path: path + "/view"}, 410)
 	if strings.Contains(h.get("ben", ring, 200).Body.String(), s.ID.String()) {
-		t.Error("LATE: it is in the ring")
+		t.Error("LATE: the story is in the ring")
 	}
 	after := read[wire.Story](t, h.get("ana", path, 200))
 	if got := after.Media[0].URLUntil.Sub(h.node.Clock().Read().Now); got > time.Hour || got < 30*time.Minute {
-		t.Errorf("a URL of the archive lasts %s", got)
+		t.Errorf("a URL of the archive is valid for %s", got)
 	}
 	h.get("anonymous", after.Media[0].URL, 200)
 	if m := h.must(request{method: "GET", path: "/metrics", as: "anonymous", admin: true}, 200).Body.String(); !strings.Contains(m, "mayfly_served_after_deadline_total 0") {
@@ -52,20 +52,20 @@ func TestAStoryIsGoneFromEveryRouteAtTheMillisecondOfItsDeadline(t *testing.T) {
 	}
 }
 
-// creeping is a clock that goes on a little with every look at it, so that the
-// deadline comes at any point of a request.
-type creeping struct {
+// steppingClock is a clock that advances at the n-th time it is read, so that the
+// deadline can be placed at any point of a request.
+type steppingClock struct {
 	machine *clock.Manual
-	looks   atomic.Int64
-	at      atomic.Int64 // the look at which the time moves; 0: never
+	reads   atomic.Int64
+	at      atomic.Int64 // the read at which the time moves; 0: never
 	by      time.Duration
 }
 
-func (c *creeping) source() clock.Source {
+func (c *steppingClock) source() clock.Source {
 	source := c.machine.Source()
 	read := source.Read
 	source.Read = func() clock.Moment {
-		if at := c.at.Load(); at != 0 && c.looks.Add(1) == at {
+		if at := c.at.Load(); at != 0 && c.reads.Add(1) == at {
 			c.machine.Advance(c.by)
 		}
 		return read()
@@ -74,7 +74,7 @@ func (c *creeping) source() clock.Source {
 }
 
 func TestAStoryThatEndsWhileItsAnswerIsMadeIsNotSent(t *testing.T) {
-	slow := &creeping{machine: clock.NewManual(morning), by: time.Millisecond}
+	slow := &steppingClock{machine: clock.NewManual(morning), by: time.Millisecond}
 	c := config.Default()
 	c.Data = t.TempDir()
 	parts, closed := open(t)
@@ -98,7 +98,7 @@ func TestAStoryThatEndsWhileItsAnswerIsMadeIsNotSent(t *testing.T) {
 		}
 		closed()
 	}()
-	h := &house{t: t, node: n, machine: slow.machine, public: validated(t, api.Public()), admin: validated(t, api.Admin()), tokens: map[string]string{}}
+	h := &testNode{t: t, node: n, machine: slow.machine, public: validated(t, api.Public()), admin: validated(t, api.Admin()), tokens: map[string]string{}}
 	kept, withheld := 0, 0
 	for at := int64(1); at <= 6; at++ {
 		for _, route := range []string{"story", "medium", "ring"} {
@@ -108,14 +108,14 @@ func TestAStoryThatEndsWhileItsAnswerIsMadeIsNotSent(t *testing.T) {
 				"story": "/v1/stories/" + s.ID.String(), "ring": "/v1/users/~ana/ring",
 				"medium": read[wire.Story](t, h.get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media[0].URL,
 			}[route]
-			slow.looks.Store(0)
+			slow.reads.Store(0)
 			slow.at.Store(at)
-			w := h.ask(request{as: "anonymous", method: "GET", path: path})
+			w := h.do(request{as: "anonymous", method: "GET", path: path})
 			slow.at.Store(0)
 			has := w.Code == 200 && (route != "ring" || strings.Contains(w.Body.String(), s.ID.String()))
-			switch moved := slow.looks.Load() >= at; {
+			switch moved := slow.reads.Load() >= at; {
 			case has && moved:
-				t.Errorf("LATE: a %s was sent although it ended at look %d", route, at)
+				t.Errorf("LATE: a %s was sent although it ended at read %d of the clock", route, at)
 			case !has && !moved:
 				t.Errorf("EARLY: a %s was not sent: %d", route, w.Code)
 			case has:
@@ -127,15 +127,15 @@ func TestAStoryThatEndsWhileItsAnswerIsMadeIsNotSent(t *testing.T) {
 	}
 	t.Logf("%d sent, %d withheld", kept, withheld)
 	if kept == 0 || withheld == 0 {
-		t.Errorf("%d sent and %d withheld: the deadline never fell into a request", kept, withheld)
+		t.Errorf("%d sent and %d withheld: the deadline was never within a request", kept, withheld)
 	}
 	if m := h.must(request{method: "GET", path: "/metrics", as: "anonymous", admin: true}, 200).Body.String(); !strings.Contains(m, "mayfly_served_after_deadline_total 0") {
 		t.Error("served after the deadline")
 	}
 }
 
-func TestACachedMediumNeverOutlivesItsStory(t *testing.T) {
-	h := newHouse(t)
+func TestAMediumIsNotCachedPastTheEndOfItsStory(t *testing.T) {
+	h := newTestNode(t)
 	s := h.publish("ana", `{"audience":"everyone","lifetime":"6h"}`)
 	path := "/v1/stories/" + s.ID.String()
 	at := func(left time.Duration) string {
@@ -143,7 +143,7 @@ func TestACachedMediumNeverOutlivesItsStory(t *testing.T) {
 		url := read[wire.Story](t, h.get("anonymous", path, 200)).Media[0].URL
 		return h.get("anonymous", url, 200).Header().Get("Cache-Control")
 	}
-	// An hour before the end the URL itself has 40 s left: it is not kept longer than it is good.
+	// An hour before the end the URL itself has 40 s left, and is not cached longer than that.
 	for _, row := range []struct {
 		left time.Duration
 		want string
@@ -156,19 +156,19 @@ func TestACachedMediumNeverOutlivesItsStory(t *testing.T) {
 		{time.Millisecond, "private, no-store"},
 	} {
 		if got := at(row.left); got != row.want {
-			t.Errorf("with %s left: %s, not %s", row.left, got, row.want)
+			t.Errorf("with %s left: %s, want %s", row.left, got, row.want)
 		}
 	}
 }
 
-func TestAMediaURLDiesWithinAMinute(t *testing.T) {
-	h := newHouse(t)
+func TestAMediaURLExpiresWithinAMinute(t *testing.T) {
+	h := newTestNode(t)
 	s := h.publish("ana", `{"audience":"everyone"}`)
 	for range 200 {
 		m := read[wire.Story](t, h.get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media[0]
 		left := m.URLUntil.Sub(h.node.Clock().Read().Now)
 		if left <= 0 || left > time.Minute {
-			t.Fatalf("a URL lasts %s", left)
+			t.Fatalf("a URL is valid for %s", left)
 		}
 		h.get("anonymous", m.URL, 200)
 		h.machine.Advance(left - time.Millisecond)

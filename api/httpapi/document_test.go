@@ -16,7 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 )
 
-// documentOf is what a listener says of itself, checked.
+// documentOf returns the OpenAPI document of a listener, which must be valid.
 func documentOf(t testing.TB, h http.Handler) *openapi3.T {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -34,7 +34,8 @@ func documentOf(t testing.TB, h http.Handler) *openapi3.T {
 	return doc
 }
 
-// known are documents that were read before: every house has the same two.
+// known has the routers of documents that were parsed before, by document: every
+// test node has the same two.
 var known sync.Map
 
 func routerOf(t testing.TB, h http.Handler) routers.Router {
@@ -56,35 +57,35 @@ func routerOf(t testing.TB, h http.Handler) routers.Router {
 	return router
 }
 
-// validated is a handler whose every answer is held against its own document.
-// Shapes are closed first: a field that the document does not name is a lie of it.
+// validated returns a handler that validates every answer against its own
+// document. A field that the document does not name is an error.
 func validated(t testing.TB, h http.Handler) http.Handler {
 	t.Helper()
 	router := routerOf(t, h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kept := &kept{ResponseWriter: w}
-		h.ServeHTTP(kept, r)
-		if kept.status != 0 {
-			held(t, router, r, kept)
+		recorded := &recording{ResponseWriter: w}
+		h.ServeHTTP(recorded, r)
+		if recorded.status != 0 {
+			validate(t, router, r, recorded)
 		}
 	})
 }
 
-// kept is an answer as it went out.
-type kept struct {
+// recording is a ResponseWriter that keeps what was sent.
+type recording struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
 }
 
-func (k *kept) WriteHeader(status int) {
+func (k *recording) WriteHeader(status int) {
 	if k.status == 0 {
 		k.status = status
 	}
 	k.ResponseWriter.WriteHeader(status)
 }
 
-func (k *kept) Write(p []byte) (int, error) {
+func (k *recording) Write(p []byte) (int, error) {
 	if k.status == 0 {
 		k.WriteHeader(http.StatusOK)
 	}
@@ -92,19 +93,20 @@ func (k *kept) Write(p []byte) (int, error) {
 	return k.ResponseWriter.Write(p)
 }
 
-func (k *kept) Unwrap() http.ResponseWriter { return k.ResponseWriter }
+func (k *recording) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 
-func held(t testing.TB, router routers.Router, r *http.Request, k *kept) {
+// validate checks an answer against the document.
+func validate(t testing.TB, router routers.Router, r *http.Request, k *recording) {
 	t.Helper()
 	if k.Header().Get("Mayfly-Request") == "" {
-		t.Errorf("%s %s: an answer without Mayfly-Request", r.Method, r.URL.Path)
+		t.Errorf("%s %s: the answer has no Mayfly-Request", r.Method, r.URL.Path)
 	}
 	typ := k.Header().Get("Content-Type")
 	if k.status >= 400 && r.Header.Get("Accept") == "" && r.Method != http.MethodHead && !strings.HasPrefix(typ, "application/problem+json") && r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
 		t.Errorf("%s %s: %d is no problem: %s", r.Method, r.URL.Path, k.status, typ)
 	}
 	if k.status == http.StatusMethodNotAllowed || strings.Contains(k.body.String(), "there is no such route") {
-		return // the router of the library is more generous than ours
+		return // the library's router accepts more than ours
 	}
 	bare := r.Clone(context.Background())
 	bare.Body = http.NoBody
@@ -112,7 +114,7 @@ func held(t testing.TB, router routers.Router, r *http.Request, k *kept) {
 	route, params, err := router.FindRoute(bare)
 	if err != nil {
 		if k.status != http.StatusNotFound && k.status != http.StatusMethodNotAllowed && k.status != http.StatusBadRequest && r.Method != http.MethodOptions {
-			t.Errorf("%s %s: %d, and the document has no such route", r.Method, r.URL.Path, k.status)
+			t.Errorf("%s %s: %d, but the document has no such route", r.Method, r.URL.Path, k.status)
 		}
 		return
 	}
@@ -127,7 +129,7 @@ func held(t testing.TB, router routers.Router, r *http.Request, k *kept) {
 		documented(t, route, r, k, typ)
 	}
 	if err := openapi3filter.ValidateResponse(context.Background(), in); err != nil {
-		t.Errorf("%s %s: %d is not what the document says: %v\n%s", r.Method, r.URL.Path, k.status, err, k.body.String())
+		t.Errorf("%s %s: %d does not match the document: %v\n%s", r.Method, r.URL.Path, k.status, err, k.body.String())
 	}
 }
 
@@ -135,32 +137,32 @@ func isMedia(typ string) bool {
 	return strings.HasPrefix(typ, "image/") || strings.HasPrefix(typ, "video/")
 }
 
-// documented says that bytes have a type that the document names.
-func documented(t testing.TB, route *routers.Route, r *http.Request, k *kept, typ string) {
+// documented checks that the document names the media type of the answer.
+func documented(t testing.TB, route *routers.Route, r *http.Request, k *recording, typ string) {
 	t.Helper()
 	if typ == "" || r.Method == http.MethodHead {
 		return
 	}
-	said := route.Operation.Responses.Status(k.status)
-	if said == nil || said.Value.Content.Get(typ) == nil {
+	want := route.Operation.Responses.Status(k.status)
+	if want == nil || want.Value.Content.Get(typ) == nil {
 		t.Errorf("%s %s: the document has no %s for %d", r.Method, r.URL.Path, typ, k.status)
 	}
 }
 
-// witness is a test that remembers what it was told.
-type witness struct {
+// errorCounter is a testing.TB that counts errors instead of failing.
+type errorCounter struct {
 	testing.TB
 	errors int
 }
 
-func (w *witness) Errorf(string, ...any) { w.errors++ }
-func (w *witness) Helper()               {}
+func (w *errorCounter) Errorf(string, ...any) { w.errors++ }
+func (w *errorCounter) Helper()               {}
 
-func TestAnAnswerThatTheDocumentDoesNotKnowIsFound(t *testing.T) {
-	h := newHouse(t)
+func TestAnAnswerThatIsNotInTheDocumentIsAnError(t *testing.T) {
+	h := newTestNode(t)
 	s := h.publish("ana", `{"audience":"everyone"}`)
 	good := h.get("anonymous", "/v1/stories/"+s.ID.String(), 200).Body.String()
-	for name, lie := range map[string]struct {
+	for name, wrong := range map[string]struct {
 		status    int
 		typ, body string
 	}{
@@ -169,19 +171,19 @@ func TestAnAnswerThatTheDocumentDoesNotKnowIsFound(t *testing.T) {
 		"a missing field": {200, "application/json", strings.Replace(good, `"audience":"everyone",`, ``, 1)},
 		"a wrong word":    {200, "application/json", strings.Replace(good, `"audience":"everyone"`, `"audience":"all"`, 1)},
 		"a wrong type":    {200, "application/json", strings.Replace(good, `"media":[`, `"media":7,"x":[`, 1)},
-		"no problem":      {404, "text/plain", "nothing"},
+		"not a problem":   {404, "text/plain", "nothing"},
 		"a page":          {200, "text/html", "<p>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := &witness{TB: t}
-			liar := &kept{ResponseWriter: httptest.NewRecorder()}
-			liar.Header().Set("Mayfly-Request", "x")
-			liar.Header().Set("Content-Type", lie.typ)
-			liar.WriteHeader(lie.status)
-			_, _ = io.WriteString(liar, lie.body)
-			held(seen, routerOf(t, h.public), httptest.NewRequest("GET", "/v1/stories/"+s.ID.String(), http.NoBody), liar)
+			seen := &errorCounter{TB: t}
+			answer := &recording{ResponseWriter: httptest.NewRecorder()}
+			answer.Header().Set("Mayfly-Request", "x")
+			answer.Header().Set("Content-Type", wrong.typ)
+			answer.WriteHeader(wrong.status)
+			_, _ = io.WriteString(answer, wrong.body)
+			validate(seen, routerOf(t, h.public), httptest.NewRequest("GET", "/v1/stories/"+s.ID.String(), http.NoBody), answer)
 			if seen.errors == 0 {
-				t.Error("it was not found")
+				t.Error("no error was reported")
 			}
 		})
 	}

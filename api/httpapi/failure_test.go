@@ -15,8 +15,8 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
-// spoil replaces the bytes of a story's first medium in hot storage.
-func (h *house) spoil(s wire.Story) {
+// corrupt replaces the bytes of a story's first medium in hot storage.
+func (h *testNode) corrupt(s wire.Story) {
 	h.t.Helper()
 	rows, err := h.set.Ledger.Get(context.Background(), s.ID)
 	if err != nil {
@@ -32,7 +32,7 @@ func (h *house) spoil(s wire.Story) {
 	}
 }
 
-// large is a picture that takes more than one write to send.
+// large returns a picture that takes more than one write to send.
 func large(t testing.TB) string {
 	img := image.NewRGBA(image.Rect(0, 0, 1000, 1000))
 	x := uint32(1)
@@ -47,11 +47,11 @@ func large(t testing.TB) string {
 	return b.String()
 }
 
-// I14: bytes that are not what was uploaded are an error, and the error is whole.
-func TestAMediumThatIsSpoiledIsAnErrorThatCanBeRead(t *testing.T) {
-	h := newHouse(t)
+// Bytes that are not what was uploaded are answered with a complete problem (I14).
+func TestACorruptMediumIsAnsweredWithAProblem(t *testing.T) {
+	h := newTestNode(t)
 	s := h.publish("ana", `{"audience":"everyone"}`)
-	h.spoil(s)
+	h.corrupt(s)
 	server := httptest.NewServer(h.api.Public())
 	defer server.Close()
 	res, err := http.Get(server.URL + s.Media[0].URL)
@@ -65,12 +65,12 @@ func TestAMediumThatIsSpoiledIsAnErrorThatCanBeRead(t *testing.T) {
 	}
 }
 
-// O3: an answer that is broken off is counted, and is not under way for ever.
-func TestAnAnswerThatIsBrokenOffIsMeasured(t *testing.T) {
-	h := newHouse(t)
+// An answer that was aborted is counted, and no longer counts as in progress (O3).
+func TestAnAbortedAnswerIsCounted(t *testing.T) {
+	h := newTestNode(t)
 	form, typ := formOf(t, "story", `{"audience":"everyone"}`, "media", large(t))
 	s := read[wire.Story](t, h.must(request{as: "ana", method: "POST", path: "/v1/stories", typ: typ, body: form}, 201))
-	h.spoil(s)
+	h.corrupt(s)
 	server := httptest.NewServer(h.api.Public())
 	for range 3 {
 		res, err := http.Get(server.URL + s.Media[0].URL)
@@ -79,14 +79,14 @@ func TestAnAnswerThatIsBrokenOffIsMeasured(t *testing.T) {
 		}
 		n, err := io.Copy(io.Discard, res.Body)
 		if res.Body.Close(); err == nil {
-			t.Errorf("%d: %d bytes came to a clean end", res.StatusCode, n)
+			t.Errorf("%d: the answer ended without an error after %d bytes", res.StatusCode, n)
 		}
 	}
 	server.Close() // waits for the handlers
-	metrics := h.ask(request{as: "anonymous", method: "GET", path: "/metrics", admin: true}).Body.String()
+	metrics := h.do(request{as: "anonymous", method: "GET", path: "/metrics", admin: true}).Body.String()
 	for _, want := range []string{
 		`mayfly_http_requests_total{method="GET",product="story",route="/v1/media/{id}/{object}",status="200"} 3`,
-		"mayfly_http_requests_underway 1", // the one that asks
+		"mayfly_http_requests_underway 1", // the request for the metrics
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s", want)
@@ -94,25 +94,25 @@ func TestAnAnswerThatIsBrokenOffIsMeasured(t *testing.T) {
 	}
 }
 
-// C2: an administrator sees no content by being one, and makes nobody else of himself.
+// An administrator sees no content, and so gets no token of another user (C2).
 func TestAnAdministratorGetsNoTokensForAUser(t *testing.T) {
-	h := newHouse(t)
+	h := newTestNode(t)
 	for as, want := range map[string]int{"admin": 403, "moderator": 403, "ana": 403, "anonymous": 401, "service": 200} {
 		h.must(request{as: as, method: "POST", path: "/v1/token", body: `{"user":"~ben"}`}, want)
 	}
 }
 
-// C1: the service is known; that its user is erased is no fault of its token.
-func TestAServiceIsToldThatAnAccountIsErased(t *testing.T) {
-	h := newHouse(t)
+// The service's own token is valid, so the answer is 403 and not 401 (C1).
+func TestAServiceGetsNoTokensForAnErasedAccount(t *testing.T) {
+	h := newTestNode(t)
 	h.publish("ana", `{"audience":"everyone"}`)
 	h.must(request{as: "admin", method: "DELETE", path: "/v1/users/~ana", admin: true, body: `{"reason":"asked"}`}, 200)
 	h.must(request{as: "service", method: "POST", path: "/v1/token", body: `{"user":"~ana"}`}, 403)
 }
 
-// I3: whoever lost the answer puts the same bytes again.
+// A client that lost the answer may put the same bytes again (I3).
 func TestAMediumMayBePutAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newTestNode(t)
 	u := read[wire.Upload](t, h.must(request{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":1}`}, 201))
 	put := request{as: "ana", method: "PUT", path: "/v1/uploads/" + u.ID.String() + "/0", typ: "image/jpeg", body: picture(t, 3)}
 	first := read[wire.Uploaded](t, h.must(put, 201))
@@ -123,9 +123,9 @@ func TestAMediumMayBePutAgain(t *testing.T) {
 	h.must(put, 409)
 }
 
-// C3: trying tokens is limited by the address that tries them.
-func TestBadTokensAreTakenFromTheAddress(t *testing.T) {
-	h := newHouse(t, func(c *config.Config) { c.Rates = config.Default().Rates; c.Rates.AddressReads.Count = 5 })
+// Guessing tokens is limited by address (C3).
+func TestBadTokensCountAgainstTheAddress(t *testing.T) {
+	h := newTestNode(t, func(c *config.Config) { c.Rates = config.Default().Rates; c.Rates.AddressReads.Count = 5 })
 	codes := map[int]int{}
 	for range 50 {
 		r := httptest.NewRequest("GET", "/v1/users/~ana/ring", http.NoBody)

@@ -36,9 +36,9 @@ import (
 
 const morning mayfly.Instant = 1_790_000_000_000
 
-// house is a node on a memory file system, whose time stands still unless it is
-// moved, and whose every answer is held against its document.
-type house struct {
+// testNode is a node on a memory file system with a manual clock. Every answer of
+// its handlers is validated against the OpenAPI document.
+type testNode struct {
 	t       testing.TB
 	api     *httpapi.API
 	set     store.Set
@@ -50,15 +50,16 @@ type house struct {
 	tokens  map[string]string
 }
 
-type settings func(*config.Config)
+// setting changes the configuration of a test node.
+type setting func(*config.Config)
 
-func newHouse(t testing.TB, set ...settings) *house {
+func newTestNode(t testing.TB, set ...setting) *testNode {
 	t.Helper()
-	return newHouseOn(t, clock.NewManual(morning), func(*store.Set) {}, set...)
+	return newTestNodeOn(t, clock.NewManual(morning), func(*store.Set) {}, set...)
 }
 
-// newHouseOn is newHouse on a store that was changed before.
-func newHouseOn(t testing.TB, machine *clock.Manual, wrap func(*store.Set), set ...settings) *house {
+// newTestNodeOn starts a node by the given clock, on a store that wrap may change.
+func newTestNodeOn(t testing.TB, machine *clock.Manual, wrap func(*store.Set), set ...setting) *testNode {
 	t.Helper()
 	c := config.Default()
 	c.Data = t.TempDir()
@@ -90,7 +91,7 @@ func newHouseOn(t testing.TB, machine *clock.Manual, wrap func(*store.Set), set 
 		}
 		closed()
 	})
-	h := &house{t: t, api: api, set: parts, node: n, machine: machine, public: api.Public(), admin: api.Admin(), logs: logs, tokens: map[string]string{}}
+	h := &testNode{t: t, api: api, set: parts, node: n, machine: machine, public: api.Public(), admin: api.Admin(), logs: logs, tokens: map[string]string{}}
 	h.public, h.admin = validated(t, api.Public()), validated(t, api.Admin())
 	return h
 }
@@ -126,8 +127,9 @@ func open(t testing.TB) (set store.Set, closed func()) {
 
 func user(name string) mayfly.UserID { return mayfly.HomeUserOf("mayfly", name) }
 
-// token is the token of a role: anonymous has none, service:ana acts for ana.
-func (h *house) token(role string) string {
+// token returns the token of a role: anonymous has none, and service:ana is the
+// service acting for ana.
+func (h *testNode) token(role string) string {
 	h.t.Helper()
 	if role, _, _ = strings.Cut(role, ":"); role == "anonymous" {
 		return ""
@@ -147,7 +149,7 @@ func (h *house) token(role string) string {
 	return h.tokens[role]
 }
 
-// request is one question.
+// request is an HTTP request to a test node.
 type request struct {
 	as           string
 	method, path string
@@ -156,7 +158,8 @@ type request struct {
 	admin        bool
 }
 
-func (h *house) ask(q request) *httptest.ResponseRecorder {
+// do sends a request and returns the answer.
+func (h *testNode) do(q request) *httptest.ResponseRecorder {
 	h.t.Helper()
 	var body io.Reader = http.NoBody
 	if q.body != "" {
@@ -187,21 +190,23 @@ func (h *house) ask(q request) *httptest.ResponseRecorder {
 	return w
 }
 
-// get asks with GET, and must be answered with status.
-func (h *house) get(as, path string, status int) *httptest.ResponseRecorder {
+// get sends a GET request, which must be answered with status.
+func (h *testNode) get(as, path string, status int) *httptest.ResponseRecorder {
 	h.t.Helper()
 	return h.must(request{as: as, method: "GET", path: path}, status)
 }
 
-func (h *house) must(q request, status int) *httptest.ResponseRecorder {
+// must sends a request, which must be answered with status.
+func (h *testNode) must(q request, status int) *httptest.ResponseRecorder {
 	h.t.Helper()
-	w := h.ask(q)
+	w := h.do(q)
 	if w.Code != status {
-		h.t.Fatalf("%s %s as %s: %d, not %d: %s", q.method, q.path, q.as, w.Code, status, w.Body)
+		h.t.Fatalf("%s %s as %s: %d, want %d: %s", q.method, q.path, q.as, w.Code, status, w.Body)
 	}
 	return w
 }
 
+// read parses the JSON of an answer.
 func read[T any](t testing.TB, w *httptest.ResponseRecorder) T {
 	t.Helper()
 	var v T
@@ -211,7 +216,7 @@ func read[T any](t testing.TB, w *httptest.ResponseRecorder) T {
 	return v
 }
 
-// picture is a small JPEG that no other is equal to.
+// picture returns a small JPEG; each n gives other bytes.
 func picture(t testing.TB, n int) string {
 	t.Helper()
 	img := image.NewRGBA(image.Rect(0, 0, 64, 48))
@@ -227,7 +232,8 @@ func picture(t testing.TB, n int) string {
 	return b.String()
 }
 
-// formOf is a multipart body: name, content, and so on.
+// formOf returns a multipart body of alternating names and contents, and its
+// Content-Type.
 func formOf(t testing.TB, parts ...string) (body, typ string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -248,19 +254,19 @@ func formOf(t testing.TB, parts ...string) (body, typ string) {
 	return b.String(), w.FormDataContentType()
 }
 
-// publish is a story of somebody's with one picture.
-func (h *house) publish(as, fields string) wire.Story {
+// publish publishes a story with one picture as the given user.
+func (h *testNode) publish(as, fields string) wire.Story {
 	h.t.Helper()
 	body, typ := formOf(h.t, "story", fields, "media", picture(h.t, len(fields)))
 	return read[wire.Story](h.t, h.must(request{as: as, method: "POST", path: "/v1/stories", typ: typ, body: body}, http.StatusCreated))
 }
 
-func (h *house) follow(owner, follower string) {
+func (h *testNode) follow(owner, follower string) {
 	h.t.Helper()
 	h.must(request{as: "service", method: "PUT", path: "/v1/users/~" + owner + "/followers/~" + follower}, http.StatusNoContent)
 }
 
-// never is an id that nobody was ever given.
+// never returns a valid id that no item has.
 func never(t testing.TB, birth mayfly.Instant, lasts time.Duration) mayfly.ID {
 	t.Helper()
 	l, err := mayfly.LifetimeOf(lasts)

@@ -13,8 +13,8 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
-func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {
-	h := newHouse(t, func(c *config.Config) {
+func TestACallerOverItsRateGetsRetryAfter(t *testing.T) {
+	h := newTestNode(t, func(c *config.Config) {
 		c.Rates.Writes = config.Rate{Count: 2, Per: time.Hour}
 		c.Rates.Reads = config.Rate{Count: 3, Per: time.Minute}
 		c.Rates.AddressReads = config.Rate{Count: 2, Per: time.Minute}
@@ -26,48 +26,48 @@ func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {
 	body, typ := formOf(t, "media", picture(t, 1))
 	w := h.must(request{as: "ana", method: "POST", path: "/v1/stories", typ: typ, body: body}, 429)
 	if got := w.Header().Get("Retry-After"); got != "1800" {
-		t.Errorf("Retry-After %s, not 1800", got)
+		t.Errorf("Retry-After %s, want 1800", got)
 	}
 	for range 3 {
 		h.get("ben", path, 200)
 	}
 	if got := h.get("ben", path, 429).Header().Get("Retry-After"); got != "20" {
-		t.Errorf("Retry-After %s, not 20", got)
+		t.Errorf("Retry-After %s, want 20", got)
 	}
 	h.must(request{as: "service:ben", method: "GET", path: path}, 429) // the user's limits count (C1)
 	behind := func(addresses string) int {
-		return h.ask(request{as: "anonymous", method: "GET", path: path, header: map[string]string{"X-Forwarded-For": addresses}}).Code
+		return h.do(request{as: "anonymous", method: "GET", path: path, header: map[string]string{"X-Forwarded-For": addresses}}).Code
 	}
 	for i, row := range []struct {
 		forwarded string
 		want      int
 	}{
 		{"203.0.113.7", 200},
-		{"10.9.9.9, 203.0.113.7", 200},  // what stands further left was said by the caller
-		{"10.1.1.1, 203.0.113.7", 429},  // and changes nothing
-		{"203.0.113.8, 192.0.2.9", 200}, // two proxies of ours in a row
+		{"10.9.9.9, 203.0.113.7", 200},  // the caller wrote the address on the left
+		{"10.1.1.1, 203.0.113.7", 429},  // so it is ignored
+		{"203.0.113.8, 192.0.2.9", 200}, // two trusted proxies in a row
 		{"2001:db8::1", 200},
-		{"2001:db8::2", 200}, // one subscriber
+		{"2001:db8::2", 200}, // the same subscriber
 		{"2001:db8::3", 429},
-		{"nonsense", 200}, // then it is the proxy that calls
+		{"nonsense", 200}, // counts as the proxy
 	} {
 		if got := behind(row.forwarded); got != row.want {
-			t.Errorf("row %d: from %s: %d, not %d", i, row.forwarded, got, row.want)
+			t.Errorf("row %d: from %s: %d, want %d", i, row.forwarded, got, row.want)
 		}
 	}
 	media := read[wire.Story](t, h.get("ana", path, 200)).Media[0].URL
-	for range 20 { // a signed URL was counted when it was given
+	for range 20 { // a signed URL was counted when it was returned
 		h.get("anonymous", media, 200)
 	}
 }
 
-func TestAPathThatCanBeReadInTwoWaysIsRefused(t *testing.T) {
-	h := newHouse(t)
+func TestAnAmbiguousPathIsRefused(t *testing.T) {
+	h := newTestNode(t)
 	for _, path := range []string{
 		"//v1/stories/x", "/v1//stories/x", "/v1/stories/../me/archive", "/v1/stories/%2e%2e/x", "/v1/stories/a%2fb", "/v1/stories/a%5cb",
 		"/v1/stories/a%00b", "/v1/stories/%0d%0ax", "/v1/stories/%252e", "/./", "/v1/stories/%ff",
 	} {
-		w := h.ask(request{as: "anonymous", method: "GET", path: path})
+		w := h.do(request{as: "anonymous", method: "GET", path: path})
 		if w.Code != 400 || !strings.Contains(w.Body.String(), `"hint"`) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
@@ -77,58 +77,58 @@ func TestAPathThatCanBeReadInTwoWaysIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnotherMethodIsToldWhichOnesThereAre(t *testing.T) {
-	h := newHouse(t)
+func TestAnUnsupportedMethodGetsAllow(t *testing.T) {
+	h := newTestNode(t)
 	for path, allow := range map[string]string{
 		"/v1/stories": "POST", "/v1/stories/x": "DELETE, GET, HEAD", "/v1/media/x/0": "GET, HEAD", "/v1/me/blocks/x": "DELETE, PUT",
 	} {
 		w := h.must(request{as: "anonymous", method: "PATCH", path: path}, 405)
 		if got := w.Header().Get("Allow"); got != allow {
-			t.Errorf("%s: Allow %s, not %s", path, got, allow)
+			t.Errorf("%s: Allow %s, want %s", path, got, allow)
 		}
 	}
 }
 
 func TestOnlyConfiguredOriginsMayCallFromABrowser(t *testing.T) {
-	ask := func(h *house, origin, method string, admin bool) http.Header {
+	ask := func(h *testNode, origin, method string, admin bool) http.Header {
 		q := request{as: "anonymous", method: method, path: "/v1/stories", header: map[string]string{"Origin": origin}, admin: admin}
 		if method == "OPTIONS" {
 			q.header["Access-Control-Request-Method"] = "POST"
 		}
-		return h.ask(q).Header()
+		return h.do(q).Header()
 	}
 	const good, bad = "https://app.example.org", "https://evil.example.org"
-	some := newHouse(t, func(c *config.Config) { c.Listen.Origins = []string{good} })
+	some := newTestNode(t, func(c *config.Config) { c.Listen.Origins = []string{good} })
 	if h := ask(some, good, "OPTIONS", false); h.Get("Access-Control-Allow-Origin") != good || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") || h.Get("Vary") != "Origin" {
-		t.Errorf("a known origin is told %v", h)
+		t.Errorf("an allowed origin gets %v", h)
 	}
 	if h := ask(some, bad, "OPTIONS", false); h.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("another origin is told %v", h)
+		t.Errorf("another origin gets %v", h)
 	}
 	if h := ask(some, good, "OPTIONS", true); h.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("the admin listener tells %v", h)
+		t.Errorf("the admin listener answers %v", h)
 	}
-	anybody := newHouse(t, func(c *config.Config) { c.Listen.Origins = []string{"*"} })
-	if h := ask(anybody, bad, "GET", false); h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Credentials") != "" {
-		t.Errorf("any origin is told %v", h)
+	all := newTestNode(t, func(c *config.Config) { c.Listen.Origins = []string{"*"} })
+	if h := ask(all, bad, "GET", false); h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("with * an origin gets %v", h)
 	}
-	if h := ask(newHouse(t), good, "OPTIONS", false); h.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("without configuration an origin is told %v", h)
+	if h := ask(newTestNode(t), good, "OPTIONS", false); h.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("without configuration an origin gets %v", h)
 	}
 }
 
-func TestARequestKeepsItsIDIfItIsAPlainWord(t *testing.T) {
-	h := newHouse(t)
+func TestARequestKeepsItsIDIfAllCharactersAreAllowed(t *testing.T) {
+	h := newTestNode(t)
 	for sent, kept := range map[string]bool{"abc-123": true, "": false, "a b": false, "a\"b": false, strings.Repeat("x", 65): false} {
-		w := h.ask(request{as: "anonymous", method: "GET", path: "/", header: map[string]string{"Mayfly-Request": sent}})
+		w := h.do(request{as: "anonymous", method: "GET", path: "/", header: map[string]string{"Mayfly-Request": sent}})
 		if got := w.Header().Get("Mayfly-Request"); (got == sent) != kept || got == "" {
 			t.Errorf("sent %q, got %q", sent, got)
 		}
 	}
 }
 
-func TestWhoHasAStoryIsToldSo(t *testing.T) {
-	h := newHouse(t)
+func TestAStoryThatTheClientHasIsNotModified(t *testing.T) {
+	h := newTestNode(t)
 	s := h.publish("ana", `{"audience":"everyone"}`)
 	path := "/v1/stories/" + s.ID.String()
 	tag := h.get("ben", path, 200).Header().Get("Etag")
@@ -136,14 +136,14 @@ func TestWhoHasAStoryIsToldSo(t *testing.T) {
 	if w := h.must(same, 304); w.Body.Len() != 0 || w.Header().Get("Etag") != tag {
 		t.Errorf("304 with %q, %v", w.Body, w.Header())
 	}
-	h.machine.Advance(time.Minute) // its URLs have run out
+	h.machine.Advance(time.Minute) // its URLs have expired
 	h.must(same, 200)
 	h.machine.Advance(24 * time.Hour)
 	h.must(same, 410)
 }
 
-func TestAnyRangeOfAMediumIsThoseBytes(t *testing.T) {
-	h := newHouse(t)
+func TestARangeOfAMediumReturnsThoseBytes(t *testing.T) {
+	h := newTestNode(t)
 	s := h.publish("ana", `{"audience":"everyone"}`)
 	url := "/v1/media/" + s.ID.String() + "/0"
 	whole := h.get("ben", url, 200).Body.Bytes()
@@ -169,8 +169,8 @@ func TestAnyRangeOfAMediumIsThoseBytes(t *testing.T) {
 	}
 }
 
-func TestARefreshTokenThatComesAgainEndsItsFamily(t *testing.T) {
-	h := newHouse(t)
+func TestAReusedRefreshTokenRevokesItsFamily(t *testing.T) {
+	h := newTestNode(t)
 	refresh := func(token string, status int) wire.Tokens {
 		w := h.must(request{as: "anonymous", method: "POST", path: "/v1/token", body: `{"refresh_token":"` + token + `"}`}, status)
 		if status != 200 {
@@ -185,15 +185,15 @@ func TestARefreshTokenThatComesAgainEndsItsFamily(t *testing.T) {
 	}
 	w := h.must(request{as: "anonymous", method: "GET", path: "/v1/me/preflight", header: map[string]string{"Authorization": "Bearer " + second.AccessToken}}, 200)
 	if !strings.Contains(w.Body.String(), "may_publish") {
-		t.Error("the access token opens nothing")
+		t.Error("the access token is not accepted")
 	}
 	h.machine.Advance(time.Minute)
 	refresh(first.RefreshToken, 401)
 	refresh(second.RefreshToken, 401)
 }
 
-func TestAMediumIsNotServedToWhoChangesItsURL(t *testing.T) {
-	c := newCity(t)
+func TestAMediumIsNotServedByAChangedURL(t *testing.T) {
+	c := newScenarioNode(t)
 	url := c.words.Replace("{url-ben}")
 	c.get("anonymous", url, 200)
 	for _, other := range []string{
@@ -201,14 +201,14 @@ func TestAMediumIsNotServedToWhoChangesItsURL(t *testing.T) {
 		strings.Replace(url, c.words.Replace("{followers}"), c.words.Replace("{friends}"), 1), strings.Replace(url, "until=1", "until=2", 1),
 		url + "&moderator=1", strings.Split(url, "?")[0],
 	} {
-		if w := c.ask(request{as: "anonymous", method: "GET", path: other}); w.Code != 404 {
+		if w := c.do(request{as: "anonymous", method: "GET", path: other}); w.Code != 404 {
 			t.Errorf("%s: %d", other, w.Code)
 		}
 	}
 }
 
-func TestNothingIsPublishedWhileTheClockIsInDoubtAndReadingGoesOn(t *testing.T) {
-	h := newHouse(t)
+func TestWhileTheClockIsInDoubtWritesAreRefusedAndReadsAreServed(t *testing.T) {
+	h := newTestNode(t)
 	s := h.publish("ana", `{"audience":"everyone"}`)
 	h.machine.Step(time.Hour)
 	body, typ := formOf(t, "media", picture(t, 1))
@@ -229,8 +229,8 @@ func TestNothingIsPublishedWhileTheClockIsInDoubtAndReadingGoesOn(t *testing.T) 
 	h.get("anonymous", "/v1/stories/"+s.ID.String(), 200)
 }
 
-func TestMetadataOfAPhotoDoNotComeOutAgainWhicheverWayTheyCameIn(t *testing.T) {
-	h := newHouse(t)
+func TestMetadataOfAPhotoAreRemovedInEveryWayOfUploading(t *testing.T) {
+	h := newTestNode(t)
 	plain := picture(t, 1)
 	const place = "GPS 48.8584N 2.2945E"
 	segment := "Exif\x00\x00" + place
@@ -253,13 +253,13 @@ func TestMetadataOfAPhotoDoNotComeOutAgainWhicheverWayTheyCameIn(t *testing.T) {
 	}
 }
 
-func TestARequestThatCanBeReadInTwoWaysIsRefused(t *testing.T) {
-	h := newHouse(t)
+func TestAnAmbiguousBodyOrQueryIsRefused(t *testing.T) {
+	h := newTestNode(t)
 	for _, body := range []string{
 		`{"media":1,"media":2}`, `{"Media":1}`, `{"MEDIA":1}`, `{"media":1}{}`, `{"media":1} x`, `{"media":NaN}`, `{"media":1,}`, `{"media":"1"}`, `{"media":1.5}`,
 		"{\"media\":1,\"\xff\":2}", strings.Repeat(`{"media":`, 10_000), `{"media":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", `null`, `"x"`, ``, ` `,
 	} {
-		w := h.ask(request{as: "ana", method: "POST", path: "/v1/uploads", typ: "application/json", body: body})
+		w := h.do(request{as: "ana", method: "POST", path: "/v1/uploads", typ: "application/json", body: body})
 		if w.Code != 400 && w.Code != 413 || !strings.Contains(w.Body.String(), `"hint"`) {
 			t.Errorf("%.60s: %d %s", body, w.Code, w.Body)
 		}

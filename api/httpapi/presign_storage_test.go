@@ -22,8 +22,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// storage is a tier with a server of its own: who has a presigned URL may do with
-// one key what it is for, in its time, and nothing else.
+// storage is a tier with an HTTP server of its own. A presigned URL allows one
+// method on one key until it expires.
 type storage struct {
 	store.Blobs
 	server *httptest.Server
@@ -31,7 +31,6 @@ type storage struct {
 
 	mu     sync.Mutex
 	grants map[string]grant
-	heard  []http.Header
 }
 
 type grant struct {
@@ -48,10 +47,10 @@ func newStorage(t testing.TB, tier store.Blobs, now func() mayfly.Instant) *stor
 	return s
 }
 
-// Presign dates a URL as S3 does, in whole seconds.
+// Presign returns a URL whose validity is in whole seconds, as with S3.
 func (s *storage) Presign(_ context.Context, what store.Access, key mayfly.BlobKey, lasts time.Duration) (string, error) {
 	if lasts < time.Second || lasts%time.Second != 0 {
-		return "", mayfly.Errorf(mayfly.Invalid, "a URL for %s", lasts)
+		return "", mayfly.Errorf(mayfly.Invalid, "a URL cannot be valid for %s", lasts)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +63,6 @@ func (s *storage) Presign(_ context.Context, what store.Access, key mayfly.BlobK
 func (s *storage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	g, ok := s.grants[r.URL.Query().Get("grant")]
-	s.heard = append(s.heard, r.Header)
 	s.mu.Unlock()
 	if !ok || g.method != r.Method || "/"+string(g.key) != r.URL.Path || s.now() > g.until {
 		w.WriteHeader(http.StatusForbidden)
@@ -85,19 +83,19 @@ func (s *storage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = object.Close()
 }
 
-// presigned is a house whose storage has presigned URLs.
-type presigned struct {
-	*house
+// presignedNode is a test node whose storage returns presigned URLs.
+type presignedNode struct {
+	*testNode
 	hot, cold *storage
 }
 
-func newPresigned(t testing.TB, on bool) *presigned {
+func newPresignedNode(t testing.TB, on bool) *presignedNode {
 	t.Helper()
-	p := &presigned{}
+	p := &presignedNode{}
 	machine := clock.NewManual(morning)
 	read := machine.Source().Read
 	now := func() mayfly.Instant { return mayfly.Instant(read().Wall / int64(time.Millisecond)) }
-	p.house = newHouseOn(t, machine, func(set *store.Set) {
+	p.testNode = newTestNodeOn(t, machine, func(set *store.Set) {
 		p.hot, p.cold = newStorage(t, set.Hot, now), newStorage(t, set.Cold, now)
 		set.Hot, set.Cold = p.hot, p.cold
 	})
@@ -114,15 +112,15 @@ func newPresigned(t testing.TB, on bool) *presigned {
 	return p
 }
 
-func (p *presigned) now() mayfly.Instant { return p.node.Clock().Read().Now }
+func (p *presignedNode) now() mayfly.Instant { return p.node.Clock().Read().Now }
 
-func (p *presigned) advanceTo(at mayfly.Instant) { p.machine.Advance(at.Sub(p.now())) }
+func (p *presignedNode) advanceTo(at mayfly.Instant) { p.machine.Advance(at.Sub(p.now())) }
 
-// send asks a storage, or this house where the URL is its own.
-func (p *presigned) send(method, url, body string) (status int, answer string) {
+// send sends a request to a storage, or to the node if the URL is relative.
+func (p *presignedNode) send(method, url, body string) (status int, answer string) {
 	p.t.Helper()
 	if strings.HasPrefix(url, "/") {
-		w := p.ask(request{as: "anonymous", method: method, path: url, body: body})
+		w := p.do(request{as: "anonymous", method: method, path: url, body: body})
 		return w.Code, w.Body.String()
 	}
 	req, err := http.NewRequestWithContext(p.t.Context(), method, url, strings.NewReader(body))
@@ -141,8 +139,8 @@ func (p *presigned) send(method, url, body string) (status int, answer string) {
 	return res.StatusCode, string(all)
 }
 
-// toCold does to a story that has ended what the walks do.
-func (p *presigned) toCold(id mayfly.ID) {
+// toCold sweeps and archives a story that has ended, as the walks do.
+func (p *presignedNode) toCold(id mayfly.ID) {
 	p.t.Helper()
 	ctx := p.t.Context()
 	s, err := sweep.New(p.set, sweep.Options{})

@@ -13,25 +13,25 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-func (p *presigned) reserve(media int) wire.Upload {
+func (p *presignedNode) reserve(media int) wire.Upload {
 	p.t.Helper()
 	return read[wire.Upload](p.t, p.must(request{as: "ana", method: "POST", path: "/v1/uploads", body: fmt.Sprintf(`{"media":%d}`, media)}, http.StatusCreated))
 }
 
-func (p *presigned) publishUpload(upload mayfly.ID, status int) wire.Story {
+func (p *presignedNode) publishUpload(upload mayfly.ID, status int) wire.Story {
 	p.t.Helper()
 	return read[wire.Story](p.t, p.must(request{
 		as: "ana", method: "POST", path: "/v1/stories", body: `{"audience":"everyone","upload":"` + upload.String() + `"}`,
 	}, status))
 }
 
-func (p *presigned) open(as string, id mayfly.ID) wire.Medium {
+func (p *presignedNode) open(as string, id mayfly.ID) wire.Medium {
 	p.t.Helper()
 	return read[wire.Story](p.t, p.get(as, "/v1/stories/"+id.String(), http.StatusOK)).Media[0]
 }
 
-// loads wants a URL to hand out the medium.
-func (p *presigned) loads(url string, m wire.Medium) {
+// loads checks that a URL returns the bytes of the medium.
+func (p *presignedNode) loads(url string, m wire.Medium) {
 	p.t.Helper()
 	status, body := p.send(http.MethodGet, url, "")
 	if sum := sha256.Sum256([]byte(body)); status != http.StatusOK || hex.EncodeToString(sum[:]) != m.SHA256 {
@@ -39,8 +39,8 @@ func (p *presigned) loads(url string, m wire.Medium) {
 	}
 }
 
-func TestAStoryIsPutToTheStorageAndReadFromItWithoutUs(t *testing.T) {
-	p := newPresigned(t, true)
+func TestAStoryIsPutToTheStorageAndReadFromItDirectly(t *testing.T) {
+	p := newPresignedNode(t, true)
 	upload := p.reserve(2)
 	for n, target := range upload.Put {
 		at := target.Presigned
@@ -53,14 +53,14 @@ func TestAStoryIsPutToTheStorageAndReadFromItWithoutUs(t *testing.T) {
 	}
 	s := p.publishUpload(upload.ID, http.StatusCreated)
 	if again := p.publishUpload(upload.ID, http.StatusOK); again.ID != s.ID {
-		t.Errorf("again: %s, not %s", again.ID, s.ID)
+		t.Errorf("again: %s, want %s", again.ID, s.ID)
 	}
 	for n, m := range read[wire.Story](t, p.get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media {
 		if !strings.HasPrefix(m.URL, p.hot.server.URL) || m.URLUntil != p.now().Add(time.Minute) {
 			t.Errorf("medium %d: %s until %s", n, m.URL, m.URLUntil)
 		}
 		p.loads(m.URL, m)
-		for _, r := range m.Renditions { // of a small picture they are the picture
+		for _, r := range m.Renditions { // the renditions of a small picture are the picture itself
 			p.loads(r.URL, m)
 		}
 	}
@@ -70,8 +70,8 @@ func TestAStoryIsPutToTheStorageAndReadFromItWithoutUs(t *testing.T) {
 	}
 }
 
-func TestAPresignedURLIsGoodUntilItSaysAndNotPastTheDeadline(t *testing.T) {
-	p := newPresigned(t, true)
+func TestAPresignedURLIsValidUntilURLUntilAndNotPastTheDeadline(t *testing.T) {
+	p := newPresignedNode(t, true)
 	p.machine.Advance(345 * time.Millisecond)
 	s := p.publish("ana", `{"audience":"everyone"}`)
 	for _, left := range []time.Duration{10 * time.Minute, 61 * time.Second, 60 * time.Second, 30500 * time.Millisecond, 1500 * time.Millisecond} {
@@ -85,11 +85,11 @@ func TestAPresignedURLIsGoodUntilItSaysAndNotPastTheDeadline(t *testing.T) {
 		p.loads(m.URL, m)
 		p.machine.Advance(time.Millisecond)
 		if status, _ := p.send(http.MethodGet, m.URL, ""); status != http.StatusForbidden {
-			t.Errorf("%s before the deadline: %d past its time", left, status)
+			t.Errorf("%s before the deadline: %d after it expired", left, status)
 		}
 	}
 	s = p.publish("ana", `{"audience":"everyone","caption":"another"}`)
-	p.advanceTo(s.ExpiresAt.Add(-900 * time.Millisecond)) // too short for whole seconds
+	p.advanceTo(s.ExpiresAt.Add(-900 * time.Millisecond)) // less than a whole second is left
 	m := p.open("ben", s.ID)
 	if !strings.HasPrefix(m.URL, "/v1/media/") || m.URLUntil != s.ExpiresAt {
 		t.Errorf("%s until %s", m.URL, m.URLUntil)
@@ -102,8 +102,8 @@ func TestAPresignedURLIsGoodUntilItSaysAndNotPastTheDeadline(t *testing.T) {
 	}
 }
 
-func TestStoriesForOtherAudiencesAreReadHere(t *testing.T) {
-	p := newPresigned(t, true)
+func TestStoriesForOtherAudiencesAreReadFromTheServer(t *testing.T) {
+	p := newPresignedNode(t, true)
 	p.follow("ana", "ben")
 	own := func(as string, s wire.Story) {
 		t.Helper()
@@ -118,25 +118,25 @@ func TestStoriesForOtherAudiencesAreReadHere(t *testing.T) {
 	own("ana", s)
 }
 
-func TestAURLFromBeforeADeleteDiesWithinAMinute(t *testing.T) {
-	p := newPresigned(t, true)
+func TestAURLFromBeforeADeleteExpiresWithinAMinute(t *testing.T) {
+	p := newPresignedNode(t, true)
 	s := p.publish("ana", `{"audience":"everyone"}`)
 	m := p.open("ben", s.ID)
 	p.must(request{as: "ana", method: "DELETE", path: "/v1/stories/" + s.ID.String()}, http.StatusNoContent)
 	p.get("ben", "/v1/stories/"+s.ID.String(), http.StatusNotFound)
 	p.machine.Advance(time.Minute + time.Millisecond)
 	if status, _ := p.send(http.MethodGet, m.URL, ""); status == http.StatusOK {
-		t.Error("it is still read")
+		t.Error("the medium can still be read")
 	}
 }
 
 func TestAnAuthorReadsTheArchiveFromColdStorage(t *testing.T) {
-	p := newPresigned(t, true)
+	p := newPresignedNode(t, true)
 	s := p.publish("ana", `{"audience":"close_friends"}`)
 	p.advanceTo(s.ExpiresAt)
 	hot := p.open("ana", s.ID)
 	if !strings.HasPrefix(hot.URL, "/v1/media/") {
-		t.Errorf("still hot: %s", hot.URL)
+		t.Errorf("before it was archived: %s", hot.URL)
 	}
 	p.machine.Advance(2 * time.Hour)
 	p.toCold(s.ID)
@@ -153,19 +153,19 @@ func TestAnAuthorReadsTheArchiveFromColdStorage(t *testing.T) {
 	p.get("ben", "/v1/stories/"+s.ID.String(), http.StatusGone)
 }
 
-func TestWhatWasPutRawIsServedByNoRoute(t *testing.T) {
-	p := newPresigned(t, true)
+func TestUploadedBytesAreServedByNoRouteBeforeTheyArePublished(t *testing.T) {
+	p := newPresignedNode(t, true)
 	upload := p.reserve(1)
 	put := upload.Put[0].Presigned.URL
 	p.send(http.MethodPut, put, picture(t, 1))
 	if status, _ := p.send(http.MethodGet, put, ""); status != http.StatusForbidden {
-		t.Errorf("by the URL that it was put to: %d", status)
+		t.Errorf("GET of the URL for PUT: %d", status)
 	}
 	for _, path := range []string{
 		"/v1/media/" + upload.ID.String() + "/raw-0", "/v1/media/" + upload.ID.String() + "/0", "/v1/uploads/" + upload.ID.String() + "/raw-0",
 	} {
 		for _, as := range []string{"ana", "anonymous", "moderator"} {
-			if w := p.ask(request{as: as, method: "GET", path: path}); w.Code < 400 {
+			if w := p.do(request{as: as, method: "GET", path: path}); w.Code < 400 {
 				t.Errorf("%s as %s: %d", path, as, w.Code)
 			}
 		}
@@ -175,8 +175,8 @@ func TestWhatWasPutRawIsServedByNoRoute(t *testing.T) {
 	}
 }
 
-func TestABadMediumThatWasPutIsRefusedWhenItIsPublished(t *testing.T) {
-	p := newPresigned(t, true)
+func TestAnInvalidMediumInTheStorageIsRefusedWhenItIsPublished(t *testing.T) {
+	p := newPresignedNode(t, true)
 	upload := p.reserve(1)
 	put := upload.Put[0].Presigned.URL
 	p.publishUpload(upload.ID, http.StatusConflict) // nothing was put
@@ -188,15 +188,15 @@ func TestABadMediumThatWasPutIsRefusedWhenItIsPublished(t *testing.T) {
 		p.publishUpload(upload.ID, bad.status)
 	}
 	p.send(http.MethodPut, put, picture(t, 2))
-	p.machine.Advance(20 * time.Minute) // the URL has run out; what was put is there
+	p.machine.Advance(20 * time.Minute) // the URL has expired; the uploaded bytes remain
 	if status, _ := p.send(http.MethodPut, put, picture(t, 3)); status != http.StatusForbidden {
-		t.Errorf("put past its time: %d", status)
+		t.Errorf("put after the URL expired: %d", status)
 	}
 	p.publishUpload(upload.ID, http.StatusCreated)
 }
 
-func TestWithoutTheSettingNothingIsPresigned(t *testing.T) {
-	p := newPresigned(t, false)
+func TestURLsArePresignedOnlyIfPresigningIsEnabled(t *testing.T) {
+	p := newPresignedNode(t, false)
 	if upload := p.reserve(1); upload.Put[0].Presigned != nil {
 		t.Errorf("%+v", upload)
 	}

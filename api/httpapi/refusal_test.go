@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// bytesOf is an answer without what differs from request to request.
+// bytesOf returns an answer without the headers that differ from request to
+// request.
 func bytesOf(w *httptest.ResponseRecorder) string {
 	h := w.Header().Clone()
 	h.Del("Mayfly-Request")
@@ -24,14 +25,14 @@ func bytesOf(w *httptest.ResponseRecorder) string {
 
 // A caller who may not see a story gets the same bytes, whether it is hidden, was
 // deleted or never existed, in each of the types that a problem can have.
-func TestWhatIsRefusedIsTheSameBytesWhateverTheReason(t *testing.T) {
+func TestARefusalIsTheSameBytesWhateverTheReason(t *testing.T) {
 	for accept, typ := range map[string]string{"": "application/problem+json", "text/plain": "text/plain; charset=utf-8", "text/html": "text/html; charset=utf-8"} {
 		t.Run(typ, func(t *testing.T) { compareRefusals(t, map[string]string{"Accept": accept}, typ) })
 	}
 }
 
 func compareRefusals(t *testing.T, accept map[string]string, typ string) {
-	c := newCity(t)
+	c := newScenarioNode(t)
 	refused := map[string][]string{
 		"404": {"{never}", "{followers}", "{friends}", "{deleted}", "{held}"},
 		"410": {"{past}", "{ended}"},
@@ -54,7 +55,7 @@ func compareRefusals(t *testing.T, accept map[string]string, typ string) {
 			first := ""
 			for _, route := range routes {
 				for _, id := range ids {
-					w := c.ask(request{as: "stranger", method: route.method, path: c.words.Replace(fmt.Sprintf(route.path, id)), header: accept})
+					w := c.do(request{as: "stranger", method: route.method, path: c.words.Replace(fmt.Sprintf(route.path, id)), header: accept})
 					got := bytesOf(w)
 					if w.Header().Get("Content-Type") != typ {
 						t.Errorf("%s %s of %s: %s", route.method, route.path, id, w.Header().Get("Content-Type"))
@@ -83,22 +84,22 @@ func compareRefusals(t *testing.T, accept map[string]string, typ string) {
 	}
 }
 
-func problemBody(c *city, status string, accept map[string]string) []byte {
+func problemBody(c *scenarioNode, status string, accept map[string]string) []byte {
 	id := "{never}"
 	if status == "410" {
 		id = "{past}"
 	}
-	return c.ask(request{as: "stranger", method: "GET", path: c.words.Replace("/v1/stories/" + id), header: accept}).Body.Bytes()
+	return c.do(request{as: "stranger", method: "GET", path: c.words.Replace("/v1/stories/" + id), header: accept}).Body.Bytes()
 }
 
-func TestSomebodyElsesOwnDoorsTellNothing(t *testing.T) {
-	c := newCity(t)
+func TestRoutesForTheAuthorRevealNothingToOtherUsers(t *testing.T) {
+	c := newScenarioNode(t)
 	for _, path := range []string{"/v1/stories/%s/viewers", "/v1/stories/%s/reshare", "/v1/stories/%s"} {
 		method := map[string]string{"/v1/stories/%s/viewers": "GET", "/v1/stories/%s/reshare": "POST", "/v1/stories/%s": "DELETE"}[path]
-		seen := bytesOf(c.ask(request{as: "ben", method: method, path: c.words.Replace(fmt.Sprintf(path, "{all}"))}))
-		never := bytesOf(c.ask(request{as: "ben", method: method, path: c.words.Replace(fmt.Sprintf(path, "{never}"))}))
+		seen := bytesOf(c.do(request{as: "ben", method: method, path: c.words.Replace(fmt.Sprintf(path, "{all}"))}))
+		never := bytesOf(c.do(request{as: "ben", method: method, path: c.words.Replace(fmt.Sprintf(path, "{never}"))}))
 		if seen != never {
-			t.Errorf("%s %s tells ben what he may not do apart from what is not there:\n%s\n%s", method, path, seen, never)
+			t.Errorf("%s %s answers differently for a story of another user and for one that does not exist:\n%s\n%s", method, path, seen, never)
 		}
 	}
 }

@@ -11,27 +11,27 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// scenario is a row: who asks for what, and what comes of it. Words in braces
-// stand for what the city has.
+// scenario is a row of the table of requests: caller, request, and the expected
+// answer. Words in braces are replaced by what scenarioNode contains.
 type scenario struct {
 	as, method, path string
 	typ, body        string
 	header           map[string]string
 	status           int
-	has              []string // what stands in the answer
-	hasNot           []string
+	has              []string // texts that the answer contains
+	hasNot           []string // texts that it does not
 }
 
-// city is a house with people and stories in it: ana has written them; ben
-// follows her; the others are what their names say.
-type city struct {
-	*house
+// scenarioNode is a test node with users and stories. Ana is the author of all
+// stories and ben follows her; the other users are named after their relation.
+type scenarioNode struct {
+	*testNode
 	words *strings.Replacer
 }
 
-func newCity(t testing.TB, set ...settings) *city {
+func newScenarioNode(t testing.TB, set ...setting) *scenarioNode {
 	t.Helper()
-	h := newHouse(t, set...)
+	h := newTestNode(t, set...)
 	for _, follower := range []string{"ben", "blocked"} {
 		h.follow("ana", follower)
 	}
@@ -48,7 +48,7 @@ func newCity(t testing.TB, set ...settings) *city {
 	h.must(request{as: "moderator", method: "PUT", path: "/v1/holds/" + held.ID.String(), body: `{"reason":"a court asks"}`, admin: true}, http.StatusNoContent)
 	upload := read[wire.Upload](t, h.must(request{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":2}`}, http.StatusCreated))
 	now := h.node.Clock().Read().Now
-	return &city{house: h, words: strings.NewReplacer(
+	return &scenarioNode{testNode: h, words: strings.NewReplacer(
 		"{all}", all.ID.String(), "{followers}", some.ID.String(), "{friends}", few.ID.String(), "{deleted}", away.ID.String(), "{held}", held.ID.String(),
 		"{ended}", ended.ID.String(), "{never}", never(t, now, 24*time.Hour).String(), "{past}", never(t, now.Add(-48*time.Hour), 24*time.Hour).String(),
 		"{short}", all.Short, "{upload}", upload.ID.String(), "{ana}", user("ana").String(),
@@ -59,13 +59,14 @@ func newCity(t testing.TB, set ...settings) *city {
 	)}
 }
 
-func (c *city) play(t *testing.T, s scenario, admin bool) {
+// play sends the request of a scenario and checks the answer.
+func (c *scenarioNode) play(t *testing.T, s scenario, admin bool) {
 	t.Helper()
 	q := request{as: s.as, method: s.method, path: c.words.Replace(s.path), typ: s.typ, body: c.words.Replace(s.body), header: s.header, admin: admin}
-	w := c.ask(q)
+	w := c.do(q)
 	what := fmt.Sprintf("%s %s as %s", s.method, s.path, s.as)
 	if w.Code != s.status {
-		t.Errorf("%s: %d, not %d: %.400s", what, w.Code, s.status, w.Body)
+		t.Errorf("%s: %d, want %d: %.400s", what, w.Code, s.status, w.Body)
 	}
 	all := fmt.Sprint(w.Header()) + w.Body.String()
 	for _, want := range s.has {
@@ -80,7 +81,7 @@ func (c *city) play(t *testing.T, s scenario, admin bool) {
 	}
 }
 
-func TestEveryRouteAnswersAsItsRowsSay(t *testing.T) {
+func TestEveryRouteAnswersAsItsScenariosExpect(t *testing.T) {
 	rows := 0
 	for _, admin := range []bool{false, true} {
 		table := publicScenarios(t)
@@ -90,7 +91,7 @@ func TestEveryRouteAnswersAsItsRowsSay(t *testing.T) {
 		for operation, scenarios := range table {
 			rows += len(scenarios)
 			t.Run(operation, func(t *testing.T) {
-				c := newCity(t)
+				c := newScenarioNode(t)
 				for _, s := range scenarios {
 					c.play(t, s, admin)
 				}
@@ -100,25 +101,25 @@ func TestEveryRouteAnswersAsItsRowsSay(t *testing.T) {
 	t.Logf("%d rows", rows)
 }
 
-func TestEveryRouteHasRowsAndEveryRowARoute(t *testing.T) {
-	h := newHouse(t)
+func TestEveryRouteHasScenariosAndEveryScenarioARoute(t *testing.T) {
+	h := newTestNode(t)
 	check := func(handler http.Handler, table map[string][]scenario) {
-		var said []string
+		var found []string
 		for path, item := range documentOf(t, handler).Paths.Map() {
 			for method, op := range item.Operations() {
-				said = append(said, op.OperationID)
+				found = append(found, op.OperationID)
 				if len(table[op.OperationID]) == 0 {
-					t.Errorf("%s %s (%s) has no scenario row", method, path, op.OperationID)
+					t.Errorf("%s %s (%s) has no scenario", method, path, op.OperationID)
 				}
 			}
 		}
 		for operation := range table {
-			if !slices.Contains(said, operation) {
-				t.Errorf("%s has rows and is no route", operation)
+			if !slices.Contains(found, operation) {
+				t.Errorf("%s has scenarios and is no route", operation)
 			}
 		}
-		if slices.Sort(said); len(slices.Compact(said)) != len(said) {
-			t.Errorf("an operation id stands twice in %v", said)
+		if slices.Sort(found); len(slices.Compact(found)) != len(found) {
+			t.Errorf("duplicate operation id in %v", found)
 		}
 	}
 	check(h.public, publicScenarios(t))

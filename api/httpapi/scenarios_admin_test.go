@@ -1,6 +1,7 @@
 package httpapi_test
 
-// adminScenarios are the rows of every route of the admin listener, by operation.
+// adminScenarios returns the scenarios of every route of the admin listener, by
+// operation.
 func adminScenarios() map[string][]scenario {
 	const why = `{"reason":"a test"}`
 	return map[string][]scenario{

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// publicScenarios are the rows of every public route, by operation.
+// publicScenarios returns the scenarios of every public route, by operation.
 func publicScenarios(t testing.TB) map[string][]scenario {
 	t.Helper()
 	photo := picture(t, 7)
@@ -23,7 +23,7 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 	text, textType := formOf(t, "story", "{}", "media", "just text")
 	hugeOverlays, hugeOverlaysType := formOf(t, "story", `{"overlays":[{"kind":"text","x":0,"y":0,"text":"`+strings.Repeat("a", 1<<20)+`"}]}`, "media", photo)
 	badOverlay, badOverlayType := formOf(t, "story", `{"overlays":[{"kind":"laser","x":0,"y":0}]}`, "media", photo)
-	item := func(method, path string, deeds ...scenario) []scenario {
+	item := func(method, path string, more ...scenario) []scenario {
 		return append([]scenario{
 			{as: "ben", method: method, path: strings.Replace(path, "{id}", "nonsense", 1), status: 400, has: []string{`"code":"invalid"`, "hint"}},
 			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{never}", 1), status: 404, has: []string{`"code":"not_found"`}},
@@ -36,7 +36,7 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "blocked", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
 			{as: "service:stranger", method: method, path: strings.Replace(path, "{id}", "{followers}", 1), status: 404},
 			{as: "ben", method: method, path: strings.Replace(path, "{id}", "{friends}", 1), status: 404},
-		}, deeds...)
+		}, more...)
 	}
 	list := func(path, name string) (rows []scenario) {
 		return []scenario{
@@ -53,7 +53,7 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 		return []scenario{
 			{as: "ana", method: method, path: path + "/~stranger", status: 204},
 			{as: "ana", method: method, path: path + "/~stranger", status: 204},
-			{as: "ana", method: method, path: path + "/nobody", status: 400, has: []string{"~"}},
+			{as: "ana", method: method, path: path + "/unknown", status: 400, has: []string{"~"}},
 			{as: "ana", method: method, path: path + "/~ana", status: 400},
 			{as: "anonymous", method: method, path: path + "/~stranger", status: 401},
 			{as: "admin", method: method, path: path + "/~stranger", status: 403},
@@ -118,7 +118,7 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "service:ben", method: "POST", path: "/v1/stories", typ: bareType, body: bare, status: 201, has: []string{user("ben").String()}},
 			{as: "ana", method: "POST", path: "/v1/stories?audience=everyone&lifetime=6h&caption=sea", typ: "image/jpeg", body: photo, status: 201, has: []string{`"caption":"sea"`, `"lifetime":"6h"`}},
 			{as: "ana", method: "POST", path: "/v1/stories?colour=red", typ: "image/jpeg", body: photo, status: 400},
-			{as: "ana", method: "POST", path: "/v1/stories?audience=nobody", typ: "image/jpeg", body: photo, status: 400, has: []string{"close_friends"}},
+			{as: "ana", method: "POST", path: "/v1/stories?audience=unknown", typ: "image/jpeg", body: photo, status: 400, has: []string{"close_friends"}},
 			{as: "ana", method: "POST", path: "/v1/stories?lifetime=7h", typ: "image/jpeg", body: photo, status: 400, has: []string{"24h"}},
 			{as: "ana", method: "POST", path: "/v1/stories", typ: "image/jpeg", body: photo[:len(photo)/2], status: 400},
 			{as: "ana", method: "POST", path: "/v1/stories", typ: formType, body: form[:len(form)-300], status: 400},
@@ -199,8 +199,8 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "ben", method: "GET", path: "/v1/users/{ana}/ring", status: 200, has: []string{"{all}", "{followers}", `"seen":false`}, hasNot: []string{"{friends}"}},
 			{as: "friend", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{"{friends}"}, hasNot: []string{"{followers}"}},
 			{as: "blocked", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{`"stories":[]`}},
-			{as: "ana", method: "GET", path: "/v1/users/~nobody/ring", status: 200, has: []string{`"stories":[]`}},
-			{as: "ana", method: "GET", path: "/v1/users/nobody/ring", status: 400},
+			{as: "ana", method: "GET", path: "/v1/users/~unknown/ring", status: 200, has: []string{`"stories":[]`}},
+			{as: "ana", method: "GET", path: "/v1/users/unknown/ring", status: 400},
 		},
 		"listArchive": {
 			{as: "ana", method: "GET", path: "/v1/me/archive", status: 200, has: []string{"{ended}", `"tier":"hot"`}, hasNot: []string{"{all}", "{held}"}},

@@ -14,8 +14,8 @@ import (
 	"github.com/mayflyhq/mayfly/app/node"
 )
 
-func TestATraceNamesTheRouteAndNobody(t *testing.T) {
-	h := newHouse(t)
+func TestATraceNamesTheRouteAndNoUserOrItem(t *testing.T) {
+	h := newTestNode(t)
 	s := h.publish("ana", `{"audience":"everyone","caption":"sea"}`)
 	spans := tracetest.NewSpanRecorder()
 	api, err := h.node.API(node.ServeOptions{Listen: config.Listen{}, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")})
