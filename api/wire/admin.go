@@ -2,22 +2,23 @@ package wire
 
 import "github.com/mayflyhq/mayfly"
 
-// Reason says why an operator does something; the token says who does it.
+// Reason is the body of an operation that the audit log records: why it is done.
+// The token identifies who does it.
 type Reason struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"1000"`
 }
 
-// RestoreRequest asks for one story, or for everything that a run of a walk did.
+// RestoreRequest asks to restore one story, or to undo a run of a walk.
 type RestoreRequest struct {
 	ID     *mayfly.ID      `json:"id,omitempty" format:"uuid"`
-	Run    string          `json:"run,omitempty" maxLength:"32" doc:"A run of a walk, to be undone."`
-	Until  *mayfly.Instant `json:"until,omitempty" format:"date-time" doc:"How long it serves then; 24 h unless it is said."`
-	DryRun bool            `json:"dry_run,omitempty" doc:"With run: count only."`
-	Max    int             `json:"max,omitempty" minimum:"0" doc:"With run: restore at most so many; 10,000 unless it is said."`
+	Run    string          `json:"run,omitempty" maxLength:"32" doc:"The run of a walk to undo; see /v1/runs."`
+	Until  *mayfly.Instant `json:"until,omitempty" format:"date-time" doc:"Until when it is served again; default 24 h from now."`
+	DryRun bool            `json:"dry_run,omitempty" doc:"With run: only count."`
+	Max    int             `json:"max,omitempty" minimum:"0" doc:"With run: the most items to restore; default 10,000."`
 	Reason string          `json:"reason" minLength:"1" maxLength:"1000"`
 }
 
-// Restored is what came of a RestoreRequest.
+// Restored is the result of a RestoreRequest.
 type Restored struct {
 	ID          *mayfly.ID      `json:"id,omitempty" format:"uuid"`
 	ServesUntil *mayfly.Instant `json:"serves_until,omitempty" format:"date-time"`
@@ -25,11 +26,11 @@ type Restored struct {
 	Restored    int             `json:"restored,omitempty"`
 	Refused     int             `json:"refused,omitempty"`
 	Failed      int             `json:"failed,omitempty"`
-	Ahead       int             `json:"ahead,omitempty" doc:"Of those found: whose deadline lies ahead."`
+	Ahead       int             `json:"ahead,omitempty" doc:"How many of those found have a deadline in the future."`
 	Held        int             `json:"held,omitempty"`
 	Deleted     int             `json:"deleted,omitempty"`
-	Back        int             `json:"back,omitempty" doc:"Watermarks that were moved back."`
-	Why         []string        `json:"why,omitempty" doc:"Of the first that were refused or failed."`
+	Back        int             `json:"back,omitempty" doc:"How many watermarks were moved back."`
+	Why         []string        `json:"why,omitempty" doc:"Why the first of them were refused or failed."`
 }
 
 // DeadLetters is a page of steps that were given up after their last try (L10).
@@ -38,35 +39,35 @@ type DeadLetters struct {
 	Next    string       `json:"next,omitempty"`
 }
 
-// DeadLetter is one of them.
+// DeadLetter is a step of an item that was given up after its last try.
 type DeadLetter struct {
 	Item     mayfly.ID      `json:"item" format:"uuid"`
 	Step     string         `json:"step"`
-	Reason   string         `json:"reason" doc:"Why it was to be done; may be empty."`
+	Reason   string         `json:"reason" doc:"Why the step was scheduled; may be empty."`
 	Attempts int            `json:"attempts"`
 	Since    mayfly.Instant `json:"since" format:"date-time"`
-	Tries    []Try          `json:"tries" doc:"The last of the attempts, oldest first."`
+	Tries    []Try          `json:"tries" doc:"The last attempts, oldest first."`
 }
 
-// Health is how a node stands.
+// Health is the state of a node and of its roles.
 type Health struct {
 	Ready    bool              `json:"ready"`
-	Degraded bool              `json:"degraded" doc:"It serves, and something needs looking at: a walk lags, the clock is in doubt."`
-	Roles    map[string]string `json:"roles" doc:"Each role: ready, or why not."`
+	Degraded bool              `json:"degraded" doc:"The node serves, but needs attention: a walk lags, or the clock is in doubt."`
+	Roles    map[string]string `json:"roles" doc:"By role: ready, or why it is not."`
 	Version  string            `json:"version"`
 }
 
-// Readiness is all that users are told of a node's health.
+// Readiness is the only part of a node's health that users can see.
 type Readiness struct {
-	Ready bool `json:"ready" doc:"Users are answered here. If not, ask another node."`
+	Ready bool `json:"ready" doc:"Whether this node serves users. If not, use another node."`
 }
 
-// Walks is how every walk stands.
+// Walks lists the progress of every walk.
 type Walks struct {
 	Walks []Walk `json:"walks"`
 }
 
-// Walk is one walk in one shard.
+// Walk is the progress of one walk in one shard.
 type Walk struct {
 	Name      string         `json:"name"`
 	Shard     int            `json:"shard"`
@@ -76,14 +77,14 @@ type Walk struct {
 	ETASecs   float64        `json:"eta_s,omitempty"`
 }
 
-// Explanation answers why a story is visible, or not (ST12).
+// Explanation explains why a story is visible to a viewer, or not (ST12).
 type Explanation struct {
 	ID        mayfly.ID      `json:"id" format:"uuid"`
-	Sentences []string       `json:"sentences" doc:"The answer for people, most important first."`
+	Sentences []string       `json:"sentences" doc:"The answer in sentences, the most important first."`
 	Verdict   string         `json:"verdict" enum:"serve,archived,gone,hidden"`
 	At        mayfly.Instant `json:"at" format:"date-time"`
 	Viewer    string         `json:"viewer"`
-	Facts     []Fact         `json:"facts" doc:"Everything that it rests on."`
+	Facts     []Fact         `json:"facts" doc:"The facts behind the answer."`
 }
 
 // Fact is one thing that is known about an item.
@@ -93,48 +94,48 @@ type Fact struct {
 	Value string `json:"value"`
 }
 
-// Try is one try of a step that failed.
+// Try is a failed attempt of a step.
 type Try struct {
 	At     mayfly.Instant `json:"at" format:"date-time"`
-	Reason string         `json:"reason" doc:"What it met."`
+	Reason string         `json:"reason" doc:"The error."`
 }
 
-// Runs is a page of runs of walks, oldest first by the hour.
+// Runs is a page of runs of walks, ordered by hour, oldest first.
 type Runs struct {
 	Runs []Run  `json:"runs"`
 	Next string `json:"next,omitempty"`
 }
 
-// Run is what one node did by one walk in one hour, in one shard: what a restore
-// can undo (L14).
+// Run is the work of one walk on one node in one hour and one shard: the unit
+// that a restore can undo (L14).
 type Run struct {
 	Run   string         `json:"run" doc:"16 hexadecimal digits, the same in all shards."`
 	Walk  string         `json:"walk"`
 	Shard int            `json:"shard"`
 	Began mayfly.Instant `json:"began" format:"date-time"`
-	From  mayfly.Instant `json:"from" format:"date-time" doc:"Nothing due before that was touched by it."`
+	From  mayfly.Instant `json:"from" format:"date-time" doc:"The run touched nothing that was due before this instant."`
 }
 
-// Orphans is what a look for media that no item owns has found (L12).
+// Orphans is the result of a search for media that no item owns (L12).
 type Orphans struct {
-	Looked   int      `json:"looked" doc:"Objects that were looked at."`
+	Looked   int      `json:"looked" doc:"How many objects were examined."`
 	Orphans  int      `json:"orphans"`
 	Erased   int      `json:"erased"`
-	Strange  int      `json:"strange,omitempty" doc:"Objects whose keys are not mayfly's; they are left alone."`
-	Capped   bool     `json:"capped,omitempty" doc:"There are more than one run may erase."`
-	Whole    bool     `json:"whole" doc:"It came to the end; else the next run that erases goes on from there."`
-	Examples []string `json:"examples" doc:"Keys of the first of them."`
+	Strange  int      `json:"strange,omitempty" doc:"Objects whose keys Mayfly did not write; they are never erased."`
+	Capped   bool     `json:"capped,omitempty" doc:"Whether there are more orphans than one run may erase."`
+	Whole    bool     `json:"whole" doc:"Whether all objects were examined; if not, the next run that erases continues there."`
+	Examples []string `json:"examples" doc:"Keys of the first orphans."`
 }
 
-// Scrub is what reading cold copies again has found (L9).
+// Scrub is what re-reading cold copies has found (L9).
 type Scrub struct {
-	At       *mayfly.Instant `json:"at,omitempty" format:"date-time" doc:"When it last looked; nothing if it has not."`
+	At       *mayfly.Instant `json:"at,omitempty" format:"date-time" doc:"When copies were last read; absent if they were not yet."`
 	Items    int64           `json:"items"`
 	Objects  int64           `json:"objects"`
 	Bytes    int64           `json:"bytes"`
 	Mismatch int64           `json:"mismatch" doc:"Copies that are not what was uploaded."`
-	Again    int64           `json:"again" doc:"Items that are copied again from hot."`
-	Bad      []BadCopy       `json:"bad" doc:"The first of the copies that do not match."`
+	Again    int64           `json:"again" doc:"Items that are copied again from hot storage."`
+	Bad      []BadCopy       `json:"bad" doc:"The first copies that do not match."`
 }
 
 // BadCopy is a cold copy that is not what was uploaded.
@@ -144,17 +145,19 @@ type BadCopy struct {
 	Why  string    `json:"why"`
 }
 
-// AuditRecords is a page of what support and operators did, newest first (C6).
+// AuditRecords is a page of the operations of support and operators, newest
+// first (C6).
 type AuditRecords struct {
 	Records []AuditRecord `json:"records"`
 	Next    string        `json:"next,omitempty"`
 }
 
-// AuditRecord is one deed: its intent, or what came of it.
+// AuditRecord is a record of the audit log: the intent of an operation, or its
+// outcome.
 type AuditRecord struct {
 	At      mayfly.Instant `json:"at" format:"date-time"`
 	Chain   string         `json:"chain"`
-	Number  int64          `json:"number" doc:"Its place in the chain."`
+	Number  int64          `json:"number" doc:"The position in the chain."`
 	Actor   string         `json:"actor"`
 	Verb    string         `json:"verb"`
 	Outcome string         `json:"outcome" enum:"intended,done,refused,failed"`
@@ -165,18 +168,18 @@ type AuditRecord struct {
 	Detail  string         `json:"detail,omitempty"`
 }
 
-// AuditCheck asks for the audit log to be verified.
+// AuditCheck asks to verify the audit log.
 type AuditCheck struct {
-	Heads []string `json:"heads,omitempty" doc:"Heads of an earlier report, kept elsewhere: each chain must still contain them."`
+	Heads []string `json:"heads,omitempty" doc:"Heads of an earlier report that were kept elsewhere: the chains must still contain them."`
 }
 
-// AuditReport is what a verification of the audit log saw.
+// AuditReport is the result of verifying the audit log.
 type AuditReport struct {
 	Sound    bool     `json:"sound"`
-	Records  int      `json:"records" doc:"That are whole and in their place."`
+	Records  int      `json:"records" doc:"How many records are intact and in their position."`
 	Chains   int      `json:"chains"`
-	Compared int      `json:"compared" doc:"Heads that other chains, or the caller, had kept."`
-	Findings []string `json:"findings" doc:"The first of what is wrong."`
-	More     int      `json:"more,omitempty" doc:"How much more is wrong."`
-	Heads    []string `json:"heads" doc:"The ends of all chains: keep them elsewhere."`
+	Compared int      `json:"compared" doc:"How many heads, kept by other chains or by the caller, were compared."`
+	Findings []string `json:"findings" doc:"The first findings."`
+	More     int      `json:"more,omitempty" doc:"How many more findings there are."`
+	Heads    []string `json:"heads" doc:"The last record of each chain: keep them elsewhere."`
 }

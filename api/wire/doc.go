@@ -1,6 +1,6 @@
-// Package wire is in charge of the shapes that travel between a server and its
-// callers: what httpapi answers and the client reads, as JSON. One word per
-// idea (SPEC §1); instants are absolute, RFC 3339, UTC, milliseconds.
+// Package wire defines the JSON of the API, as Go types that the server and the
+// client share. The tags of the fields are also the source of the OpenAPI
+// document. Instants are RFC 3339 in UTC with milliseconds.
 //
 // It has no behaviour, and imports nothing but the vocabulary.
 package wire

@@ -6,17 +6,17 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// NewStory is what an author wants to publish (ST1): the part "story" of a
-// multipart upload, or the whole body when the media were uploaded before.
+// NewStory is a story to be published (ST1): the part "story" of a multipart
+// body, or the whole body if the media were uploaded before.
 type NewStory struct {
 	Caption  string          `json:"caption,omitempty" maxLength:"2200" doc:"Text below the story."`
-	Audience string          `json:"audience,omitempty" enum:"everyone,followers,close_friends" doc:"Who may see it while it serves. followers unless it is said."`
-	Lifetime string          `json:"lifetime,omitempty" maxLength:"32" example:"24h" doc:"How long it serves; the server's default unless it is said."`
-	Overlays json.RawMessage `json:"overlays,omitempty" items:"Overlay" maxItems:"50" doc:"Stickers: a list of overlays, archived with the story."`
-	Upload   *mayfly.ID      `json:"upload,omitempty" format:"uuid" doc:"The reserved upload whose media it has; only without media parts."`
+	Audience string          `json:"audience,omitempty" enum:"everyone,followers,close_friends" doc:"Who may see the story until it expires; default followers."`
+	Lifetime string          `json:"lifetime,omitempty" maxLength:"32" example:"24h" doc:"How long the story is served; default: the first of lifetimes in the preflight."`
+	Overlays json.RawMessage `json:"overlays,omitempty" items:"Overlay" maxItems:"50" doc:"Stickers on the media; archived with the story."`
+	Upload   *mayfly.ID      `json:"upload,omitempty" format:"uuid" doc:"The id of an upload that has the media; only in a body without media."`
 }
 
-// Story is a story as its viewer may see it.
+// Story is a story as one viewer may see it.
 type Story struct {
 	ID        mayfly.ID       `json:"id" format:"uuid"`
 	Short     string          `json:"short" doc:"The same id in 22 characters."`
@@ -24,38 +24,39 @@ type Story struct {
 	Caption   string          `json:"caption,omitempty"`
 	Audience  string          `json:"audience" enum:"everyone,followers,close_friends"`
 	BornAt    mayfly.Instant  `json:"born_at" format:"date-time"`
-	ExpiresAt mayfly.Instant  `json:"expires_at" format:"date-time" doc:"The deadline: from this instant on it is gone for everyone but its author."`
+	ExpiresAt mayfly.Instant  `json:"expires_at" format:"date-time" doc:"The deadline: from this instant on only its author and moderators can open it."`
 	Lifetime  mayfly.Lifetime `json:"lifetime" example:"24h"`
-	// ServesUntil is set on a story that support has put back.
-	ServesUntil *mayfly.Instant `json:"serves_until,omitempty" format:"date-time" doc:"Until when a restored story serves."`
+	// ServesUntil is set on a story that support has restored.
+	ServesUntil *mayfly.Instant `json:"serves_until,omitempty" format:"date-time" doc:"Until when a restored story is served."`
 	Overlays    json.RawMessage `json:"overlays,omitempty" items:"Overlay" maxItems:"50"`
 	Media       []Medium        `json:"media"`
-	// State and Tier are for its author and moderators only.
-	State string `json:"state,omitempty" doc:"Where it is in its life; for its author and moderators."`
-	Tier  string `json:"tier,omitempty" enum:"hot,cold" doc:"Where its media lie; for its author and moderators."`
-	Held  bool   `json:"held,omitempty" doc:"Under legal hold; moderators only."`
-	Seen  *bool  `json:"seen,omitempty" doc:"Whether the viewer has seen it; in rings."`
+	// State and Tier are sent to the author and to moderators only.
+	State string `json:"state,omitempty" doc:"The state of the story; only for its author and moderators."`
+	Tier  string `json:"tier,omitempty" enum:"hot,cold" doc:"Where its media are stored; only for its author and moderators."`
+	Held  bool   `json:"held,omitempty" doc:"Whether it is under legal hold; only for moderators."`
+	Seen  *bool  `json:"seen,omitempty" doc:"Whether the viewer has seen it; only in rings."`
 }
 
-// Medium is one medium of a story, with a URL that dies with it (ST3).
+// Medium is one medium of a story, with a URL that is never valid past the end of
+// the story (ST3).
 type Medium struct {
 	Type       string         `json:"type" example:"image/jpeg"`
 	Size       int64          `json:"size"`
 	Width      uint32         `json:"width,omitempty"`
 	Height     uint32         `json:"height,omitempty"`
-	SHA256     string         `json:"sha256" doc:"Of the bytes, in hex."`
-	URL        string         `json:"url" format:"uri-reference" doc:"Signed, or presigned by the storage; for at most 60 s and never past the deadline; for the archive an hour at most."`
-	URLUntil   mayfly.Instant `json:"url_until" format:"date-time" doc:"Until when all of its URLs are good."`
-	Renditions []Rendition    `json:"renditions,omitempty" doc:"Smaller pictures of an image."`
+	SHA256     string         `json:"sha256" doc:"SHA-256 of the bytes in hexadecimal."`
+	URL        string         `json:"url" format:"uri-reference" doc:"Signed by the server or presigned by the storage. Valid for 60 s at most and never past the deadline; in the archive for an hour at most."`
+	URLUntil   mayfly.Instant `json:"url_until" format:"date-time" doc:"Until when all URLs of this medium are valid."`
+	Renditions []Rendition    `json:"renditions,omitempty" doc:"Smaller versions of an image."`
 }
 
-// Rendition is a smaller picture of a medium.
+// Rendition is a smaller version of an image.
 type Rendition struct {
-	Longest int    `json:"longest" enum:"320,1080" doc:"Its longest side in pixels."`
+	Longest int    `json:"longest" enum:"320,1080" doc:"The longest side in pixels."`
 	URL     string `json:"url" format:"uri-reference"`
 }
 
-// Ring is a user's live stories, oldest first (ST4).
+// Ring lists the live stories of a user, oldest first (ST4).
 type Ring struct {
 	User    mayfly.UserID `json:"user" format:"uuid"`
 	Stories []Story       `json:"stories"`
@@ -67,34 +68,34 @@ type Archive struct {
 	Next    string  `json:"next,omitempty" doc:"Cursor of the next page; absent on the last."`
 }
 
-// Viewers is a page of who has seen a story, for its author (ST8).
+// Viewers is a page of the users who have seen a story, for its author (ST8).
 type Viewers struct {
-	Count   int      `json:"count" doc:"How many have seen it."`
+	Count   int      `json:"count" doc:"How many users have seen it."`
 	Viewers []Viewer `json:"viewers"`
 	Next    string   `json:"next,omitempty"`
 }
 
-// Viewer is one who has seen a story.
+// Viewer is a user who has seen a story, and when.
 type Viewer struct {
 	User mayfly.UserID  `json:"user" format:"uuid"`
 	At   mayfly.Instant `json:"at" format:"date-time"`
 }
 
-// Reshare makes a new story from an archived one, without uploading again (ST6).
+// Reshare says what differs when an archived story is published again (ST6).
 type Reshare struct {
-	Caption  *string `json:"caption,omitempty" maxLength:"2200" doc:"A new caption; the old one unless it is said."`
-	Audience string  `json:"audience,omitempty" enum:"everyone,followers,close_friends" doc:"The old one unless it is said."`
+	Caption  *string `json:"caption,omitempty" maxLength:"2200" doc:"The new caption; default: the old one."`
+	Audience string  `json:"audience,omitempty" enum:"everyone,followers,close_friends" doc:"The new audience; default: the old one."`
 	Lifetime string  `json:"lifetime,omitempty" maxLength:"32"`
 }
 
-// Preflight says whether the author could publish now, and by which rules.
+// Preflight reports whether the author could publish now, and by which rules.
 type Preflight struct {
 	MayPublish bool              `json:"may_publish"`
-	Reason     string            `json:"reason,omitempty" doc:"Why not."`
-	Live       int               `json:"live" doc:"Own stories that serve now."`
+	Reason     string            `json:"reason,omitempty" doc:"Why the author may not publish now."`
+	Live       int               `json:"live" doc:"How many of the own stories are live."`
 	LiveLimit  int               `json:"live_limit"`
-	NextAt     *mayfly.Instant   `json:"next_at,omitempty" format:"date-time" doc:"When the oldest of them ends."`
-	Lifetimes  []mayfly.Lifetime `json:"lifetimes" doc:"Those to choose from; the first is the default."`
+	NextAt     *mayfly.Instant   `json:"next_at,omitempty" format:"date-time" doc:"When the oldest of them expires."`
+	Lifetimes  []mayfly.Lifetime `json:"lifetimes" doc:"The lifetimes that are allowed; the first is the default."`
 	MaxMedia   int               `json:"max_media"`
 	MaxImage   int64             `json:"max_image_bytes"`
 	MaxVideo   int64             `json:"max_video_bytes"`
@@ -102,9 +103,9 @@ type Preflight struct {
 	Types      []string          `json:"types"`
 }
 
-// NewUpload reserves room for media that are put one by one.
+// NewUpload reserves an upload for media that are put one by one.
 type NewUpload struct {
-	Media int `json:"media" minimum:"1" maximum:"10" doc:"How many media there will be."`
+	Media int `json:"media" minimum:"1" maximum:"10" doc:"The number of media."`
 }
 
 // Upload is a reservation: put each medium to its URL, then publish.
@@ -114,24 +115,24 @@ type Upload struct {
 	Put       []PutTarget    `json:"put"`
 }
 
-// PutTarget is where one medium goes.
+// PutTarget is where one medium of an upload is put.
 type PutTarget struct {
 	Method    string  `json:"method" enum:"PUT"`
 	URL       string  `json:"url" format:"uri-reference"`
-	Done      bool    `json:"done" doc:"Whether it has arrived; what was put by a presigned URL has when it is published."`
-	Presigned *PutURL `json:"presigned,omitempty" doc:"Where the storage takes it instead, without a token; absent where it does not."`
+	Done      bool    `json:"done" doc:"Whether the server has the medium. What was put to a presigned URL counts only when it is published."`
+	Presigned *PutURL `json:"presigned,omitempty" doc:"Where the storage accepts the medium instead, without a token; absent if it does not."`
 }
 
-// PutURL is a presigned URL that a medium can be put to (L11). What is put there
-// is read, judged and cleaned when the upload is published, and can be put again
-// until then.
+// PutURL is a presigned URL to which a medium can be put (L11). The medium is
+// read, validated and cleaned when the upload is published; until then it can be
+// put again.
 type PutURL struct {
-	URL      string         `json:"url" format:"uri" doc:"PUT the bytes there, with Content-Length and without Authorization."`
-	Until    mayfly.Instant `json:"url_until" format:"date-time" doc:"Ask for the upload again to get another."`
-	MaxBytes int64          `json:"max_bytes" doc:"More is refused when the upload is published."`
+	URL      string         `json:"url" format:"uri" doc:"Send the bytes with PUT, with Content-Length and without Authorization."`
+	Until    mayfly.Instant `json:"url_until" format:"date-time" doc:"Until when it is valid. Get the upload again for another one."`
+	MaxBytes int64          `json:"max_bytes" doc:"A larger medium is refused when the upload is published."`
 }
 
-// Uploaded is a medium that has arrived.
+// Uploaded describes a medium that was put to an upload.
 type Uploaded struct {
 	Type   string `json:"type"`
 	Size   int64  `json:"size"`
