@@ -10,11 +10,11 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// What follows is for a client of the admin listener, with the token of an
-// admin or, for holds and restores, of a moderator.
+// The methods in this file need a client of the admin listener with an admin
+// token; for explanations, runs, holds and restores a moderator token is enough.
 
-// Explain says why a story is visible to viewer at an instant, or not. An empty
-// viewer is anonymous; a zero instant is now.
+// Explain explains why a story is visible to viewer at an instant, or not. An
+// empty viewer is anonymous; a zero instant is now.
 func (c *Client) Explain(ctx context.Context, id mayfly.ID, viewer string, at mayfly.Instant) (wire.Explanation, error) {
 	q := url.Values{}
 	if viewer != "" {
@@ -28,15 +28,15 @@ func (c *Client) Explain(ctx context.Context, id mayfly.ID, viewer string, at ma
 	return e, err
 }
 
-// Walks is how every walk stands.
+// Walks returns the progress of every walk.
 func (c *Client) Walks(ctx context.Context) (wire.Walks, error) {
 	var w wire.Walks
 	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/walks"}, &w)
 	return w, err
 }
 
-// Ready is how the node stands, of one role or ("") of all. A node that is not
-// ready is no error.
+// Ready returns whether the node is ready, for one role or, if role is empty, for
+// all of them. That the node is not ready is not an error.
 func (c *Client) Ready(ctx context.Context, role string) (wire.Health, error) {
 	q := url.Values{}
 	if role != "" {
@@ -57,20 +57,20 @@ func (c *Client) Release(ctx context.Context, id mayfly.ID, reason string) error
 	return c.askWith(ctx, call{method: http.MethodDelete, path: "/v1/holds/" + id.String()}, wire.Reason{Reason: reason}, nil)
 }
 
-// Restore brings a story back, or undoes a run of a walk.
+// Restore restores a story, or undoes a run of a walk.
 func (c *Client) Restore(ctx context.Context, r wire.RestoreRequest) (wire.Restored, error) {
 	var restored wire.Restored
 	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/restores"}, r, &restored)
 	return restored, err
 }
 
-// DeadLetters are the steps that were given up after their last try.
+// DeadLetters returns the steps that were given up after their last try.
 func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[wire.DeadLetter, error] {
 	return c.DeadLettersOf(ctx, mayfly.ID{}, "")
 }
 
-// DeadLettersOf are those of one item, unless it is zero, and of one step, unless
-// it is empty.
+// DeadLettersOf returns the dead letters of one item, unless item is zero, and of
+// one step, unless step is empty.
 func (c *Client) DeadLettersOf(ctx context.Context, item mayfly.ID, step string) iter.Seq2[wire.DeadLetter, error] {
 	q := url.Values{}
 	if !item.IsZero() {
@@ -86,12 +86,12 @@ func (c *Client) DeadLettersOf(ctx context.Context, item mayfly.ID, step string)
 	})
 }
 
-// RetryDeadLetter lets a step be tried again.
+// RetryDeadLetter schedules a dead letter to be tried again.
 func (c *Client) RetryDeadLetter(ctx context.Context, item mayfly.ID, step, reason string) error {
 	return c.askWith(ctx, call{method: http.MethodPost, path: letterPath(item, step) + "/retry"}, wire.Reason{Reason: reason}, nil)
 }
 
-// DropDeadLetter gives a step up for ever.
+// DropDeadLetter removes a dead letter: its step is never tried again.
 func (c *Client) DropDeadLetter(ctx context.Context, item mayfly.ID, step, reason string) error {
 	return c.askWith(ctx, call{method: http.MethodDelete, path: letterPath(item, step)}, wire.Reason{Reason: reason}, nil)
 }
@@ -100,17 +100,17 @@ func letterPath(item mayfly.ID, step string) string {
 	return "/v1/dead-letters/" + item.String() + "/" + url.PathEscape(step)
 }
 
-// EraseAccount erases all that there is of a user, but for what is held (ST14).
+// EraseAccount erases everything of a user except held items (ST14).
 func (c *Client) EraseAccount(ctx context.Context, user, reason string) (wire.Receipt, error) {
 	var receipt wire.Receipt
 	err := c.askWith(ctx, call{method: http.MethodDelete, path: userPath(user)}, wire.Reason{Reason: reason}, &receipt)
 	return receipt, err
 }
 
-// Runs are what walks did since an instant, by the hour: what Restore can undo. A
-// zero instant is a day ago.
+// Runs returns the runs of walks since an instant, which Restore can undo. A zero
+// instant is a day ago.
 func (c *Client) Runs(ctx context.Context, from mayfly.Instant) iter.Seq2[wire.Run, error] {
-	q := url.Values{"limit": {mostOfAPage}}
+	q := url.Values{"limit": {maxPage}}
 	if from != 0 {
 		q.Set("from", from.String())
 	}
@@ -121,31 +121,31 @@ func (c *Client) Runs(ctx context.Context, from mayfly.Instant) iter.Seq2[wire.R
 	})
 }
 
-// mostOfAPage is for lists that are read to their end.
-const mostOfAPage = "200"
+// maxPage is the largest page that the server sends.
+const maxPage = "200"
 
-// Orphans looks for media that no item owns; nothing is erased.
+// Orphans looks for media that no item owns, and erases nothing.
 func (c *Client) Orphans(ctx context.Context) (wire.Orphans, error) {
 	var found wire.Orphans
 	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/orphans"}, &found)
 	return found, err
 }
 
-// EraseOrphans erases media that no item owns, a few in one go.
+// EraseOrphans erases media that no item owns, a limited number in one call.
 func (c *Client) EraseOrphans(ctx context.Context, reason string) (wire.Orphans, error) {
 	var erased wire.Orphans
 	err := c.askWith(ctx, call{method: http.MethodDelete, path: "/v1/orphans"}, wire.Reason{Reason: reason}, &erased)
 	return erased, err
 }
 
-// Scrub is what reading cold copies again has found since the server's start.
+// Scrub returns what re-reading cold copies has found since the server started.
 func (c *Client) Scrub(ctx context.Context) (wire.Scrub, error) {
 	var found wire.Scrub
 	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/scrub"}, &found)
 	return found, err
 }
 
-// Audit is what support and operators did, newest first.
+// Audit returns the records of the audit log, newest first.
 func (c *Client) Audit(ctx context.Context) iter.Seq2[wire.AuditRecord, error] {
 	return pages(nil, func(q url.Values) ([]wire.AuditRecord, string, error) {
 		var page wire.AuditRecords
@@ -154,8 +154,8 @@ func (c *Client) Audit(ctx context.Context) iter.Seq2[wire.AuditRecord, error] {
 	})
 }
 
-// VerifyAudit finds records of the audit log that were changed, moved or taken
-// away, also by heads of an earlier report that were kept elsewhere.
+// VerifyAudit finds records of the audit log that were changed, moved or removed.
+// Heads are those of an earlier report that were kept elsewhere; may be nil.
 func (c *Client) VerifyAudit(ctx context.Context, heads []string) (wire.AuditReport, error) {
 	var report wire.AuditReport
 	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/audit/verify", again: true}, wire.AuditCheck{Heads: heads}, &report)

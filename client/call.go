@@ -17,61 +17,62 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// call is one operation, as it is sent and sent again.
+// call is a request to the API, which may be sent several times.
 type call struct {
 	method, path string
 	query        url.Values
-	body         func() (body, error) // opened for each try; nil: none
+	body         func() (body, error) // called for each attempt; nil: no body
 	key          string               // Idempotency-Key
-	big          bool                 // the body is worth asking for before it is sent
-	again        bool                 // a second time does no harm, though method and key do not say so
-	anonymous    bool                 // no token goes with it
-	header       http.Header          // more headers
-	takes        int                  // a status that is no success, and still an answer
+	big          bool                 // wait for the server to accept the headers before the body is sent
+	again        bool                 // may be repeated although neither method nor key allows it
+	anonymous    bool                 // sent without a token
+	header       http.Header          // additional headers
+	takes        int                  // a status besides 2xx that is not an error
 	absolute     *url.URL             // instead of path
 }
 
-// body is what is sent; a size of -1 is not known.
+// body is the body of a request. A size of -1 means unknown.
 type body struct {
 	io.ReadCloser
 	typ  string
 	size int64
 }
 
-// maySendAgain says whether the call may be tried a second time.
+// maySendAgain reports whether the call may be repeated.
 func (c call) maySendAgain() bool {
 	idempotent := []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete}
 	return c.again || c.key != "" || slices.Contains(idempotent, c.method)
 }
 
-// sourceError is a failure of what was to be sent: no server can help.
+// sourceError is an error of reading what is to be sent. It is not retried.
 type sourceError struct{ err error }
 
 func (e sourceError) Error() string { return e.err.Error() }
 func (e sourceError) Unwrap() error { return e.err }
 
-// longestAnswer is how much JSON is read.
+// longestAnswer is the most bytes of JSON that are read.
 const longestAnswer = 64 << 20
 
-// ask sends a call and reads the JSON that comes back into answer, if it is not nil.
+// ask sends a call and decodes the JSON of the response into answer, unless that
+// is nil.
 func (c *Client) ask(ctx context.Context, what call, answer any) error {
 	res, err := c.send(ctx, what)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }() // read to its end or given up
+	defer func() { _ = res.Body.Close() }() // the body was read or is not needed
 	if answer == nil || res.StatusCode == http.StatusNoContent {
-		_, err := io.Copy(io.Discard, io.LimitReader(res.Body, longestProblem)) // so that the connection can be used again
+		_, err := io.Copy(io.Discard, io.LimitReader(res.Body, longestProblem)) // so that the connection can be reused
 		return err
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, longestAnswer)).Decode(answer); err != nil {
-		return mayfly.Wrap(mayfly.Unknown, fmt.Errorf("%s %s: read the answer: %w", what.method, what.path, err), "is it a mayfly server?")
+		return mayfly.Wrap(mayfly.Unknown, fmt.Errorf("%s %s: decode the response: %w", what.method, what.path, err), "is it a mayfly server?")
 	}
 	return nil
 }
 
-// send sends a call, again where that helps and does no harm. The answer is a
-// success, and its body the caller's to close.
+// send sends a call and retries it where that is safe and may help. It returns
+// only successful responses; the caller closes the body.
 func (c *Client) send(ctx context.Context, what call) (*http.Response, error) {
 	renewed := false
 	for try := 0; ; try++ {
@@ -105,7 +106,7 @@ func (c *Client) send(ctx context.Context, what call) (*http.Response, error) {
 	}
 }
 
-// try sends a call once.
+// try sends a call once, with the given token.
 func (c *Client) try(ctx context.Context, what call, token string) (*http.Response, error) {
 	target := what.absolute
 	if target == nil {
@@ -125,7 +126,7 @@ func (c *Client) try(ctx context.Context, what call, token string) (*http.Respon
 		req.Header.Set("Content-Type", b.typ)
 	}
 	if what.big {
-		req.Header.Set("Expect", "100-continue") // a refusal then comes before the bytes have gone
+		req.Header.Set("Expect", "100-continue") // the server can refuse before the body is sent
 	}
 	for name, values := range what.header {
 		req.Header[name] = values
@@ -149,11 +150,11 @@ func (c *Client) try(ctx context.Context, what call, token string) (*http.Respon
 	if res.StatusCode/100 == 2 || res.StatusCode == what.takes {
 		return res, nil
 	}
-	defer func() { _ = res.Body.Close() }() // the problem was read
+	defer func() { _ = res.Body.Close() }() // problemOf has read it
 	return nil, problemOf(res)
 }
 
-// unreachable is a failure without an answer: of this side, or of the way.
+// unreachable returns the error of a request that got no response.
 func unreachable(ctx context.Context, target *url.URL, err error) error {
 	var source sourceError
 	var sent *url.Error
@@ -162,19 +163,19 @@ func unreachable(ctx context.Context, target *url.URL, err error) error {
 		return ctx.Err()
 	case errors.As(err, &source):
 		return source
-	case errors.As(err, &sent): // its text has the URL, and that of a medium is a key to it
+	case errors.As(err, &sent): // its text contains the URL, which may be signed
 		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("%s: %w", target.Host, sent.Err), "is the server running at "+target.Scheme+"://"+target.Host+"?")
 	default:
 		return err
 	}
 }
 
-// own says whether a URL is the server's that the token is for.
+// own reports whether a URL is on the server that the token is for.
 func (c *Client) own(target *url.URL) bool {
 	return target.Scheme == c.base.Scheme && target.Host == c.base.Host
 }
 
-// worthAnotherTry says whether the same call may go well in a moment.
+// worthAnotherTry reports whether the same call may succeed later.
 func worthAnotherTry(err error) bool {
 	var answered *Error
 	if errors.As(err, &answered) {
@@ -185,8 +186,9 @@ func worthAnotherTry(err error) bool {
 	return errors.Is(err, mayfly.Unavailable)
 }
 
-// pause is how long to wait before the next try: what the server asks for, or a
-// random part of a span that doubles. It is not ok to come sooner than asked.
+// pause returns how long to wait before the next attempt: what the server asks
+// for, or a random part of a span that doubles. It returns false if the server
+// asks for more than Longest.
 func (c *Client) pause(try int, err error) (time.Duration, bool) {
 	var answered *Error
 	if errors.As(err, &answered) && answered.After > 0 {
@@ -207,7 +209,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// jsonBody is a value as the body of a call.
+// jsonBody returns value as the JSON body of a call.
 func jsonBody(value any) (func() (body, error), error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -218,7 +220,7 @@ func jsonBody(value any) (func() (body, error), error) {
 	}, nil
 }
 
-// askWith is ask with value as its JSON.
+// askWith is ask with value as the JSON body.
 func (c *Client) askWith(ctx context.Context, what call, value, answer any) (err error) {
 	if what.body, err = jsonBody(value); err != nil {
 		return err
@@ -226,5 +228,5 @@ func (c *Client) askWith(ctx context.Context, what call, value, answer any) (err
 	return c.ask(ctx, what, answer)
 }
 
-// newKey is an idempotency key that nobody else makes.
+// newKey returns a random idempotency key.
 func newKey() string { return rand.Text() }

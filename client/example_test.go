@@ -13,7 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/client"
 )
 
-// Publish a photo, and see what a viewer is told when it is gone.
+// Publish a photo, and open it again after it has ended.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {

@@ -14,18 +14,18 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// Download writes a medium to w and holds it against its size and hash. It goes on
-// where it was when the connection breaks. Progress may be nil. Errors: those of
-// the server; Corrupt if the bytes are not the medium's.
+// Download writes a medium to w and checks its size and hash. When the connection
+// fails it resumes from the last byte received. Progress may be nil. The error is
+// of kind Corrupt if size or hash differ.
 func (c *Client) Download(ctx context.Context, m wire.Medium, w io.Writer, progress func(done, size int64)) error {
 	hash, done := sha256.New(), int64(0)
 	into := io.MultiWriter(w, hash)
 	for try := 0; ; try++ {
 		r, err := c.OpenMedium(ctx, m.URL, done)
 		if err != nil {
-			return err // it was tried again already
+			return err // send has retried it
 		}
-		got := &counted{ReadCloser: r, tell: func(n int64) {
+		got := &counted{ReadCloser: r, report: func(n int64) {
 			if progress != nil {
 				progress(done+n, m.Size)
 			}
@@ -36,7 +36,7 @@ func (c *Client) Download(ctx context.Context, m wire.Medium, w io.Writer, progr
 		var broke brokenError
 		switch {
 		case err == nil && (done != m.Size || hex.EncodeToString(hash.Sum(nil)) != m.SHA256):
-			return mayfly.Errorf(mayfly.Corrupt, "%d bytes came that are not the medium's %d", done, m.Size).WithHint("open the story again, and download it from there")
+			return mayfly.Errorf(mayfly.Corrupt, "the downloaded bytes do not match the medium: got %d bytes, want %d bytes with SHA-256 %s", done, m.Size, m.SHA256).WithHint("open the story again and download the medium from its new URL")
 		case err == nil:
 			return nil
 		case !errors.As(err, &broke) || try >= c.o.Retries || ctx.Err() != nil:
@@ -49,11 +49,11 @@ func (c *Client) Download(ctx context.Context, m wire.Medium, w io.Writer, progr
 	}
 }
 
-// OpenMedium reads a medium or a rendition by its URL, from a byte on.
+// OpenMedium opens a medium or a rendition by its URL, from the given byte on.
 func (c *Client) OpenMedium(ctx context.Context, address string, from int64) (io.ReadCloser, error) {
 	relative, err := url.Parse(address)
 	if err != nil {
-		return nil, mayfly.Errorf(mayfly.Invalid, "the URL of the medium cannot be read").WithHint("open the story again")
+		return nil, mayfly.Errorf(mayfly.Invalid, "invalid URL of a medium").WithHint("open the story again")
 	}
 	what := call{method: http.MethodGet, path: "/v1/media", absolute: c.base.ResolveReference(relative)}
 	if from > 0 {
@@ -64,20 +64,21 @@ func (c *Client) OpenMedium(ctx context.Context, address string, from int64) (io
 		return nil, err
 	}
 	if from > 0 && res.StatusCode != http.StatusPartialContent {
-		if _, err := io.CopyN(io.Discard, res.Body, from); err != nil { // all of it came
+		if _, err := io.CopyN(io.Discard, res.Body, from); err != nil { // the server ignored Range and sends all of it
 			return nil, errors.Join(err, res.Body.Close())
 		}
 	}
 	return res.Body, nil
 }
 
-// brokenError is a download that ended before its end.
+// brokenError is a read error of a download, after which it is resumed.
 type brokenError struct{ err error }
 
 func (e brokenError) Error() string { return e.err.Error() }
 func (e brokenError) Unwrap() error { return e.err }
 
-// readFailures tells what the network failed at from what the writer did.
+// readFailures marks read errors as a brokenError, which errors of the writer are
+// not.
 type readFailures struct{ io.Reader }
 
 func (r readFailures) Read(p []byte) (int, error) {

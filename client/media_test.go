@@ -20,7 +20,7 @@ func mediumOf(b []byte) wire.Medium {
 	return wire.Medium{Size: int64(len(b)), SHA256: hex.EncodeToString(sum[:]), URL: "/v1/media/x/0?sig=1"}
 }
 
-func TestADownloadThatBreaksGoesOnWhereItWas(t *testing.T) {
+func TestAnInterruptedDownloadIsResumed(t *testing.T) {
 	whole := []byte(strings.Repeat("0123456789", 10_000))
 	half := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100000")
@@ -35,18 +35,18 @@ func TestADownloadThatBreaksGoesOnWhereItWas(t *testing.T) {
 	for name, second := range map[string]http.HandlerFunc{"range": rest, "no range": all} {
 		s := newServer(t, half, second)
 		var got bytes.Buffer
-		var told int64
-		err := s.client(t, client.Options{}).Download(t.Context(), mediumOf(whole), &got, func(done, _ int64) { told = done })
-		if err != nil || !bytes.Equal(got.Bytes(), whole) || told != int64(len(whole)) {
-			t.Errorf("%s: %v, %d bytes, told %d", name, err, got.Len(), told)
+		var reported int64
+		err := s.client(t, client.Options{}).Download(t.Context(), mediumOf(whole), &got, func(done, _ int64) { reported = done })
+		if err != nil || !bytes.Equal(got.Bytes(), whole) || reported != int64(len(whole)) {
+			t.Errorf("%s: %v, %d bytes, reported %d", name, err, got.Len(), reported)
 		}
-		if heard := s.heard(); len(heard) != 2 || !strings.HasPrefix(heard[1].header.Get("Range"), "bytes=") || heard[0].query != "sig=1" {
-			t.Errorf("%s: %+v", name, heard)
+		if requests := s.requests(); len(requests) != 2 || !strings.HasPrefix(requests[1].header.Get("Range"), "bytes=") || requests[0].query != "sig=1" {
+			t.Errorf("%s: %+v", name, requests)
 		}
 	}
 }
 
-func TestBytesThatAreNotTheMediumsAreCorrupt(t *testing.T) {
+func TestADownloadOfWrongBytesIsCorrupt(t *testing.T) {
 	whole := []byte("what was published")
 	for name, sent := range map[string]string{"changed": "what was publishes", "short": "what was", "long": "what was published and more"} {
 		s := newServer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(sent)) })
@@ -56,7 +56,7 @@ func TestBytesThatAreNotTheMediumsAreCorrupt(t *testing.T) {
 	}
 }
 
-func TestATokenGoesToItsServerOnly(t *testing.T) {
+func TestATokenIsSentToItsServerOnly(t *testing.T) {
 	whole := []byte("x")
 	other := newServer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(whole) })
 	own := newServer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(whole) })
@@ -69,10 +69,10 @@ func TestATokenGoesToItsServerOnly(t *testing.T) {
 	if err := c.Download(t.Context(), m, new(bytes.Buffer), nil); err != nil {
 		t.Fatal(err)
 	}
-	if h := own.heard()[0].header; h.Get("Authorization") != "Bearer secret" || h.Get("Mayfly-User") != "~ana" {
-		t.Error("the own server does not know who asks")
+	if h := own.requests()[0].header; h.Get("Authorization") != "Bearer secret" || h.Get("Mayfly-User") != "~ana" {
+		t.Error("the token was not sent to its server")
 	}
-	if h := other.heard()[0].header; h.Get("Authorization") != "" || h.Get("Mayfly-User") != "" {
-		t.Error("the token went elsewhere")
+	if h := other.requests()[0].header; h.Get("Authorization") != "" || h.Get("Mayfly-User") != "" {
+		t.Error("the token was sent to another server")
 	}
 }

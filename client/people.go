@@ -15,7 +15,8 @@ const (
 	blocksPath  = "/v1/me/blocks"
 )
 
-// CloseFriends are those who see one's stories for close friends.
+// CloseFriends returns the users who may see the caller's stories for close
+// friends.
 func (c *Client) CloseFriends(ctx context.Context) iter.Seq2[mayfly.UserID, error] {
 	return c.users(ctx, friendsPath)
 }
@@ -25,12 +26,13 @@ func (c *Client) AddCloseFriend(ctx context.Context, user string) error {
 	return c.relate(ctx, http.MethodPut, friendsPath, user)
 }
 
-// RemoveCloseFriend takes that back.
+// RemoveCloseFriend removes a user from the close friends.
 func (c *Client) RemoveCloseFriend(ctx context.Context, user string) error {
 	return c.relate(ctx, http.MethodDelete, friendsPath, user)
 }
 
-// Blocks are those to whom one's stories are not there.
+// Blocks returns the users whom the caller blocks: they cannot see the caller's
+// stories.
 func (c *Client) Blocks(ctx context.Context) iter.Seq2[mayfly.UserID, error] {
 	return c.users(ctx, blocksPath)
 }
@@ -40,17 +42,17 @@ func (c *Client) Block(ctx context.Context, user string) error {
 	return c.relate(ctx, http.MethodPut, blocksPath, user)
 }
 
-// Unblock takes that back.
+// Unblock unblocks a user.
 func (c *Client) Unblock(ctx context.Context, user string) error {
 	return c.relate(ctx, http.MethodDelete, blocksPath, user)
 }
 
-// AddFollower says, as a service, that follower follows user.
+// AddFollower records that follower follows user. It is for services.
 func (c *Client) AddFollower(ctx context.Context, user, follower string) error {
 	return c.relate(ctx, http.MethodPut, userPath(user)+"/followers", follower)
 }
 
-// RemoveFollower takes that back.
+// RemoveFollower records that follower no longer follows user. It is for services.
 func (c *Client) RemoveFollower(ctx context.Context, user, follower string) error {
 	return c.relate(ctx, http.MethodDelete, userPath(user)+"/followers", follower)
 }

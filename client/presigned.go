@@ -10,11 +10,11 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// PublishUpload publishes a story whose media are put one by one first, each by
-// itself sent again where the connection fails: straight to the storage where the
-// server offers that, else to the server.
+// PublishUpload publishes a story after its media were put one by one, so that
+// each of them can be retried alone. Media go directly to the storage where the
+// server offers presigned URLs, else to the server.
 func (c *Client) PublishUpload(ctx context.Context, p Publication) (wire.Story, error) {
-	upload, err := c.reserve(ctx, len(p.Media), true) // one whose answer is lost is never published, and goes
+	upload, err := c.reserve(ctx, len(p.Media), true) // a reservation whose response is lost expires unused
 	if err != nil {
 		return wire.Story{}, err
 	}
@@ -31,9 +31,9 @@ func (c *Client) PublishUpload(ctx context.Context, p Publication) (wire.Story, 
 	return c.Publish(ctx, p)
 }
 
-// PutTo puts medium n of a reservation by the presigned URL that it offers. What
-// the storage does not take, or where it cannot be reached from here, the server
-// takes. Progress may be nil. What a medium is worth is said when it is published.
+// PutTo puts medium n of a reservation to its presigned URL. If there is none, or
+// the storage refuses the medium or cannot be reached, it sends the medium to the
+// server. Progress may be nil. The medium is validated when it is published.
 func (c *Client) PutTo(ctx context.Context, upload wire.Upload, n int, source Source, progress func(done, size int64)) error {
 	if target := c.presigned(upload, n, source); target != nil {
 		err := c.putPresigned(ctx, target, source, progress)
@@ -46,9 +46,9 @@ func (c *Client) PutTo(ctx context.Context, upload wire.Upload, n int, source So
 	return err
 }
 
-// presigned is where the storage takes a medium; nil where it does not, or should
-// not get it: a storage wants to know the length, and what goes to a server by
-// TLS goes by TLS.
+// presigned returns the presigned URL of a medium, or nil if there is none or it
+// must not be used: the storage needs a known size, and what goes to the server
+// over TLS must not go to the storage without TLS.
 func (c *Client) presigned(upload wire.Upload, n int, source Source) *url.URL {
 	if n < 0 || n >= len(upload.Put) || upload.Put[n].Presigned == nil || source.Size <= 0 || source.Size > upload.Put[n].Presigned.MaxBytes {
 		return nil
@@ -60,25 +60,25 @@ func (c *Client) presigned(upload wire.Upload, n int, source Source) *url.URL {
 	return u
 }
 
-// putPresigned sends a medium to the storage. The URL is the permission: no token
-// goes with it, wherever it leads.
+// putPresigned sends a medium to the storage. The URL itself is the permission, so
+// no token is sent, whatever the host.
 func (c *Client) putPresigned(ctx context.Context, target *url.URL, source Source, progress func(done, size int64)) error {
 	res, err := c.send(ctx, call{
 		method: http.MethodPut, path: "presigned", absolute: target, anonymous: true, big: true,
 		body: func() (body, error) {
-			r, err := source.open(tellOf(source, progress))
+			r, err := source.open(reportOf(source, progress))
 			return body{r, "application/octet-stream", source.Size}, err
 		},
 	})
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, longestProblem)) // so that the connection can be used again
+	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, longestProblem)) // so that the connection can be reused
 	return errors.Join(err, res.Body.Close())
 }
 
-// tellOf is progress as a source tells it.
-func tellOf(source Source, progress func(done, size int64)) func(done int64) {
+// reportOf returns progress as Source.open takes it.
+func reportOf(source Source, progress func(done, size int64)) func(done int64) {
 	if progress == nil {
 		return nil
 	}

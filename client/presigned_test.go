@@ -22,7 +22,7 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-// offer is a reservation whose media may be put to a storage.
+// offer returns a reservation with presigned URLs of a storage.
 func offer(t *testing.T, storage string, media int) wire.Upload {
 	t.Helper()
 	u := wire.Upload{ID: someID(t)}
@@ -32,7 +32,7 @@ func offer(t *testing.T, storage string, media int) wire.Upload {
 	return u
 }
 
-func TestAStoryIsPublishedThroughTheStorageAndTheTokenStaysHome(t *testing.T) {
+func TestAStoryIsPublishedThroughTheStorageWithoutSendingItTheToken(t *testing.T) {
 	storage := newServer(t, noContent)
 	s := newServer(t, answer(201, offer(t, storage.URL, 2)), answer(201, wire.Story{ID: someID(t)}))
 	file := filepath.Join(t.TempDir(), "sea.jpg")
@@ -43,15 +43,15 @@ func TestAStoryIsPublishedThroughTheStorageAndTheTokenStaysHome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[int]int64{}
+	reported := map[int]int64{}
 	_, err = s.client(t, client.Options{Token: "secret", ActFor: "~ana"}).PublishUpload(t.Context(), client.Publication{
 		Story: wire.NewStory{Caption: "sea"}, Media: []client.Source{fromFile, client.Bytes("b", []byte("bytes"))}, Key: "k",
-		Progress: func(medium int, done, _ int64) { told[medium] = done },
+		Progress: func(medium int, done, _ int64) { reported[medium] = done },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	put := storage.heard()
+	put := storage.requests()
 	if len(put) != 2 || !bytes.Equal(put[0].body, bytes.Repeat([]byte("sea"), 100)) || string(put[1].body) != "bytes" {
 		t.Fatalf("%+v", put)
 	}
@@ -61,16 +61,16 @@ func TestAStoryIsPublishedThroughTheStorageAndTheTokenStaysHome(t *testing.T) {
 		}
 		for _, private := range []string{"Authorization", "Mayfly-User", "Idempotency-Key", "Cookie"} {
 			if one.header.Get(private) != "" {
-				t.Errorf("the storage is told %s", private)
+				t.Errorf("the storage received %s", private)
 			}
 		}
 	}
-	asked := s.heard()
+	asked := s.requests()
 	if len(asked) != 2 || asked[0].path != "/v1/uploads" || asked[1].path != "/v1/stories" || asked[1].header.Get("Idempotency-Key") != "k" || !strings.Contains(string(asked[1].body), someID(t).String()) {
 		t.Errorf("%+v", asked)
 	}
-	if told[0] != 300 || told[1] != 5 {
-		t.Errorf("%v", told)
+	if reported[0] != 300 || reported[1] != 5 {
+		t.Errorf("%v", reported)
 	}
 }
 
@@ -79,35 +79,35 @@ func TestAStorageAtTheAddressOfTheServerGetsNoTokenEither(t *testing.T) {
 	if err := s.client(t, client.Options{Token: "secret", ActFor: "~ana"}).PutTo(t.Context(), offer(t, s.URL, 1), 0, client.Bytes("b", []byte("bytes")), nil); err != nil {
 		t.Fatal(err)
 	}
-	if h := s.heard(); len(h) != 1 || h[0].path != "/bucket/raw" || h[0].header.Get("Authorization") != "" || h[0].header.Get("Mayfly-User") != "" {
+	if h := s.requests(); len(h) != 1 || h[0].path != "/bucket/raw" || h[0].header.Get("Authorization") != "" || h[0].header.Get("Mayfly-User") != "" {
 		t.Errorf("%+v", h)
 	}
 }
 
-func TestAStorageThatFailsForAMomentIsAskedAgainAndOneThatRefusesIsNot(t *testing.T) {
+func TestAStorageThatFailsIsRetriedAndOneThatRefusesIsNot(t *testing.T) {
 	for name, c := range map[string]struct {
 		storage    []http.HandlerFunc
 		puts, ours int
 	}{
-		"busy":       {[]http.HandlerFunc{status(503), hangUp, noContent}, 3, 0},
-		"always":     {[]http.HandlerFunc{status(503)}, 3, 1},
-		"over":       {[]http.HandlerFunc{status(403)}, 1, 1},
-		"elsewhere":  {[]http.HandlerFunc{status(307)}, 1, 1},
-		"not a word": {[]http.HandlerFunc{hangUp}, 3, 1},
+		"busy":        {[]http.HandlerFunc{status(503), hangUp, noContent}, 3, 0},
+		"always busy": {[]http.HandlerFunc{status(503)}, 3, 1},
+		"expired":     {[]http.HandlerFunc{status(403)}, 1, 1},
+		"redirect":    {[]http.HandlerFunc{status(307)}, 1, 1},
+		"hang up":     {[]http.HandlerFunc{hangUp}, 3, 1},
 	} {
 		storage := newServer(t, c.storage...)
 		s := newServer(t, answer(201, wire.Uploaded{}))
 		err := s.client(t, client.Options{Token: "secret", Retries: 2}).PutTo(t.Context(), offer(t, storage.URL, 1), 0, client.Bytes("b", []byte("bytes")), nil)
-		if err != nil || len(storage.heard()) != c.puts || len(s.heard()) != c.ours {
-			t.Errorf("%s: %v, %d puts there, %d here", name, err, len(storage.heard()), len(s.heard()))
+		if err != nil || len(storage.requests()) != c.puts || len(s.requests()) != c.ours {
+			t.Errorf("%s: %v, %d puts to the storage, %d to the server", name, err, len(storage.requests()), len(s.requests()))
 		}
-		if c.ours == 1 && (string(s.heard()[0].body) != "bytes" || s.heard()[0].header.Get("Authorization") == "") {
-			t.Errorf("%s: %+v", name, s.heard()[0])
+		if c.ours == 1 && (string(s.requests()[0].body) != "bytes" || s.requests()[0].header.Get("Authorization") == "") {
+			t.Errorf("%s: %+v", name, s.requests()[0])
 		}
 	}
 }
 
-func TestWhatAStorageCannotTakeGoesToTheServer(t *testing.T) {
+func TestAMediumThatTheStorageCannotTakeGoesToTheServer(t *testing.T) {
 	storage := newServer(t, noContent)
 	with := func(change func(*wire.PutTarget)) wire.Upload {
 		u := offer(t, storage.URL, 1)
@@ -120,25 +120,25 @@ func TestWhatAStorageCannotTakeGoesToTheServer(t *testing.T) {
 		source client.Source
 	}{
 		"not offered":       {with(func(p *wire.PutTarget) { p.Presigned = nil }), client.Bytes("b", []byte("bytes"))},
-		"length not known":  {with(same), client.Once("b", strings.NewReader("bytes"))},
-		"too long":          {with(same), client.Bytes("b", make([]byte, 1001))},
+		"unknown size":      {with(same), client.Once("b", strings.NewReader("bytes"))},
+		"too large":         {with(same), client.Bytes("b", make([]byte, 1001))},
 		"empty":             {with(same), client.Bytes("b", nil)},
-		"no such protocol":  {with(func(p *wire.PutTarget) { p.Presigned.URL = "file:///etc/passwd" }), client.Bytes("b", []byte("bytes"))},
-		"no place":          {with(func(p *wire.PutTarget) { p.Presigned.URL = "/v1/stories" }), client.Bytes("b", []byte("bytes"))},
-		"not to be read":    {with(func(p *wire.PutTarget) { p.Presigned.URL = "http://[" }), client.Bytes("b", []byte("bytes"))},
+		"other scheme":      {with(func(p *wire.PutTarget) { p.Presigned.URL = "file:///etc/passwd" }), client.Bytes("b", []byte("bytes"))},
+		"relative URL":      {with(func(p *wire.PutTarget) { p.Presigned.URL = "/v1/stories" }), client.Bytes("b", []byte("bytes"))},
+		"invalid URL":       {with(func(p *wire.PutTarget) { p.Presigned.URL = "http://[" }), client.Bytes("b", []byte("bytes"))},
 		"nothing listening": {with(func(p *wire.PutTarget) { p.Presigned.URL = "http://127.0.0.1:1/" }), client.Bytes("b", []byte("bytes"))},
 	} {
 		s := newServer(t, answer(201, wire.Uploaded{}))
-		if err := s.client(t, client.Options{Retries: -1}).PutTo(t.Context(), c.upload, 0, c.source, nil); err != nil || len(s.heard()) != 1 {
-			t.Errorf("%s: %v, %d here", name, err, len(s.heard()))
+		if err := s.client(t, client.Options{Retries: -1}).PutTo(t.Context(), c.upload, 0, c.source, nil); err != nil || len(s.requests()) != 1 {
+			t.Errorf("%s: %v, %d puts to the server", name, err, len(s.requests()))
 		}
 	}
-	if heard := storage.heard(); len(heard) != 0 {
-		t.Errorf("%+v", heard)
+	if requests := storage.requests(); len(requests) != 0 {
+		t.Errorf("%+v", requests)
 	}
 }
 
-func TestWhatGoesToAServerByTLSGoesToNoStorageWithout(t *testing.T) {
+func TestAClientOfATLSServerUsesNoStorageWithoutTLS(t *testing.T) {
 	storage := newServer(t, noContent)
 	var asked []string
 	c, err := client.New("https://mayfly.test", client.Options{Retries: -1, HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -160,19 +160,19 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestAFailureOfTheFileIsNobodyElses(t *testing.T) {
+func TestAnErrorOfTheFileIsNotRetried(t *testing.T) {
 	storage, s := newServer(t, noContent), newServer(t, answer(201, wire.Uploaded{}))
 	opened := 0
 	gone := client.Source{Name: "b", Size: 5, Open: func() (io.ReadCloser, error) {
 		opened++
 		return nil, os.ErrNotExist
 	}}
-	if err := s.client(t, client.Options{}).PutTo(t.Context(), offer(t, storage.URL, 1), 0, gone, nil); !errors.Is(err, os.ErrNotExist) || opened != 1 || len(s.heard()) != 0 {
+	if err := s.client(t, client.Options{}).PutTo(t.Context(), offer(t, storage.URL, 1), 0, gone, nil); !errors.Is(err, os.ErrNotExist) || opened != 1 || len(s.requests()) != 0 {
 		t.Errorf("%v after %d", err, opened)
 	}
 }
 
-func TestTheKeyOfAPresignedURLIsInNoError(t *testing.T) {
+func TestNoErrorContainsTheSignatureOfAURL(t *testing.T) {
 	s := newServer(t, hangUp)
 	for _, target := range []string{s.URL + "/m?signature=abc", "http://127.0.0.1:1/m?signature=abc"} {
 		_, err := s.client(t, client.Options{Retries: -1}).OpenMedium(t.Context(), target, 0)
@@ -192,7 +192,7 @@ func TestAMediumIsReadFromTheStorageWithoutTheToken(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if h := storage.heard()[0].header; h.Get("Authorization") != "" || h.Get("Mayfly-User") != "" {
+	if h := storage.requests()[0].header; h.Get("Authorization") != "" || h.Get("Mayfly-User") != "" {
 		t.Errorf("%v", h)
 	}
 }

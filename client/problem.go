@@ -15,16 +15,16 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// Error is an answer that is not what was asked for. errors.Is(err, mayfly.Gone)
-// says which kind of failure it is.
+// Error is an error response of the server. Use errors.Is(err, mayfly.Gone), and
+// so on, to find out its kind.
 type Error struct {
 	Kind    mayfly.Kind
 	Problem wire.Problem
 	Request string        // the id of the request in the server's log
-	After   time.Duration // how long the server asks to wait; 0: it does not say
+	After   time.Duration // how long the server asks to wait; 0: not specified
 }
 
-// Error says what happened and what to do next.
+// Error returns what happened and what to do next.
 func (e *Error) Error() string {
 	text := e.Problem.Detail
 	if text == "" {
@@ -42,16 +42,16 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap is the failure in mayfly's own words, with its hint.
+// Unwrap returns the same error as a mayfly.Error with its kind and hint.
 func (e *Error) Unwrap() error {
 	return mayfly.Wrap(e.Kind, errors.New(strings.TrimSuffix(e.Error(), " ("+e.Problem.Hint+")")), e.Problem.Hint)
 }
 
-// longestProblem is how much of an error's body is read.
+// longestProblem is the most bytes of an error response that are read.
 const longestProblem = 64 << 10
 
-// problemOf reads the error that an answer is. A proxy in between may answer
-// something else than a problem.
+// problemOf reads an error response. A proxy in between may have sent something
+// other than a problem.
 func problemOf(res *http.Response) *Error {
 	e := &Error{Request: res.Header.Get("Mayfly-Request"), After: retryAfter(res.Header)}
 	text, err := io.ReadAll(io.LimitReader(res.Body, longestProblem))
@@ -61,13 +61,14 @@ func problemOf(res *http.Response) *Error {
 	}
 	e.Problem.Status = res.StatusCode
 	if location := res.Header.Get("Location"); res.StatusCode/100 == 3 && location != "" {
-		e.Problem.Hint = "it points to " + location + ": use that address"
+		e.Problem.Hint = "the server redirects to " + location + ": use that address"
 	}
 	e.Kind = kindOf(e.Problem.Code, res.StatusCode)
 	return e
 }
 
-// kindOf is the kind of a problem by its code, or by the status of one that has none.
+// kindOf returns the kind of a problem by its code, or by its status if the code
+// is unknown.
 func kindOf(code string, status int) mayfly.Kind {
 	for _, kind := range mayfly.Kinds() {
 		if kind.String() == code {
@@ -102,8 +103,8 @@ func kindOf(code string, status int) mayfly.Kind {
 	return mayfly.Invalid
 }
 
-// retryAfter is how long the server asks to wait. A date is held against the
-// server's own, so that the clock of this machine does not matter.
+// retryAfter returns how long the server asks to wait. A date is compared with the
+// server's own, so that the local clock does not matter.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {

@@ -18,15 +18,16 @@ import (
 type Publication struct {
 	Story wire.NewStory
 	Media []Source // none if Story names an upload
-	// Key makes sure that the story is born once, however often it is sent; made
-	// unless it is set. Keep it to publish again after an outcome that is not known.
+	// Key is the idempotency key: the story is published once, however often it is
+	// sent with the same key. Default: a random key. Set and keep it to publish
+	// again after an error of kind Unknown.
 	Key string
-	// Progress is told how much of a medium has been sent; may be nil. It starts
-	// again when the story is sent again.
+	// Progress is called with how much of a medium has been sent; may be nil. It
+	// starts again from 0 when the request is retried.
 	Progress func(medium int, done, size int64)
 }
 
-// Publish publishes a story; its media are streamed one after the other, in one
+// Publish publishes a story. Its media are streamed one after the other in one
 // request.
 func (c *Client) Publish(ctx context.Context, p Publication) (wire.Story, error) {
 	var story wire.Story
@@ -48,21 +49,23 @@ func (c *Client) Publish(ctx context.Context, p Publication) (wire.Story, error)
 	return story, err
 }
 
-// form is the multipart body of a publication, written while it is read.
+// form returns the multipart body of a publication, which is written while it is
+// read.
 func (p Publication) form(story []byte) body {
 	r, w := io.Pipe()
 	form := multipart.NewWriter(w)
 	go func() {
 		err := p.write(form, story)
 		if err == nil {
-			err = form.Close() // the end mark only behind what is whole
+			err = form.Close() // writes the final boundary only if all parts are complete
 		}
 		w.CloseWithError(err)
 	}()
 	return body{r, form.FormDataContentType(), -1}
 }
 
-// write writes the parts: the story, then each medium (see httpapi: in this order).
+// write writes the parts in the order that the server requires: the story, then
+// the media.
 func (p Publication) write(form *multipart.Writer, story []byte) error {
 	part, err := form.CreatePart(textproto.MIMEHeader{
 		"Content-Disposition": {`form-data; name="story"`}, "Content-Type": {"application/json"},
@@ -86,11 +89,11 @@ func (p Publication) writeMedium(form *multipart.Writer, n int, source Source) e
 	if err != nil {
 		return err
 	}
-	var tell func(int64)
+	var report func(int64)
 	if p.Progress != nil {
-		tell = func(done int64) { p.Progress(n, done, source.Size) }
+		report = func(done int64) { p.Progress(n, done, source.Size) }
 	}
-	r, err := source.open(tell)
+	r, err := source.open(report)
 	if err != nil {
 		return err
 	}
@@ -98,7 +101,8 @@ func (p Publication) writeMedium(form *multipart.Writer, n int, source Source) e
 	return errors.Join(err, r.Close())
 }
 
-// Reserve reserves room for media that are put one by one before they are published.
+// Reserve reserves an upload for media that are put one by one before they are
+// published.
 func (c *Client) Reserve(ctx context.Context, media int) (wire.Upload, error) {
 	return c.reserve(ctx, media, false)
 }
@@ -109,20 +113,20 @@ func (c *Client) reserve(ctx context.Context, media int, again bool) (wire.Uploa
 	return upload, err
 }
 
-// Upload is a reservation, with what has arrived.
+// Upload gets a reservation, with which of its media have arrived.
 func (c *Client) Upload(ctx context.Context, id mayfly.ID) (wire.Upload, error) {
 	var upload wire.Upload
 	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/uploads/" + id.String()}, &upload)
 	return upload, err
 }
 
-// Put puts medium n of a reservation; progress may be nil.
+// Put sends medium n of a reservation to the server. Progress may be nil.
 func (c *Client) Put(ctx context.Context, upload mayfly.ID, n int, source Source, progress func(done, size int64)) (wire.Uploaded, error) {
 	var uploaded wire.Uploaded
 	err := c.ask(ctx, call{
 		method: http.MethodPut, path: "/v1/uploads/" + upload.String() + "/" + strconv.Itoa(n), big: true,
 		body: func() (body, error) {
-			r, err := source.open(tellOf(source, progress))
+			r, err := source.open(reportOf(source, progress))
 			if err != nil {
 				return body{}, err
 			}

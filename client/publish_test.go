@@ -16,8 +16,8 @@ import (
 	"github.com/mayflyhq/mayfly/client"
 )
 
-// parts are the parts of a form, by name, in order.
-func parts(t *testing.T, a asked) (names []string, texts []string) {
+// parts returns the names and the contents of the parts of a form, in order.
+func parts(t *testing.T, a request) (names []string, texts []string) {
 	t.Helper()
 	_, params, err := mime.ParseMediaType(a.header.Get("Content-Type"))
 	if err != nil {
@@ -40,7 +40,7 @@ func parts(t *testing.T, a asked) (names []string, texts []string) {
 	}
 }
 
-func TestAPublicationIsSentAgainWithTheSameKeyAndAllOfItsBytes(t *testing.T) {
+func TestAPublicationIsRetriedWithTheSameKeyAndAllBytes(t *testing.T) {
 	id := someID(t)
 	s := newServer(t, problem(mayfly.Unavailable, 503), hangUp, answer(201, wire.Story{ID: id}))
 	path := filepath.Join(t.TempDir(), "b.png")
@@ -60,23 +60,23 @@ func TestAPublicationIsSentAgainWithTheSameKeyAndAllOfItsBytes(t *testing.T) {
 	if err != nil || story.ID != id {
 		t.Fatal(err)
 	}
-	heard := s.heard()
-	if len(heard) != 3 {
-		t.Fatalf("%d tries", len(heard))
+	requests := s.requests()
+	if len(requests) != 3 {
+		t.Fatalf("%d attempts", len(requests))
 	}
-	for n, a := range heard {
+	for n, a := range requests {
 		names, texts := parts(t, a)
 		if strings.Join(names, "|") != "story  application/json|media a.jpg application/octet-stream|media b.png application/octet-stream" {
-			t.Errorf("try %d: %q", n, names)
+			t.Errorf("attempt %d: %q", n, names)
 		}
 		if !strings.Contains(texts[0], `"caption":"hello"`) || texts[1] != "aaa" || len(texts[2]) != 100_000 {
-			t.Errorf("try %d: %.100q", n, texts)
+			t.Errorf("attempt %d: %.100q", n, texts)
 		}
-		if key := a.header.Get("Idempotency-Key"); len(key) < 20 || key != heard[0].header.Get("Idempotency-Key") {
-			t.Errorf("try %d: key %q", n, key)
+		if key := a.header.Get("Idempotency-Key"); len(key) < 20 || key != requests[0].header.Get("Idempotency-Key") {
+			t.Errorf("attempt %d: key %q", n, key)
 		}
 		if a.header.Get("Authorization") != "Bearer secret" {
-			t.Errorf("try %d: no token", n)
+			t.Errorf("attempt %d: no token", n)
 		}
 	}
 	if last[0] != 3 || last[1] != 100_000 {
@@ -86,7 +86,7 @@ func TestAPublicationIsSentAgainWithTheSameKeyAndAllOfItsBytes(t *testing.T) {
 
 func TestAMediumThatCannotBeReadEndsThePublication(t *testing.T) {
 	s := newServer(t, answer(201, wire.Story{}))
-	broken := errors.New("the card was pulled out")
+	broken := errors.New("the file cannot be read")
 	_, err := s.client(t, client.Options{}).Publish(t.Context(), client.Publication{Media: []client.Source{{
 		Name: "a", Open: func() (io.ReadCloser, error) {
 			return io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat("x", 1<<20)), failing{broken})), nil
@@ -95,13 +95,13 @@ func TestAMediumThatCannotBeReadEndsThePublication(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	for _, a := range s.heard() { // nothing that looks whole has arrived
+	for _, a := range s.requests() { // no complete form has arrived
 		if bytes.Contains(a.body, []byte("--\r\n")) {
-			t.Error("the form has its end")
+			t.Error("the form has its final boundary")
 		}
 	}
-	if len(s.heard()) > 1 {
-		t.Error("it was sent again")
+	if len(s.requests()) > 1 {
+		t.Error("the request was retried")
 	}
 	if _, err := client.File(t.TempDir()); !errors.Is(err, mayfly.Invalid) {
 		t.Error(err)
@@ -115,7 +115,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-func TestAMediumThatCanBeReadOnceIsNotSentHalf(t *testing.T) {
+func TestAMediumThatCanBeReadOnceIsNotRetried(t *testing.T) {
 	s := newServer(t, hangUp, answer(201, wire.Story{}))
 	_, err := s.client(t, client.Options{}).Publish(t.Context(), client.Publication{Media: []client.Source{client.Once("pipe", strings.NewReader("abc"))}})
 	if err == nil || !strings.Contains(err.Error(), "cannot be read again") {
@@ -123,7 +123,7 @@ func TestAMediumThatCanBeReadOnceIsNotSentHalf(t *testing.T) {
 	}
 }
 
-func TestMediaThatWereReservedArePutAndPublished(t *testing.T) {
+func TestReservedMediaArePutAndPublished(t *testing.T) {
 	id := someID(t)
 	s := newServer(t,
 		answer(201, wire.Upload{ID: id, Put: []wire.PutTarget{{Method: "PUT"}}}),
@@ -144,8 +144,8 @@ func TestMediaThatWereReservedArePutAndPublished(t *testing.T) {
 	if _, err := c.Publish(t.Context(), client.Publication{Story: wire.NewStory{Upload: &upload.ID}}); err != nil {
 		t.Fatal(err)
 	}
-	heard := s.heard()
-	if heard[2].path != "/v1/uploads/"+id.String()+"/0" || string(heard[2].body) != "abc" || heard[4].header.Get("Content-Type") != "application/json" || heard[4].header.Get("Idempotency-Key") == "" {
-		t.Errorf("%+v", heard)
+	requests := s.requests()
+	if requests[2].path != "/v1/uploads/"+id.String()+"/0" || string(requests[2].body) != "abc" || requests[4].header.Get("Content-Type") != "application/json" || requests[4].header.Get("Idempotency-Key") == "" {
+		t.Errorf("%+v", requests)
 	}
 }

@@ -14,17 +14,18 @@ import (
 	"github.com/mayflyhq/mayfly/client"
 )
 
-// server answers each request by the next of its answers, the last one for ever,
-// and remembers what it was asked.
+// server answers each request with the next of its answers, repeats the last one,
+// and records the requests.
 type server struct {
 	*httptest.Server
 	answers []http.HandlerFunc
 
-	mu    sync.Mutex
-	asked []asked
+	mu       sync.Mutex
+	received []request
 }
 
-type asked struct {
+// request is a request as the server received it.
+type request struct {
 	method, path, query string
 	header              http.Header
 	body                []byte
@@ -35,12 +36,12 @@ func newServer(t *testing.T, answers ...http.HandlerFunc) *server {
 	s := &server{answers: answers}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		n := len(s.asked)
-		s.asked = append(s.asked, asked{method: r.Method, path: r.URL.EscapedPath(), query: r.URL.RawQuery, header: r.Header})
+		n := len(s.received)
+		s.received = append(s.received, request{method: r.Method, path: r.URL.EscapedPath(), query: r.URL.RawQuery, header: r.Header})
 		s.mu.Unlock()
-		body, _ := io.ReadAll(r.Body) // what is cut short is as far as it came
+		body, _ := io.ReadAll(r.Body) // of an aborted request, what has arrived
 		s.mu.Lock()
-		s.asked[n].body = body
+		s.received[n].body = body
 		s.mu.Unlock()
 		s.answers[min(n, len(s.answers)-1)](w, r)
 	}))
@@ -48,13 +49,14 @@ func newServer(t *testing.T, answers ...http.HandlerFunc) *server {
 	return s
 }
 
-func (s *server) heard() []asked {
+// requests returns the requests so far.
+func (s *server) requests() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]asked(nil), s.asked...)
+	return append([]request(nil), s.received...)
 }
 
-// client is one of s, with pauses that a test can wait for.
+// client returns a client of s with short pauses.
 func (s *server) client(t *testing.T, o client.Options) *client.Client {
 	t.Helper()
 	o.First, o.Longest = time.Millisecond, max(o.Longest, 5*time.Millisecond)
@@ -86,7 +88,7 @@ func problem(kind mayfly.Kind, status int, header ...string) http.HandlerFunc {
 	}
 }
 
-// hangUp breaks the connection without an answer.
+// hangUp closes the connection without an answer.
 func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func someID(t *testing.T) mayfly.ID {

@@ -21,17 +21,17 @@ func (c *Client) Story(ctx context.Context, id mayfly.ID) (wire.Story, error) {
 	return story, err
 }
 
-// Delete deletes one's own story.
+// Delete deletes a story of the caller.
 func (c *Client) Delete(ctx context.Context, id mayfly.ID) error {
 	return c.ask(ctx, call{method: http.MethodDelete, path: storyPath(id)}, nil)
 }
 
-// View says that one has seen a story. A second time changes nothing.
+// View records that the caller has seen a story. Repeating it changes nothing.
 func (c *Client) View(ctx context.Context, id mayfly.ID) error {
 	return c.ask(ctx, call{method: http.MethodPost, path: storyPath(id) + "/view", again: true}, nil)
 }
 
-// Reshare makes a new story of an archived one. Key is as in Publication.
+// Reshare makes a new story from an archived one. For key see Publication.
 func (c *Client) Reshare(ctx context.Context, id mayfly.ID, change wire.Reshare, key string) (wire.Story, error) {
 	if key == "" {
 		key = newKey()
@@ -41,23 +41,23 @@ func (c *Client) Reshare(ctx context.Context, id mayfly.ID, change wire.Reshare,
 	return story, err
 }
 
-// Preflight says whether one could publish now, and by which rules.
+// Preflight reports whether the caller could publish now, and by which rules.
 func (c *Client) Preflight(ctx context.Context) (wire.Preflight, error) {
 	var preflight wire.Preflight
 	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/me/preflight"}, &preflight)
 	return preflight, err
 }
 
-// Ring is the live stories of a user (UUID or ~subject), oldest first.
+// Ring returns the live stories of a user (UUID or ~subject), oldest first.
 func (c *Client) Ring(ctx context.Context, user string) (wire.Ring, error) {
 	var ring wire.Ring
 	err := c.ask(ctx, call{method: http.MethodGet, path: userPath(user) + "/ring"}, &ring)
 	return ring, err
 }
 
-// Period is which part of an archive is asked for; zero: all of it.
+// Period selects a part of an archive; the zero value selects all of it.
 type Period struct {
-	Day      string // such as 2026-01-31, UTC; instead of From and To
+	Day      string // a day in UTC such as 2026-01-31; instead of From and To
 	From, To mayfly.Instant
 }
 
@@ -75,7 +75,7 @@ func (p Period) query() url.Values {
 	return q
 }
 
-// Archive is one's own expired stories, newest first.
+// Archive returns the caller's own expired stories, newest first.
 func (c *Client) Archive(ctx context.Context, p Period) iter.Seq2[wire.Story, error] {
 	return pages(p.query(), func(q url.Values) ([]wire.Story, string, error) {
 		var page wire.Archive
@@ -84,7 +84,8 @@ func (c *Client) Archive(ctx context.Context, p Period) iter.Seq2[wire.Story, er
 	})
 }
 
-// Viewers is who has seen one's own story; count is told with each page, if it is not nil.
+// Viewers returns the users who have seen a story of the caller. Unless count is
+// nil, it is set to their number with each page.
 func (c *Client) Viewers(ctx context.Context, id mayfly.ID, count *int) iter.Seq2[wire.Viewer, error] {
 	return pages(nil, func(q url.Values) ([]wire.Viewer, string, error) {
 		var page wire.Viewers
@@ -96,7 +97,8 @@ func (c *Client) Viewers(ctx context.Context, id mayfly.ID, count *int) iter.Seq
 	})
 }
 
-// pages goes from page to page by their cursors. It ends after the first error.
+// pages returns the elements of all pages, following the cursors. It ends after
+// the first error.
 func pages[T any](query url.Values, ask func(url.Values) (all []T, next string, err error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		q := url.Values{}

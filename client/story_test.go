@@ -10,7 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly/client"
 )
 
-func TestPagesFollowTheirCursorsToTheEnd(t *testing.T) {
+func TestPagesAreFollowedByTheirCursorsToTheEnd(t *testing.T) {
 	ids := []mayfly.ID{someID(t), someID(t), someID(t)}
 	for n := range ids {
 		ids[n][0] = byte(n)
@@ -23,20 +23,20 @@ func TestPagesFollowTheirCursorsToTheEnd(t *testing.T) {
 		}
 		got = append(got, story.ID)
 	}
-	heard := s.heard()
-	if !slices.Equal(got, ids) || len(heard) != 2 || heard[0].query != "day=2026-01-31" || heard[1].query != "cursor=c%2F1&day=2026-01-31" {
-		t.Errorf("%v %+v", got, heard)
+	requests := s.requests()
+	if !slices.Equal(got, ids) || len(requests) != 2 || requests[0].query != "day=2026-01-31" || requests[1].query != "cursor=c%2F1&day=2026-01-31" {
+		t.Errorf("%v %+v", got, requests)
 	}
 }
 
-func TestPagesStopWhenTheCallerDoesAndAtTheFirstError(t *testing.T) {
+func TestPagesEndWithTheLoopAndAtTheFirstError(t *testing.T) {
 	page := answer(200, wire.Users{Users: []mayfly.UserID{{1}, {2}}, Next: "next"})
 	s := newServer(t, page)
 	for range s.client(t, client.Options{}).CloseFriends(t.Context()) {
 		break
 	}
-	if len(s.heard()) != 1 {
-		t.Error("it went on")
+	if len(s.requests()) != 1 {
+		t.Error("another page was requested")
 	}
 	s = newServer(t, page, problem(mayfly.Invalid, 400))
 	users, failures := 0, 0
@@ -53,17 +53,17 @@ func TestPagesStopWhenTheCallerDoesAndAtTheFirstError(t *testing.T) {
 	if users != 2 || failures != 1 {
 		t.Errorf("%d users, %d failures", users, failures)
 	}
-	s = newServer(t, page) // a cursor that leads to itself
+	s = newServer(t, page) // the cursor does not change
 	users = 0
 	for range s.client(t, client.Options{}).Blocks(t.Context()) {
 		users++
 	}
 	if users != 4 {
-		t.Errorf("%d users of a server that goes round in circles", users)
+		t.Errorf("%d users from a server that repeats its cursor", users)
 	}
 }
 
-func TestEveryOperationAsksForItsRoute(t *testing.T) {
+func TestEveryMethodCallsItsRoute(t *testing.T) {
 	id := someID(t)
 	text := id.String()
 	for want, do := range map[string]func(*client.Client) error{
@@ -109,13 +109,13 @@ func TestEveryOperationAsksForItsRoute(t *testing.T) {
 		if err := do(s.client(t, client.Options{})); err != nil {
 			t.Errorf("%s: %v", want, err)
 		}
-		if a := s.heard()[0]; a.method+" "+a.path != want {
-			t.Errorf("asked %s %s, not %s", a.method, a.path, want)
+		if a := s.requests()[0]; a.method+" "+a.path != want {
+			t.Errorf("called %s %s, want %s", a.method, a.path, want)
 		}
 	}
 }
 
-func TestANodeThatIsNotReadyIsNoError(t *testing.T) {
+func TestANodeThatIsNotReadyIsNotAnError(t *testing.T) {
 	s := newServer(t, answer(503, wire.Health{Roles: map[string]string{"walk": "late"}}))
 	if h, err := s.client(t, client.Options{}).Ready(t.Context(), "walk"); err != nil || h.Ready || h.Roles["walk"] != "late" {
 		t.Error(h, err)

@@ -10,16 +10,16 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// TokenFor asks, as a service, for tokens of a user: UUID or ~subject.
+// TokenFor gets tokens for a user, a UUID or ~subject. It is for services.
 func (c *Client) TokenFor(ctx context.Context, user string) (wire.Tokens, error) {
 	var tokens wire.Tokens
 	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/token"}, wire.TokenRequest{User: user}, &tokens)
 	return tokens, err
 }
 
-// RefreshTokens asks for the pair that follows a refresh token. The server takes
-// the same one again for ten seconds, so that an answer can be lost; after that
-// it ends all of its family (C1), and is not sent.
+// RefreshTokens exchanges a refresh token for a new pair. The server accepts the
+// same one again for ten seconds, in case its response was lost; after that it
+// would revoke the whole family, so retries stop before (C1).
 func (c *Client) RefreshTokens(ctx context.Context, refresh string) (wire.Tokens, error) {
 	ctx, stop := context.WithTimeout(ctx, longestRenewal)
 	defer stop()
@@ -28,6 +28,8 @@ func (c *Client) RefreshTokens(ctx context.Context, refresh string) (wire.Tokens
 	return tokens, err
 }
 
+// longestRenewal is less than the ten seconds in which the server accepts a
+// refresh token again.
 const longestRenewal = 8 * time.Second
 
 func (c *Client) currentToken() string {
@@ -36,22 +38,23 @@ func (c *Client) currentToken() string {
 	return c.token
 }
 
-// renew gets a new access token in place of old, which was refused. Calls that
-// were refused at once get one together.
+// renew replaces old, an access token that the server refused. Concurrent calls
+// that were refused share one renewal. It returns false if there is no refresh
+// token.
 func (c *Client) renew(ctx context.Context, old string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.token != old {
-		return true, nil // somebody else has
+		return true, nil // another call has renewed it
 	}
 	if c.refresh == "" {
 		return false, nil
 	}
-	// Who gives up waiting must not lose the pair: the old refresh token is used up.
+	// A canceled call must not lose the new pair: the old refresh token is used up.
 	tokens, err := c.RefreshTokens(context.WithoutCancel(ctx), c.refresh)
 	if err != nil {
 		if errors.Is(err, mayfly.Unauthenticated) {
-			c.refresh = "" // it has run out, or was used by somebody else
+			c.refresh = "" // it has expired, or was used elsewhere
 		}
 		return false, err
 	}

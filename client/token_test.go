@@ -12,7 +12,8 @@ import (
 	"github.com/mayflyhq/mayfly/client"
 )
 
-// tokenServer takes the token "new", which the refresh token "r1" gets once.
+// tokenServer accepts the access token "new", which it returns once for the
+// refresh token "r1".
 func tokenServer(t *testing.T) *server {
 	used := false
 	var mu sync.Mutex
@@ -34,7 +35,7 @@ func tokenServer(t *testing.T) *server {
 	return s
 }
 
-func TestATokenThatHasRunOutIsRenewedOnceForAll(t *testing.T) {
+func TestAnExpiredTokenIsRenewedOnceForConcurrentCalls(t *testing.T) {
 	s := tokenServer(t)
 	var kept wire.Tokens
 	c := s.client(t, client.Options{Token: "old", Refresh: "r1", Renewed: func(tokens wire.Tokens) { kept = tokens }})
@@ -48,7 +49,7 @@ func TestATokenThatHasRunOutIsRenewedOnceForAll(t *testing.T) {
 	}
 	all.Wait()
 	renewals := 0
-	for _, a := range s.heard() {
+	for _, a := range s.requests() {
 		if a.path == "/v1/token" {
 			renewals++
 			if a.header.Get("Authorization") != "" || !strings.Contains(string(a.body), `"refresh_token":"r1"`) {
@@ -61,24 +62,24 @@ func TestATokenThatHasRunOutIsRenewedOnceForAll(t *testing.T) {
 	}
 }
 
-func TestWithoutARefreshTokenTheRefusalStands(t *testing.T) {
+func TestWithoutAValidRefreshTokenTheCallIsUnauthenticated(t *testing.T) {
 	s := tokenServer(t)
-	if _, err := s.client(t, client.Options{Token: "old"}).Preflight(t.Context()); !errors.Is(err, mayfly.Unauthenticated) || len(s.heard()) != 1 {
-		t.Error(err, len(s.heard()))
+	if _, err := s.client(t, client.Options{Token: "old"}).Preflight(t.Context()); !errors.Is(err, mayfly.Unauthenticated) || len(s.requests()) != 1 {
+		t.Error(err, len(s.requests()))
 	}
 	s = tokenServer(t)
 	one := s.client(t, client.Options{Token: "old", Refresh: "r1"})
 	if _, err := one.Preflight(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	two := s.client(t, client.Options{Token: "old", Refresh: "r1"}) // somebody who has kept the old one
+	two := s.client(t, client.Options{Token: "old", Refresh: "r1"}) // has a refresh token that was used
 	for range 2 {
 		if _, err := two.Preflight(t.Context()); !errors.Is(err, mayfly.Unauthenticated) {
 			t.Error(err)
 		}
 	}
 	refreshes := 0
-	for _, a := range s.heard() {
+	for _, a := range s.requests() {
 		if a.path == "/v1/token" {
 			refreshes++
 		}
@@ -88,10 +89,10 @@ func TestWithoutARefreshTokenTheRefusalStands(t *testing.T) {
 	}
 }
 
-func TestARefreshWhoseAnswerWasLostIsAskedForAgain(t *testing.T) {
+func TestARefreshWhoseResponseWasLostIsRetried(t *testing.T) {
 	s := newServer(t, hangUp, answer(200, wire.Tokens{AccessToken: "new", RefreshToken: "r2"}))
 	got, err := s.client(t, client.Options{}).RefreshTokens(t.Context(), "r1")
-	if err != nil || got.RefreshToken != "r2" || len(s.heard()) != 2 {
-		t.Errorf("%v after %d", err, len(s.heard()))
+	if err != nil || got.RefreshToken != "r2" || len(s.requests()) != 2 {
+		t.Errorf("%v after %d", err, len(s.requests()))
 	}
 }
