@@ -38,11 +38,11 @@ func allowedPhrases() []string {
 // gets shorter.
 func notYetRewritten() []string {
 	return []string{
-		"api", "app/cli", "app/config", "app/node", "bench", "demo", "test/kill", "client", "deploy", "docs", "product/account", "store", "tools",
+		"app/cli", "app/config", "app/node", "bench", "demo", "test/kill", "deploy", "product/account", "store", "tools",
 		"engine/accounterase", "engine/collect", "engine/erase", "engine/gate", "engine/hydrate",
 		"engine/logread", "engine/media", "engine/restore", "engine/scrub", "engine/verify",
 		"test/cluster/cutoff_test.go", "test/mutants/faults.txt",
-		"CHANGELOG.md", "README.md",
+		"CHANGELOG.md", "README.md", "docs/architecture.md", "docs/cluster.md", "docs/decisions", "docs/format-cassandra.md", "docs/format-pebble.md", "docs/servers.md",
 	}
 }
 
