@@ -9,27 +9,28 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// entry is a cached row with its body. It is shared and never changed.
+// entry is a cached row with its body. It is shared between goroutines and never
+// changed.
 type entry struct {
 	item  mayfly.Item
 	body  mayfly.Body
 	since since
 }
 
-// since is from when on an entry is known to be right: taken before its read
-// begins.
+// since is when an entry was read. It is taken before the read begins.
 type since struct {
-	epoch uint64        // of the lease under which it is read
-	at    time.Duration // elapsed time
+	epoch uint64        // of the lease that was held
+	at    time.Duration // by Options.Elapsed
 }
 
-// rowCache holds rows under the lease of Signals, and no row for longer than an
-// age: of a change that its publisher could not tell, no lease tells (CacheAge).
-// A fill takes a ticket before it reads and is dropped if an invalidation of its
-// stripe came since: otherwise a slow read could put back what a delete has just
-// taken out. If none came, its age counts from before it read.
+// rowCache caches rows under the lease of Signals. Rows also have a maximum age,
+// store.CacheAge, because a node that is cut off cannot publish its changes, and
+// the other nodes keep their leases.
 //
-// Bodies are immutable: an entry that is out of date still knows its body.
+// A fill takes a ticket before it reads the row, and is dropped if an invalidation
+// of its stripe came since: otherwise a slow read could put back a row that a
+// delete has just removed. The body of an outdated entry can still be used, because
+// bodies never change.
 type rowCache struct {
 	entries *otter.Cache[mayfly.ID, *entry] // nil when nothing is cached
 	stripes [256]stripe
@@ -48,10 +49,11 @@ func newRowCache(rows int) *rowCache {
 	return c
 }
 
-// rowBytes is what a row with an ordinary body takes.
+// rowBytes is the size of a row with an ordinary body.
 const rowBytes = 1 << 10
 
-// weight keeps the memory of the cache bounded whatever the bodies are (I17).
+// weight counts large bodies as several rows, so that the memory of the cache is
+// bounded for bodies of any size (I17).
 func weight(_ mayfly.ID, e *entry) uint32 {
 	bytes := len(e.body.Text) + len(e.body.Data)
 	for _, m := range e.body.Media {
@@ -62,7 +64,7 @@ func weight(_ mayfly.ID, e *entry) uint32 {
 
 func (c *rowCache) stripe(id mayfly.ID) *stripe { return &c.stripes[id[15]] }
 
-// get is what is known of id, in date or not; nil if nothing is.
+// get returns the entry of id, in date or not; nil if there is none.
 func (c *rowCache) get(id mayfly.ID) *entry {
 	if c.entries == nil {
 		return nil
@@ -71,7 +73,7 @@ func (c *rowCache) get(id mayfly.ID) *entry {
 	return e
 }
 
-// knownBody is the body that e knows, if it knows one.
+// knownBody returns the body of e, if e has one.
 func (e *entry) knownBody() (mayfly.Body, bool) {
 	if e == nil || e.item.State == mayfly.Deleted {
 		return mayfly.Body{}, false
@@ -79,7 +81,7 @@ func (e *entry) knownBody() (mayfly.Body, bool) {
 	return e.body, true
 }
 
-// ticket is taken before the row is read.
+// ticket returns the value to pass to fill. It must be taken before the row is read.
 func (c *rowCache) ticket(id mayfly.ID) uint64 {
 	s := c.stripe(id)
 	s.mu.Lock()
@@ -87,7 +89,7 @@ func (c *rowCache) ticket(id mayfly.ID) uint64 {
 	return s.count
 }
 
-// fill caches what was read since the ticket, unless it may be out of date.
+// fill caches e, unless an invalidation came since the ticket was taken.
 func (c *rowCache) fill(id mayfly.ID, e *entry, ticket uint64) {
 	if c.entries == nil {
 		return

@@ -1,9 +1,10 @@
-// Package gate is in charge of the one door that every read goes through. What
-// a viewer gets is decided by Judge, a pure function of values and now; for an
-// id past its deadline the answer is arithmetic and needs no lookup (L2).
+// Package gate decides what a viewer may see of an item. Every read of an item
+// goes through it. The decision is Judge, a pure function of values and now; for
+// an id past its deadline it is arithmetic on the id and needs no lookup.
 //
-// It caches rows only under the lease of Signals and for store.CacheAge at most,
-// and answers the same without any cache (I19). It never writes, and never asks whether a sweep has run.
+// Rows are cached only while the lease of Signals is held, and for store.CacheAge
+// at most; the answers are the same without a cache. The package never writes, and
+// its answers never depend on whether a sweep has run (L2, I19).
 package gate
 
 import (
@@ -16,20 +17,21 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// Relations says how owner stands to viewer. It is asked only where that decides.
+// Relations returns the relation of owner to viewer. It is called only when the
+// verdict depends on it.
 type Relations func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error)
 
 // Options are the gate's settings.
 type Options struct {
-	// Relations answers who follows, who is a close friend, who is blocked. Nil:
-	// nobody is anything, so that only the audience everyone is served.
+	// Relations says who is a follower, a close friend or blocked. If it is nil, no
+	// user has a relation, and only items for everyone are served.
 	Relations Relations
 	// CacheRows is how many rows with their bodies are cached; default 65,536,
-	// negative for none. A body counts once more for every KiB that it has.
+	// negative for none. Each KiB of a body counts as one more row.
 	CacheRows int
-	// Elapsed is time that only runs forward, by which what is cached gets old. In
-	// a cluster it counts the time in which the machine is suspended: boot time.
-	// Nil: the process's, which does not.
+	// Elapsed is a clock that only runs forward; it measures the age of cached rows.
+	// In a cluster it must also count the time in which the machine is suspended
+	// (boot time). Nil uses the monotonic clock of the process, which does not.
 	Elapsed func() time.Duration
 }
 
@@ -63,7 +65,7 @@ type Opened struct {
 	Verdict Verdict // Serve or Archived
 }
 
-// New is a gate in front of set. Close it to end its subscription.
+// New returns a gate in front of set. Close it to end its subscription.
 func New(ctx context.Context, set store.Set, o Options) (*Gate, error) {
 	o = o.withDefaults()
 	g := &Gate{ledger: set.Ledger, relations: o.Relations, rows: newRowCache(o.CacheRows), restored: newRestoredSet(set.Rows), elapsed: o.Elapsed}
@@ -87,9 +89,9 @@ func (g *Gate) handle(s store.Signal) {
 	}
 }
 
-// Open is the item for viewer at now, or an error that tells no more than ST2
-// allows: Gone once the id's deadline has passed, NotFound before it, with the
-// same text whatever the reason.
+// Open returns the item if viewer may see it at now. Otherwise the error is Gone
+// once the id's deadline has passed and NotFound before it, with the same text for
+// every reason, so that a refusal does not reveal whether the item exists (ST2).
 func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) (Opened, error) {
 	if g.goneByArithmetic(id, viewer, now) {
 		restored, err := g.isRestored(ctx, id)
@@ -118,14 +120,15 @@ func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now
 	return Opened{Item: entry.item, Body: entry.body, Verdict: verdict}, nil
 }
 
-// goneByArithmetic says that, but for the restored set, the id alone decides:
-// its deadline has passed and the viewer can be neither author nor moderator.
+// goneByArithmetic reports whether the id alone decides, unless the item was
+// restored: its deadline has passed and the viewer can be neither its author nor a
+// moderator.
 func (g *Gate) goneByArithmetic(id mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) bool {
 	return id.ExpiredAt(now) && !viewer.Moderator() && !viewer.MayHaveWritten(id)
 }
 
-// refusal is the error for a verdict that shows nothing: the bare kind, so that
-// denial and absence are the same bytes.
+// refusal returns the error for a verdict that shows nothing. It is the bare kind,
+// so that the answers for a denied and for an absent item are the same bytes.
 func refusal(v Verdict) error {
 	if v == Gone {
 		return mayfly.Gone
@@ -133,8 +136,8 @@ func refusal(v Verdict) error {
 	return mayfly.NotFound
 }
 
-// judge asks how the owner stands to the viewer only where that decides: not of
-// what is refused to the closest friend, nor for whom no relation is needed.
+// judge calls Judge, and looks up the relation only when the verdict depends on it:
+// not when even a close friend is refused, and not for a viewer who needs none.
 func judge(ctx context.Context, relations Relations, item mayfly.Item, viewer mayfly.Viewer, now mayfly.Instant) (Verdict, error) {
 	best := Judge(item, viewer, mayfly.Follower|mayfly.CloseFriend, now)
 	if !best.shows() || viewer.User().IsZero() || viewer.Moderator() || viewer.Wrote(item) {
@@ -147,34 +150,34 @@ func judge(ctx context.Context, relations Relations, item mayfly.Item, viewer ma
 	return Judge(item, viewer, relation, now), nil
 }
 
-// assertServable states I4 where it would be broken.
+// assertServable panics if an item would be served to a viewer after its end (I4).
 func assertServable(item mayfly.Item, viewer mayfly.Viewer, verdict Verdict, now mayfly.Instant) {
 	if item.EndedAt(now) && !viewer.Moderator() && !viewer.Wrote(item) || item.EndedAt(now) == (verdict == Serve) {
 		panic(fmt.Sprintf("gate: %s would be served as %s past its end (I4)", item.ID, verdict))
 	}
 }
 
-// lease is what may be cached from now on, and whether anything may be used that
-// was cached before.
+// lease returns the epoch and time to note on rows that are read from now on, and
+// whether the lease is held: without it no cached row may be used.
 func (g *Gate) lease() (from since, held bool) {
 	epoch, held := g.signals.Lease()
 	return since{epoch: epoch, at: g.elapsed()}, held
 }
 
-// in says whether what is known since s may still be used at now: it is of the
-// same lease and not too old.
+// in reports whether a value that was read at s may still be used at now: the
+// lease is the same one, and the value is younger than age.
 func (s since) in(now since, age time.Duration) bool {
 	return s.epoch == now.epoch && now.at-s.at < age
 }
 
-// inDate says whether e can be relied on. What has ended is moved on by walks
-// that tell nobody: no verdict depends on that, but its author is shown state and
-// tier (ST6), so that it is read again until it has come to rest.
+// inDate reports whether e may be used. Background walks change the row of an
+// ended item without a signal. No verdict depends on that, but the author is shown
+// the state and the tier, so such a row is read again until it is cold (ST6).
 func (e *entry) inDate(from since, now mayfly.Instant) bool {
 	return e != nil && e.since.in(from, store.CacheAge) && (!e.item.EndedAt(now) || e.item.State == mayfly.Cold)
 }
 
-// read is the row and body of id, from the cache while its lease is held.
+// read returns the row and body of id, from the cache while the lease is held.
 func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant) (*entry, bool, error) {
 	from, held := g.lease()
 	known := g.rows.get(id)
@@ -201,8 +204,9 @@ func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant) (*ent
 	return e, true, nil
 }
 
-// withBody is e with its body, from what is known of it or from the ledger; nil
-// if the row has gone meanwhile.
+// withBody returns e with its body, taken from the old cache entry if there is one
+// (bodies never change) and from the ledger otherwise. It returns nil if the row
+// was removed meanwhile.
 func (g *Gate) withBody(ctx context.Context, e, known *entry) (*entry, error) {
 	if body, ok := known.knownBody(); ok {
 		e.body = body
@@ -219,16 +223,16 @@ func (g *Gate) withBody(ctx context.Context, e, known *entry) (*entry, error) {
 	return e, nil
 }
 
-// bodiless is the entry of a row that was read, and then had no body: whoever
-// erased that in between had deleted the row before, so that it is read once more.
-// It is nil if the row has gone as well. Errors: Corrupt (it is not deleted).
+// bodiless returns the entry of a row whose body was not found. An erasure deletes
+// the row before it removes the body, so the row is read again. The result is nil
+// if the row is removed too. Errors: Corrupt (the row is not deleted).
 func (g *Gate) bodiless(ctx context.Context, e *entry) (*entry, error) {
 	row, err := g.ledger.Get(ctx, e.item.ID)
 	switch {
 	case err != nil || !row[0].Found:
 		return nil, err
 	case row[0].Item.State != mayfly.Deleted:
-		return nil, mayfly.Errorf(mayfly.Corrupt, "the row of %s has no body", e.item.ID)
+		return nil, mayfly.Errorf(mayfly.Corrupt, "row of %s has no body", e.item.ID)
 	}
 	return &entry{item: row[0].Item, since: e.since}, nil
 }

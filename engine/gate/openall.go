@@ -8,9 +8,9 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// OpenAll is Open for many ids at once: those that viewer may see at now, in the
-// order of ids. What is refused is left out, whatever the reason. Rows that are
-// not cached are read in one go.
+// OpenAll is Open for many ids: it returns the items that viewer may see at now, in
+// the order of ids, and leaves out the others. Rows that are not cached are read
+// with one call.
 func (g *Gate) OpenAll(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) ([]Opened, error) {
 	asked, err := g.worthReading(ctx, ids, viewer, now)
 	if err != nil {
@@ -39,7 +39,8 @@ func (g *Gate) OpenAll(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewe
 	return all, nil
 }
 
-// askedOnce are the relations, asked once for each owner: a ring has one.
+// askedOnce returns the relations with a memory, so that each owner is looked up
+// once: all items of a ring have the same owner.
 func (g *Gate) askedOnce() Relations {
 	known := map[mayfly.UserID]mayfly.Relation{}
 	return func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
@@ -54,7 +55,8 @@ func (g *Gate) askedOnce() Relations {
 	}
 }
 
-// worthReading leaves out what the ids alone decide.
+// worthReading returns the ids whose rows must be read: those that are not gone by
+// arithmetic, and those that were restored.
 func (g *Gate) worthReading(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) ([]mayfly.ID, error) {
 	asked := make([]mayfly.ID, 0, len(ids))
 	for _, id := range ids {
@@ -72,16 +74,16 @@ func (g *Gate) worthReading(ctx context.Context, ids []mayfly.ID, viewer mayfly.
 	return asked, nil
 }
 
-// miss is an id that the cache does not answer for, what it knows of it, and
-// where its entry goes.
+// miss is an id whose row must be read from the ledger.
 type miss struct {
 	id     mayfly.ID
-	known  *entry
-	at     int
+	known  *entry // the outdated entry; may be nil
+	at     int    // index of its entry in the result
 	ticket uint64
 }
 
-// readAll is read for many ids: one entry per id, nil where there is none.
+// readAll is read for many ids. It returns one entry per id, nil where there is no
+// row.
 func (g *Gate) readAll(ctx context.Context, ids []mayfly.ID, now mayfly.Instant) ([]*entry, error) {
 	from, held := g.lease()
 	entries := make([]*entry, len(ids))
@@ -110,8 +112,7 @@ func (g *Gate) readAll(ctx context.Context, ids []mayfly.ID, now mayfly.Instant)
 	return entries, nil
 }
 
-// readMisses reads the rows, and then the bodies of those that have one that is
-// not known.
+// readMisses reads the rows, and then the bodies that no outdated entry has.
 func (g *Gate) readMisses(ctx context.Context, misses []miss, from since) ([]*entry, error) {
 	ids := make([]mayfly.ID, len(misses))
 	for i, m := range misses {
@@ -156,9 +157,10 @@ func (g *Gate) readMisses(ctx context.Context, misses []miss, from since) ([]*en
 	return entries, nil
 }
 
-// RestoredOf are the restored ids that carry trace, in no order: those that a
-// list of an owner's items must ask for beside what arithmetic says (ST11). One
-// in 1,024 of others' carries the same trace: the rows tell.
+// RestoredOf returns the restored ids with the given trace, in no order. A list of
+// an owner's items must ask for them too, because their deadlines have passed
+// (ST11). One in 1,024 ids of other owners has the same trace; their rows tell them
+// apart.
 func (g *Gate) RestoredOf(ctx context.Context, trace mayfly.Trace) ([]mayfly.ID, error) {
 	set, err := g.restoredNow(ctx)
 	if err != nil {
@@ -167,6 +169,6 @@ func (g *Gate) RestoredOf(ctx context.Context, trace mayfly.Trace) ([]mayfly.ID,
 	return slices.Clone(set.byTrace[trace]), nil
 }
 
-// Refusal is the error for somebody who gets nothing of id at now, whatever the
-// reason: Gone or NotFound, by arithmetic on the id alone (ST2).
+// Refusal returns the error for a viewer who may not see id at now, for any reason:
+// Gone or NotFound, by arithmetic on the id alone (ST2).
 func Refusal(id mayfly.ID, now mayfly.Instant) error { return refusal(refused(id, now)) }

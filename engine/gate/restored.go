@@ -13,21 +13,21 @@ import (
 // restoredPage is how many restored ids are read at once.
 const restoredPage = 1_000
 
-// restoredAge is how long the set is used at most. An id that it should not hold
-// shows nobody anything, because its row decides: only a restore that its node
-// could not tell waits for this.
+// restoredAge is how long a loaded set is used. An id that should no longer be in
+// the set does no harm, because its row decides. A restore is served after this
+// time at the latest, even if its node could not publish the signal.
 const restoredAge = 10 * store.CacheAge
 
-// restoredSet is the set of restored ids, the only exceptions to L2's
-// arithmetic: small, read whole, and held in memory under the lease of Signals.
-// Without a lease it is looked up.
+// restoredSet is the set of restored ids, the only ids that may be served after
+// their deadline. It is small, so it is read whole and cached under the lease of
+// Signals. Without a lease ids are looked up in the store (L2).
 type restoredSet struct {
 	rows store.Rows
 	held atomic.Pointer[restoredIDs]
 
-	loading chan struct{} // one load at a time; a channel, so that ctx can end the wait
-	mu      sync.Mutex    // held changes together with changed
-	changed uint64        // counts signals
+	loading chan struct{} // allows one load at a time; a channel, so that ctx can end the wait
+	mu      sync.Mutex    // guards writes of held, and changed
+	changed uint64        // number of signals received
 }
 
 type restoredIDs struct {
@@ -62,8 +62,8 @@ func (r *restoredSet) signals() uint64 {
 	return r.changed
 }
 
-// keep holds set unless a signal came since before: then the set may miss what
-// the signal told, and the next read loads again.
+// keep caches set unless a signal came after before was read: then the set may be
+// outdated, and the next read loads it again.
 func (r *restoredSet) keep(set *restoredIDs, before uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,8 +85,7 @@ func (g *Gate) isRestored(ctx context.Context, id mayfly.ID) (bool, error) {
 	return restored, nil
 }
 
-// restoredNow is the whole set: the one in memory while the lease is held, or
-// one that was just read.
+// restoredNow returns the whole set, from the cache while the lease is held.
 func (g *Gate) restoredNow(ctx context.Context) (*restoredIDs, error) {
 	from, held := g.lease()
 	if held {
@@ -95,7 +94,7 @@ func (g *Gate) restoredNow(ctx context.Context) (*restoredIDs, error) {
 	return g.restored.read(ctx, from)
 }
 
-// at is the set as it is held now.
+// at returns the cached set, and loads it if it is missing or too old.
 func (r *restoredSet) at(ctx context.Context, now since) (*restoredIDs, error) {
 	if set := r.held.Load(); set != nil && set.since.in(now, restoredAge) {
 		return set, nil
@@ -106,18 +105,18 @@ func (r *restoredSet) at(ctx context.Context, now since) (*restoredIDs, error) {
 func (r *restoredSet) lookUp(ctx context.Context, id mayfly.ID) (bool, error) {
 	found, err := r.rows.Get(ctx, store.Restored, store.RestoredKey(id))
 	if err != nil {
-		return false, fmt.Errorf("look %s up among the restored: %w", id, err)
+		return false, fmt.Errorf("look up %s in the restored set: %w", id, err)
 	}
 	return found[0] != nil, nil
 }
 
-// load reads the whole set. It is kept only if no signal came while it was read.
+// load reads the whole set and caches it if no signal came during the read.
 func (r *restoredSet) load(ctx context.Context, now since) (*restoredIDs, error) {
 	select {
 	case r.loading <- struct{}{}:
 		defer func() { <-r.loading }()
 	case <-ctx.Done():
-		return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("wait for the restored set: %w", ctx.Err()), "")
+		return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("wait for the load of the restored set: %w", ctx.Err()), "")
 	}
 	if set := r.held.Load(); set != nil && set.since.in(now, restoredAge) {
 		return set, nil
@@ -150,7 +149,7 @@ func (r *restoredSet) readShard(ctx context.Context, set *restoredIDs, partition
 		}
 		for _, row := range page {
 			if len(row.Clustering) != len(mayfly.ID{}) {
-				return mayfly.Errorf(mayfly.Corrupt, "restored set: a key of %d bytes", len(row.Clustering))
+				return mayfly.Errorf(mayfly.Corrupt, "restored set: key has %d bytes", len(row.Clustering))
 			}
 			set.add(mayfly.ID([]byte(row.Clustering)))
 		}
