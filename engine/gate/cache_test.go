@@ -6,13 +6,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// live is a house with one live story that ben has opened once.
+// live returns a gate and a live story that ben has opened once.
 func live(t *testing.T, o gate.Options) (*engine, mayfly.Item) {
 	t.Helper()
 	h := open(t, o)
@@ -35,8 +36,8 @@ func TestALiveRowIsReadOnceUnderALease(t *testing.T) {
 	h.want(item.ID, mayfly.ViewerOf(ana), deadline, gate.Archived)
 }
 
-// The walks move on what has ended, and tell nobody (ST6: its author is shown
-// state and tier).
+// The walks change the row of an ended item without a signal, and its author is
+// shown state and tier (ST6).
 func TestAnAuthorIsShownWhereAnEndedStoryIsNow(t *testing.T) {
 	h, item := live(t, gate.Options{})
 	state := func() mayfly.State {
@@ -83,7 +84,7 @@ func TestALostLeaseIsLookedUp(t *testing.T) {
 	h, item := live(t, gate.Options{})
 	h.wire.setCut(true)
 	h.move(item.ID, mayfly.Deleted)
-	h.signal(store.RowChanged, item.ID) // nobody hears it
+	h.signal(store.RowChanged, item.ID) // not delivered
 	for range 2 {
 		h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
 	}
@@ -148,7 +149,7 @@ func TestWithoutACacheTheAnswersAreTheSame(t *testing.T) {
 		t.Error("cached, though nothing is to be")
 	}
 	h.move(item.ID, mayfly.Deleted)
-	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden) // nobody had to be told
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden) // no signal was needed
 	h.signal(store.RowChanged, item.ID)
 }
 
@@ -262,5 +263,112 @@ func TestARestoredSetThatCannotBeReadIsCorrupt(t *testing.T) {
 	}
 	if _, err := h.open(story(t).ID, mayfly.Viewer{}, deadline); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
+	}
+}
+
+// aging returns a gate whose elapsed time is set by the test, and a live story.
+func aging(t *testing.T) (h *engine, item mayfly.Item, elapsed *time.Duration) {
+	t.Helper()
+	elapsed = new(time.Duration)
+	h, item = live(t, gate.Options{Elapsed: func() time.Duration { return *elapsed }})
+	return h, item, elapsed
+}
+
+// The node that deleted the row was cut off: no signal came, and leases are held.
+func TestARowChangedWithoutASignalIsNotServedPastTheCacheAge(t *testing.T) {
+	h, item, elapsed := aging(t)
+	h.move(item.ID, mayfly.Deleted)
+	*elapsed = store.CacheAge - 1
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve) // the delete is not acknowledged yet
+	*elapsed = store.CacheAge
+	all, err := h.gate.OpenAll(t.Context(), []mayfly.ID{item.ID}, mayfly.ViewerOf(ben), birth)
+	if err != nil || len(all) != 0 {
+		t.Errorf("OpenAll serves %v, %v", all, err)
+	}
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
+}
+
+// A row is as old as the beginning of its read.
+func TestTheAgeOfARowCountsFromBeforeItWasRead(t *testing.T) {
+	h, item, elapsed := aging(t)
+	h.signal(store.RowChanged, item.ID)
+	h.afterGet(func() error { // after the row was read
+		h.Hooks.LedgerGet = nil
+		h.move(item.ID, mayfly.Deleted)
+		*elapsed += store.CacheAge
+		return nil
+	})
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve) // it began before the delete
+	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
+}
+
+func TestOfAnAgedRowOnlyTheRowIsReadAgain(t *testing.T) {
+	h, item, elapsed := aging(t)
+	for _, read := range []func(){
+		func() { h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve) },
+		func() {
+			all, err := h.gate.OpenAll(t.Context(), []mayfly.ID{item.ID}, mayfly.ViewerOf(ben), birth)
+			if err != nil || len(all) != 1 || all[0].Body.Text != "sea" {
+				t.Errorf("%v, %v", all, err)
+			}
+		},
+	} {
+		*elapsed += store.CacheAge
+		for range 3 {
+			read()
+		}
+		if gets, bodies := h.look("ledger get"), h.look("body"); gets != 1 || bodies != 0 {
+			t.Errorf("%d rows and %d bodies were read", gets, bodies)
+		}
+	}
+}
+
+func TestARestoreWithoutASignalIsServedAfterTheAgeOfTheSet(t *testing.T) {
+	elapsed := time.Duration(0)
+	h := open(t, gate.Options{Elapsed: func() time.Duration { return elapsed }})
+	item := restoredStory(h)
+	h.want(item.ID, mayfly.ViewerOf(ben), deadline, gate.Gone)
+	h.restore(item.ID)
+	elapsed = 10 * store.CacheAge
+	h.want(item.ID, mayfly.ViewerOf(ben), deadline, gate.Serve)
+}
+
+// erasedBehind erases an item right after its row was read, so that the body, and
+// the row too if removed is set, are gone when the gate reads on.
+func (h *engine) erasedBehind(id mayfly.ID, removed bool) {
+	h.afterGet(func() error {
+		h.Hooks.LedgerGet = nil
+		h.move(id, mayfly.Deleted)
+		err := h.Real.Ledger.EraseBody(context.Background(), id)
+		if removed {
+			err = errors.Join(err, h.Real.Ledger.Remove(context.Background(), id))
+		}
+		return err
+	})
+}
+
+func TestAReadThatMeetsAnErasureIsARefusal(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		h := open(t, gate.Options{})
+		item := story(t)
+		h.put(item, mayfly.Body{Text: "sea"})
+		h.erasedBehind(item.ID, removed)
+		for range 2 {
+			h.want(item.ID, mayfly.Viewer{}, birth, gate.Hidden)
+		}
+	}
+}
+
+func TestARingThatMeetsAnErasureHasTheOthers(t *testing.T) {
+	for _, removed := range []bool{false, true} {
+		h := open(t, gate.Options{})
+		ids := h.many(3)
+		h.erasedBehind(ids[1], removed)
+		for range 2 {
+			all, err := h.gate.OpenAll(t.Context(), ids, mayfly.ViewerOf(ana), birth)
+			if err != nil || len(all) != 2 || all[0].Item.ID != ids[0] || all[1].Item.ID != ids[2] || all[1].Body.Text == "" {
+				t.Fatalf("%+v, %v", all, err)
+			}
+		}
 	}
 }

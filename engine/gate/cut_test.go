@@ -16,18 +16,18 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// cutOff are the signals of a node that nobody hears, while the others hear each
-// other and keep their leases: of that no lease tells.
+// cutOff is the signals of a node that cannot publish, while the other nodes reach
+// each other and keep their leases.
 type cutOff struct{ store.Signals }
 
 func (cutOff) Publish(context.Context, store.Signal) error {
-	return mayfly.Errorf(mayfly.Unavailable, "nobody hears this node")
+	return mayfly.Errorf(mayfly.Unavailable, "this node is cut off")
 }
 
-// ST5, ST10, I7: what a node that is cut off has acknowledged, no other node
-// contradicts, though it was told nothing and holds its lease.
-func TestWhatACutOffNodeHasEndedIsServedByNobodyAfterItsAnswer(t *testing.T) {
-	for name, deed := range map[string]func(*pair, mayfly.Item) error{
+// A node that holds its lease and got no signal does not serve an item after a node
+// that is cut off has acknowledged its end (ST5, ST10, I7).
+func TestNoNodeServesWhatACutOffNodeHasAcknowledgedAsEnded(t *testing.T) {
+	for name, operation := range map[string]func(*pair, mayfly.Item) error{
 		"delete": func(p *pair, item mayfly.Item) error {
 			_, err := p.eraser.Delete(context.Background(), item.ID, mayfly.ByUser, birth)
 			return err
@@ -48,7 +48,7 @@ func TestWhatACutOffNodeHasEndedIsServedByNobodyAfterItsAnswer(t *testing.T) {
 				item := story(t)
 				item.Audience = mayfly.CloseFriends
 				p.put(item, mayfly.Body{Text: "sea"})
-				// The other node is asked all the time, so that its cache is as fresh as can be.
+				// The other node is asked all the time, so that its cache stays fresh.
 				stop := make(chan struct{})
 				done := make(chan struct{})
 				served := 0
@@ -66,28 +66,28 @@ func TestWhatACutOffNodeHasEndedIsServedByNobodyAfterItsAnswer(t *testing.T) {
 					}
 				}()
 				time.Sleep(10 * time.Second)
-				if err := deed(p, item); err != nil {
+				if err := operation(p, item); err != nil {
 					t.Fatal(err)
 				}
 				p.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
 				all, err := p.gate.OpenAll(context.Background(), []mayfly.ID{item.ID}, mayfly.ViewerOf(ben), birth)
 				if err != nil || len(all) != 0 {
-					t.Errorf("it is served: %v, %v", all, err)
+					t.Errorf("OpenAll returned %v, %v; want nothing", all, err)
 				}
 				close(stop)
 				<-done
 				if _, held := p.wire.Lease(); !held || served < 900 {
-					t.Fatalf("the other node has lost its lease, or was asked %d times only", served)
+					t.Fatalf("lease held: %t, served %d times; want a held lease and 900 times at least", held, served)
 				}
 				if gets := p.calls("ledger get"); gets > 10 {
-					t.Errorf("%d reads in some 10 s: nothing was cached", gets)
+					t.Errorf("%d reads in 10 s: nothing was cached", gets)
 				}
 			})
 		})
 	}
 }
 
-// pair is the house of one node, and the deeds of another that is cut off.
+// pair is the gate of one node, and the operations of another node that is cut off.
 type pair struct {
 	*engine
 	eraser   *erase.Erase

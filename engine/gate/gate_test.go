@@ -96,10 +96,10 @@ func TestAViewerWithTheAuthorsTraceIsLookedUpAndRefused(t *testing.T) {
 	h.want(newID(t, ana, 99), mayfly.ViewerOf(twin(ana)), deadline-1, gate.Hidden)
 }
 
-func TestNobodyIsTheAuthorOfAnAnonymousItem(t *testing.T) {
+func TestNoViewerIsTheAuthorOfAnAnonymousItem(t *testing.T) {
 	h := open(t, gate.Options{})
 	item := story(t)
-	item.Owner, item.ID = mayfly.UserID{}, newID(t, mayfly.UserID{}, 4) // with the trace of nobody, of all traces
+	item.Owner, item.ID = mayfly.UserID{}, newID(t, mayfly.UserID{}, 4) // with the trace of the zero user
 	h.put(item, mayfly.Body{})
 	for _, viewer := range []mayfly.Viewer{{}, mayfly.ViewerOf(mayfly.UserID{}), mayfly.ViewerOf(twin(mayfly.UserID{}))} {
 		h.want(item.ID, viewer, deadline-1, gate.Serve)
@@ -107,7 +107,7 @@ func TestNobodyIsTheAuthorOfAnAnonymousItem(t *testing.T) {
 	}
 }
 
-// ST2: whatever the reason, whoever is refused gets the same bytes.
+// A refused viewer gets the same bytes for every reason (ST2).
 func TestRefusalsAreAlikeWhateverTheReason(t *testing.T) {
 	h := open(t, gate.Options{Relations: func(_ context.Context, _, viewer mayfly.UserID) (mayfly.Relation, error) {
 		return blocked, nil
@@ -241,22 +241,22 @@ func TestAGateNeedsItsSignals(t *testing.T) {
 	}
 }
 
-// Delete, then tell, then answer: whoever asks after that is refused, whatever
-// was being read and cached meanwhile (I7).
-func TestNobodyIsServedAfterADeleteWasTold(t *testing.T) {
+// A delete changes the row, publishes the signal and then answers: a viewer who
+// asks after that is refused, also if the row was being read and cached (I7).
+func TestNoViewerIsServedAfterADeleteWasSignalled(t *testing.T) {
 	h := open(t, gate.Options{})
 	for round := range 50 {
 		item := story(t)
 		item.ID = newID(t, ana, uint64(1000+round))
 		h.put(item, mayfly.Body{})
-		var told atomic.Bool
+		var signalled atomic.Bool
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
 				for range 200 {
-					after := told.Load()
+					after := signalled.Load()
 					if _, err := h.open(item.ID, mayfly.ViewerOf(ben), birth); err == nil && after {
-						t.Error("served after the delete was told")
+						t.Error("served after the delete was signalled")
 						return
 					}
 				}
@@ -264,7 +264,7 @@ func TestNobodyIsServedAfterADeleteWasTold(t *testing.T) {
 		}
 		h.move(item.ID, mayfly.Deleted)
 		h.signal(store.RowChanged, item.ID)
-		told.Store(true)
+		signalled.Store(true)
 		wg.Wait()
 	}
 }
@@ -289,7 +289,7 @@ func TestWaitingForTheRestoredSetEndsWithTheContext(t *testing.T) {
 		go ask(time.Hour)
 		synctest.Wait()
 		if took := ask(time.Second); took != time.Second {
-			t.Errorf("waited %s for somebody else's load", took)
+			t.Errorf("waited %s for the load of another caller", took)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()

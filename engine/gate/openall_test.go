@@ -11,8 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// many puts count stories of ana's into the house, for everyone and followers in
-// turn.
+// many inserts count stories by ana, alternately for everyone and for followers.
 func (h *engine) many(count int) []mayfly.ID {
 	h.Helper()
 	var ids []mayfly.ID

@@ -28,7 +28,7 @@ func story(t testing.TB) mayfly.Item {
 }
 
 func TestJudgeInSentences(t *testing.T) {
-	nobody, stranger, author := mayfly.Viewer{}, mayfly.ViewerOf(ben), mayfly.ViewerOf(ana)
+	anonymousViewer, stranger, author := mayfly.Viewer{}, mayfly.ViewerOf(ben), mayfly.ViewerOf(ana)
 	moderator := mayfly.ModeratorOf(ben)
 	with := func(changes ...func(*mayfly.Item)) mayfly.Item {
 		item := story(t)
@@ -52,13 +52,13 @@ func TestJudgeInSentences(t *testing.T) {
 		now      mayfly.Instant
 		want     gate.Verdict
 	}{
-		{"everyone sees it a millisecond before its deadline", with(), nobody, 0, before, gate.Serve},
-		{"and nobody at the deadline", with(), nobody, 0, after, gate.Gone},
+		{"everyone sees it a millisecond before its deadline", with(), anonymousViewer, 0, before, gate.Serve},
+		{"and no viewer at the deadline", with(), anonymousViewer, 0, after, gate.Gone},
 		{"a close friend neither", with(), stranger, friend | follower, after, gate.Gone},
 		{"its author does, from the archive", with(), author, 0, after, gate.Archived},
 		{"a moderator does", with(), moderator, 0, after, gate.Archived},
-		{"a sweep that was early hides nothing", with(in(mayfly.ExpiredHot)), nobody, 0, before, gate.Serve},
-		{"a sweep that never came shows nothing", with(in(mayfly.Active)), nobody, 0, after + 1e12, gate.Gone},
+		{"a sweep that was early hides nothing", with(in(mayfly.ExpiredHot)), anonymousViewer, 0, before, gate.Serve},
+		{"a sweep that never came shows nothing", with(in(mayfly.Active)), anonymousViewer, 0, after + 1e12, gate.Gone},
 		{"deleted is gone for its author", with(in(mayfly.Deleted)), author, 0, before, gate.Hidden},
 		{"and for moderators", with(in(mayfly.Deleted)), moderator, 0, after, gate.Gone},
 		{"held is hidden from its author", with(held), author, 0, before, gate.Hidden},
@@ -71,16 +71,16 @@ func TestJudgeInSentences(t *testing.T) {
 		{"a close friend who does not follow neither", with(forWhom(mayfly.Followers)), stranger, friend, before, gate.Hidden},
 		{"close friends see what is for them", with(forWhom(mayfly.CloseFriends)), stranger, friend, before, gate.Serve},
 		{"followers do not", with(forWhom(mayfly.CloseFriends)), stranger, follower, before, gate.Hidden},
-		{"nobody but its author sees what is for nobody else", with(forWhom(mayfly.OnlyAuthor)), stranger, friend | follower, before, gate.Hidden},
+		{"only its author sees an item for the author only", with(forWhom(mayfly.OnlyAuthor)), stranger, friend | follower, before, gate.Hidden},
 		{"who does", with(forWhom(mayfly.OnlyAuthor)), author, 0, before, gate.Serve},
-		{"an audience that is not known has nobody in it", with(forWhom(99)), stranger, friend | follower, before, gate.Hidden},
-		{"an anonymous viewer follows nobody", with(forWhom(mayfly.Followers)), nobody, follower, before, gate.Hidden},
-		{"restored it is seen past its deadline", with(restored), nobody, 0, after, gate.Serve},
-		{"up to serves_until", with(restored), nobody, 0, deadline + 999, gate.Serve},
-		{"and no longer", with(restored), nobody, 0, deadline + 1000, gate.Gone},
-		{"a refusal of what is restored says gone", with(restored, forWhom(mayfly.Followers)), nobody, 0, after, gate.Gone},
-		{"an anonymous viewer is not the author of an anonymous item", with(anonymous), nobody, 0, after, gate.Gone},
-		{"nor is the user nobody", with(anonymous), mayfly.ViewerOf(mayfly.UserID{}), 0, after, gate.Gone},
+		{"an unknown audience has no members", with(forWhom(99)), stranger, friend | follower, before, gate.Hidden},
+		{"an anonymous viewer is no follower", with(forWhom(mayfly.Followers)), anonymousViewer, follower, before, gate.Hidden},
+		{"restored it is seen past its deadline", with(restored), anonymousViewer, 0, after, gate.Serve},
+		{"up to serves_until", with(restored), anonymousViewer, 0, deadline + 999, gate.Serve},
+		{"and no longer", with(restored), anonymousViewer, 0, deadline + 1000, gate.Gone},
+		{"a refusal of what is restored says gone", with(restored, forWhom(mayfly.Followers)), anonymousViewer, 0, after, gate.Gone},
+		{"an anonymous viewer is not the author of an anonymous item", with(anonymous), anonymousViewer, 0, after, gate.Gone},
+		{"nor is a viewer with the zero user id", with(anonymous), mayfly.ViewerOf(mayfly.UserID{}), 0, after, gate.Gone},
 	} {
 		if got := gate.Judge(tc.item, tc.viewer, tc.relation, tc.now); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.sentence, got, tc.want)

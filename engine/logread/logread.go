@@ -39,7 +39,7 @@ type Options struct {
 	Longest time.Duration // of these pauses; default 30 s
 	Kept    time.Duration // how long a dead letter is kept; default 30 days
 
-	// Failed is told of each error and how many came in a row. May be nil.
+	// Failed is called with each error and how many came in a row. May be nil.
 	Failed func(stream mayfly.Stream, err error, inARow int)
 	// Committed tells a test that the events read so far are committed.
 	Committed loop.Signal[mayfly.Stream]

@@ -18,7 +18,7 @@ const (
 	Yes                 // it was acknowledged
 )
 
-// Expected is what a client was told of an item whose birth was acknowledged.
+// Expected is what a client knows of an item whose birth was acknowledged.
 type Expected struct {
 	Text    *string        // what was published; nil is not compared
 	Media   [][32]byte     // SHA-256 of the media as they are served; nil is not compared
@@ -38,9 +38,9 @@ type Read struct {
 	Served   bool
 }
 
-// Record is what clients know. Whatever is acknowledged must be there;
-// whatever is there must be acknowledged, or be of an operation whose answer did
-// not come.
+// Record is what clients know. Each item that was acknowledged must be in the store;
+// each item in the store must be acknowledged, or belong to an operation whose
+// answer did not come.
 type Record struct {
 	Since mayfly.Instant // what was born before belongs to others and is not compared
 	Items map[mayfly.ID]Expected
@@ -52,7 +52,7 @@ type Record struct {
 	Broken     func(upload mayfly.ID) bool // whether an upload is a broken one; nil: any
 }
 
-// expected compares a row with what its client was told.
+// expected compares a row with what its client knows.
 func (c *check) expected(item mayfly.Item, body store.FoundBody) {
 	if c.o.Record == nil || item.ID.Birth() < c.o.Record.Since {
 		return
@@ -95,7 +95,7 @@ func (c *check) expected(item mayfly.Item, body store.FoundBody) {
 	}
 }
 
-// unknown is for a row that no client was told of.
+// unknown checks a row that no client knows of.
 func (c *check) unknown(item mayfly.Item, body store.FoundBody) {
 	r := c.o.Record
 	if body.Found && r.MayBe != nil && !r.MayBe(body.Body) {
@@ -103,7 +103,7 @@ func (c *check) unknown(item mayfly.Item, body store.FoundBody) {
 		return
 	}
 	if c.report.Unanswered++; c.report.Unanswered > r.Unanswered {
-		c.find(Double, item.ID, "no client was told of it, and only %d births were not answered", r.Unanswered)
+		c.find(Double, item.ID, "no client knows of it, and only %d births were not answered", r.Unanswered)
 	}
 }
 

@@ -1,5 +1,3 @@
-// Package verify judges whether the store and the answers of a server are right.
-// Its verdict has seven words, one for each thing that must never happen.
 package verify
 
 import (

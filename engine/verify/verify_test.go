@@ -174,7 +174,7 @@ func TestEveryPlantedViolationIsFoundByItsWord(t *testing.T) {
 			h.put(store.Uploads, store.UploadKey(h.live.Upload), h.cold.ID[:])
 			h.rowsOnly = true // its objects do not belong to the other item either
 		}},
-		"no client was told of a row": {verify.Double, 1, func(_ *testing.T, h *healthy) {
+		"no client knows of a row": {verify.Double, 1, func(_ *testing.T, h *healthy) {
 			h.insert(fixture.Start.Add(3 * time.Hour))
 		}},
 		"an item expired twice": {verify.Double, 1, func(t *testing.T, h *healthy) {
