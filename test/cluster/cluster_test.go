@@ -141,7 +141,7 @@ redis: {addresses: [%[6]s], prefix: %[3]s}
 s3: {endpoint: "%[7]s", region: %[8]s, key: %[9]s, secret: "%[10]s", hot: %[11]s/%[3]s/hot, cold: %[11]s/%[3]s/cold, deletions: %[11]s/%[3]s/deletions}
 stories: {lifetimes: [60s, 4s, 6s, 10s, 15s, 30s, 600s], live: 100000}
 births: {timeout: %[12]s, remind_after: 2s}
-walk: {cadence: 500ms, settle: %[13]s, lateness: 200ms, lease: %[14]s, timeout: 5s}
+walk: {interval: 500ms, settle: %[13]s, lateness: 200ms, lease: %[14]s, timeout: 5s}
 ends: {archive_after: %[15]s, archive_lateness: 200ms, reconcile: 10s}
 rates: {writes: 0/1h, reads: 0/1h, address_reads: 0/1h, address_writes: 0/1h}
 listen: {drain_after: 0s}

@@ -25,7 +25,7 @@ births:
   timeout: 800ms
   remind_after: 600ms
 walk:
-  cadence: 50ms
+  interval: 50ms
   settle: 1s
   lateness: 100ms
 ends:

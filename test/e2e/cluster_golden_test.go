@@ -57,7 +57,7 @@ births:
   timeout: %[15]s
   remind_after: %[16]s
 walk:
-  cadence: %[17]s
+  interval: %[17]s
   settle: %[18]s
   lateness: 100ms
 ends:
