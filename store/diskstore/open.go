@@ -1,11 +1,14 @@
 package diskstore
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -155,4 +158,90 @@ func (s *Store) mustBeEmpty() error {
 			WithHint("it is not mayfly's: choose another folder")
 	}
 	return nil
+}
+
+// enter begins a call; every call that entered leaves.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return mayfly.Wrap(mayfly.Unavailable, err, "")
+	}
+	s.life.RLock()
+	err := s.fuse.Err()
+	select {
+	case <-s.closing:
+		err = mayfly.Errorf(mayfly.Unavailable, "the tier is closed")
+	default:
+	}
+	if err != nil {
+		s.life.RUnlock()
+	}
+	return err
+}
+
+func (s *Store) leave() { s.life.RUnlock() }
+
+// untilClosing is a context that ends when the store is being closed.
+func (s *Store) untilClosing() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-s.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// closePatience is how long Close waits for Pebble when the fuse has blown:
+// then some of its goroutines never end, and there is nothing left to save.
+const closePatience = time.Second
+
+// Close waits for the calls under way and closes the database. Readers that are
+// open may finish. With a blown fuse it does not wait long, leaves the rest to
+// the end of the process, and answers with the fuse's reason.
+func (s *Store) Close() error {
+	var err error
+	s.closed.Do(func() { err = s.close() })
+	return err
+}
+
+func (s *Store) close() error {
+	close(s.closing)
+	done := make(chan error, 1)
+	go func() {
+		s.life.Lock()
+		defer s.life.Unlock()
+		s.behind.Wait()
+		close(s.volumes.in)
+		<-s.volumes.done
+		s.handles.dropAll()
+		done <- s.db.Close()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-s.fuse.Blown():
+	}
+	select {
+	case <-done:
+	case <-time.After(closePatience):
+	}
+	return s.fuse.Err()
+}
+
+// failed gives what the disk or the database answered a kind.
+func failed(doing string, err error) error {
+	var known *mayfly.Error
+	wrapped := fmt.Errorf("%s: %w", doing, err)
+	switch {
+	case errors.As(err, &known):
+		return wrapped
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return mayfly.Wrap(mayfly.Full, wrapped, "free space on the disk")
+	case errors.Is(err, pebble.ErrCorruption):
+		return mayfly.Wrap(mayfly.Corrupt, wrapped, "restore the object from the other tier or a backup")
+	default:
+		return mayfly.Wrap(mayfly.Unavailable, wrapped, "")
+	}
 }

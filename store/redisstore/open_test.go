@@ -133,3 +133,11 @@ func TestKeysAreSpreadTheSameInEveryProcess(t *testing.T) {
 		t.Errorf("ana's tag is %d: nodes of two versions would count apart", limitTag("ana"))
 	}
 }
+
+func TestOldServersAreUnsupported(t *testing.T) {
+	for info, ok := range map[string]bool{"# Server\r\nredis_version:7.0.15\r\n": true, "redis_version:10.2.1": true, "redis_version:6.2.0": false, "": false} {
+		if err := checkVersion(info); (err == nil) != ok {
+			t.Errorf("%q: %v", info, err)
+		}
+	}
+}

@@ -2,8 +2,11 @@ package s3store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -70,4 +73,98 @@ func (s *Store) remove(ctx context.Context, cost []share, names ...string) error
 		}
 		return failed
 	})
+}
+
+// abandoned is how old an upload is that nobody will finish any more (L12).
+const abandoned = 24 * time.Hour
+
+// Reclaimed is what Reclaim has found and removed.
+type Reclaimed struct {
+	Uploads int // in parts, never completed
+	Staged  int // completed, never given their name
+}
+
+// Reclaim ends uploads in parts of this tier that began a day ago or earlier, and
+// deletes what they left behind. A server keeps, and bills, both for ever. One
+// that cannot be ended is reported and does not keep it from the others.
+func (s *Store) Reclaim(ctx context.Context, now mayfly.Instant) (done Reclaimed, err error) {
+	before := now.Add(-abandoned).Time()
+	uploads, err := s.uploadsBefore(ctx, before)
+	if err != nil {
+		return done, fmt.Errorf("reclaim: %w", err)
+	}
+	var errs []error
+	for _, u := range uploads {
+		if err := u.abort(ctx); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		done.Uploads++
+	}
+	names, err := s.stagedBefore(ctx, before)
+	if err == nil && len(names) > 0 {
+		err = s.remove(ctx, s.writes(""), names...)
+	}
+	if err != nil {
+		errs = append(errs, err)
+	} else {
+		done.Staged = len(names)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return done, fmt.Errorf("reclaim: %w", err)
+	}
+	return done, nil
+}
+
+// uploadsBefore lists a page of uploads at a time: those it answers with are
+// ended, so that the next pass sees the next ones.
+func (s *Store) uploadsBefore(ctx context.Context, before time.Time) (old []*upload, err error) {
+	key, id := "", ""
+	for {
+		var page minio.ListMultipartUploadsResult
+		err := s.try(ctx, s.reads(""), func() (err error) {
+			ctx, cancel := s.bounded(ctx, 0)
+			defer cancel()
+			page, err = s.server.core.ListMultipartUploads(ctx, s.opts.Bucket, s.root, key, id, "", bulk)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range page.Uploads {
+			name, ours := strings.CutPrefix(u.Key, s.root)
+			ours = ours && (strings.HasPrefix(name, stagedNames) || store.CheckBlobKey(mayfly.BlobKey(name)) == nil)
+			if ours && !u.Initiated.IsZero() && u.Initiated.Before(before) {
+				old = append(old, &upload{s: s, key: mayfly.BlobKey(name), name: u.Key, id: u.UploadID})
+			}
+		}
+		if !page.IsTruncated || len(old) >= bulk || page.NextKeyMarker == key && page.NextUploadIDMarker == id {
+			return old, nil
+		}
+		key, id = page.NextKeyMarker, page.NextUploadIDMarker
+	}
+}
+
+// stagedBefore lists what was completed and never placed, and what a probe left
+// behind, a page of it.
+func (s *Store) stagedBefore(ctx context.Context, before time.Time) (names []string, err error) {
+	opts := minio.ListObjectsOptions{Prefix: s.root + afterKeys, Recursive: true, FetchOwner: new(bool)}
+	err = s.try(ctx, s.reads(""), func() error {
+		ctx, cancel := s.bounded(ctx, 0)
+		defer cancel()
+		names = nil
+		for object := range s.server.core.ListObjectsIter(ctx, s.opts.Bucket, opts) {
+			if object.Err != nil {
+				return object.Err
+			}
+			if object.LastModified.Before(before) {
+				names = append(names, object.Key)
+			}
+			if len(names) == bulk {
+				return nil
+			}
+		}
+		return ctx.Err()
+	})
+	return names, err
 }

@@ -1,8 +1,12 @@
 package s3store
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -150,3 +154,144 @@ func (s *Store) name(key mayfly.BlobKey) string { return s.root + string(key) }
 func (s *Store) bounded(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.server.opts.Patience+time.Duration(size/(16*mebibyte))*time.Second)
 }
+
+// Options say where a server is and how it is treated. In memory puts take
+// Parts × PartBytes at most, and 64 KiB for each that is under way.
+type Options struct {
+	Endpoint  string // https://host or http://host:port
+	Public    string // the same server as holders of presigned addresses reach it; Endpoint if empty
+	NoPresign bool   // nobody is given an address: Probe tries none
+	Region    string // us-east-1 if empty
+	CA        []byte // CA bundle in PEM that signed the server's certificate; the system's if empty
+
+	// Credentials are the access key and its secret, which requests are signed with.
+	// The zero Credentials are taken from the environment: AWS_ACCESS_KEY_ID,
+	// AWS_SECRET_ACCESS_KEY and, where there is one, AWS_SESSION_TOKEN.
+	Credentials conn.Credentials
+	Session     mayfly.Secret // session token of temporary credentials; none if empty
+
+	Writes, Reads float64 // per second and prefix of keys; 3,500 and 5,500 if 0 (L11)
+
+	Tries    int           // of one request; 6 if 0
+	Pause    time.Duration // before the second try, doubling, at most a hundred times as long; 50 ms if 0
+	Patience time.Duration // with one try, and with a transfer that does not move; 30 s if 0
+
+	PartBytes int64 // above it an object is put in parts; 8 MiB if 0, 5 MiB at least
+	Parts     int   // parts in memory at once; 16 if 0
+	CopyBytes int64 // above it an object is copied in parts of that size; 5 GiB if 0
+
+	Logger *slog.Logger // for what the operator should know; slog.Default() if nil
+}
+
+const (
+	kibibyte = 1 << 10
+	mebibyte = 1 << 20
+	gibibyte = 1 << 30
+
+	minPart   = 5 * mebibyte // S3's own limits
+	maxParts  = 10_000
+	maxSingle = 5 * gibibyte
+)
+
+func (o Options) complete() (Options, error) {
+	o.Public = cmp.Or(o.Public, o.Endpoint)
+	o.Region = cmp.Or(o.Region, "us-east-1")
+	o.Writes = cmp.Or(o.Writes, 3500)
+	o.Reads = cmp.Or(o.Reads, 5500)
+	o.Tries = cmp.Or(o.Tries, 6)
+	o.Pause = cmp.Or(o.Pause, 50*time.Millisecond)
+	o.Patience = cmp.Or(o.Patience, 30*time.Second)
+	o.PartBytes = cmp.Or(o.PartBytes, 8*mebibyte)
+	o.Parts = cmp.Or(o.Parts, 16)
+	o.CopyBytes = cmp.Or(o.CopyBytes, maxSingle)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	for _, address := range []string{o.Endpoint, o.Public} {
+		if err := checkAddress(address); err != nil {
+			return o, err
+		}
+	}
+	switch {
+	case o.Writes < 0 || o.Reads < 0:
+		return o, mayfly.Errorf(mayfly.Invalid, "%v writes and %v reads a second and prefix", o.Writes, o.Reads)
+	case o.Tries < 0 || o.Pause < 0 || o.Patience < 0:
+		return o, mayfly.Errorf(mayfly.Invalid, "%d tries with a pause of %v and a patience of %v", o.Tries, o.Pause, o.Patience)
+	case o.PartBytes < minPart || o.PartBytes > maxSingle || o.Parts < 0:
+		return o, mayfly.Errorf(mayfly.Invalid, "%d parts of %d bytes in memory: a part has 5 MiB to 5 GiB", o.Parts, o.PartBytes)
+	case o.CopyBytes < minPart || o.CopyBytes > maxSingle:
+		return o, mayfly.Errorf(mayfly.Invalid, "%d bytes copied at once are not between 5 MiB and 5 GiB", o.CopyBytes)
+	}
+	return o, nil
+}
+
+// signer is the library's view of the credentials.
+func (o Options) signer() (*credentials.Credentials, error) {
+	if o.Credentials == (conn.Credentials{}) {
+		env := credentials.NewEnvAWS()
+		if found, err := env.GetWithContext(nil); err != nil || found.AccessKeyID == "" || found.SecretAccessKey == "" {
+			return nil, mayfly.Wrap(mayfly.Invalid, errors.Join(errors.New("there are no credentials for S3"), err),
+				"name them in the configuration, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+		}
+		return env, nil
+	}
+	if o.Credentials.Validate() != nil {
+		return nil, mayfly.Errorf(mayfly.Invalid, "half of the credentials for S3 is missing").WithHint("give both the access key and its secret")
+	}
+	return credentials.NewStaticV4(o.Credentials.User, o.Credentials.Password.Reveal(), o.Session.Reveal()), nil
+}
+
+// checkAddress takes no address with a name or a secret in it: addresses are
+// logged. What it refuses is not repeated for the same reason.
+func checkAddress(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" {
+		return mayfly.Errorf(mayfly.Invalid, "the address of an S3 server is not of the form https://host:port").
+			WithHint("leave out user, path and query; credentials have settings of their own")
+	}
+	return nil
+}
+
+// TierOptions say where a tier is on its server.
+type TierOptions struct {
+	Bucket string
+	Prefix string // that all keys are below, without slash at its ends; the whole bucket if empty
+	Class  string // the storage class that objects get; the server's own choice if empty
+	// Longest is how long an address to read from may be good for, an hour if 0:
+	// the hot tier's are good for 60 s (ST3), the cold tier's for an hour (ST6).
+	Longest time.Duration
+}
+
+func (o TierOptions) complete() (TierOptions, error) {
+	o.Longest = cmp.Or(o.Longest, maxLasts)
+	if o.Bucket == "" {
+		return o, mayfly.Errorf(mayfly.Invalid, "a tier on S3 needs a bucket")
+	}
+	if o.Prefix != "" {
+		if err := store.CheckBlobKey(mayfly.BlobKey(o.Prefix)); err != nil {
+			return o, mayfly.Errorf(mayfly.Invalid, "the prefix of a tier: %w", err)
+		}
+	}
+	if o.Longest < time.Second || o.Longest > maxLasts {
+		return o, mayfly.Errorf(mayfly.Invalid, "an address for %v is not between a second and %v", o.Longest, maxLasts)
+	}
+	switch o.Class {
+	case "GLACIER", "DEEP_ARCHIVE":
+		return o, mayfly.Errorf(mayfly.Invalid, "objects of class %s cannot be read for minutes to hours, and an author opens one within 3 s (ST6)", o.Class).
+			WithHint("GLACIER_IR costs as little to keep and is read at once")
+	}
+	return o, nil
+}
+
+// afterKeys is a byte that no key has and that is greater than all that keys
+// have. Names that begin with it are ours, lie behind every key in a listing,
+// and can be no key.
+const afterKeys = "~"
+
+const (
+	stagedNames = afterKeys + "staged/" // objects put in parts, until their hash is known
+	probeNames  = afterKeys + "probe/"
+)
+
+// freshName is a name that nobody else has.
+func (s *Store) freshName(below string) string { return s.root + below + rand.Text() }
