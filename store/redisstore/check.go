@@ -16,41 +16,41 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// oldest is the first version of Redis that has sharded channels.
+// oldest is the first major version of Redis with sharded channels.
 const oldest = 7
 
-// Check does on the servers all that a node does and says what is wrong, for an
-// operator who asks before he starts one. It counts and beats under names of its
-// own, on the servers that have those of the nodes, so that no node notices; they
-// are gone when it returns, or soon afterwards. Errors: those of Open, Unsupported,
-// Unavailable.
+// Check runs every operation that a node needs against the servers and reports
+// what fails, so that an operator can test them before starting a node. It uses
+// temporary keys with the hash tags of the real ones: they are on the same servers
+// and no node sees them. They are deleted, or expire soon. Errors: those of Open,
+// Unsupported, Unavailable.
 func Check(ctx context.Context, o Options) (err error) {
 	o, err = o.complete()
 	if err != nil {
 		return err
 	}
-	d, err := openDoor(o)
+	cn, err := openConnection(o)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()
-		err = errors.Join(err, d.close(ending))
+		err = errors.Join(err, cn.close(ending))
 	}()
-	if err := d.checkVersions(ctx); err != nil {
+	if err := cn.checkVersions(ctx); err != nil {
 		return err
 	}
-	if err := newLimits(d, o).check(ctx); err != nil {
+	if err := newLimits(cn, o).check(ctx); err != nil {
 		return err
 	}
-	return checkSignals(ctx, d, o)
+	return checkSignals(ctx, cn, o)
 }
 
-func (d *door) checkVersions(ctx context.Context) error {
-	c := d.opened()
+func (cn *connection) checkVersions(ctx context.Context) error {
+	c := cn.current()
 	if c == nil {
-		return unavailable("connect", d.why())
+		return unavailable("connect", cn.notConnected())
 	}
 	for address, client := range c.commands.Nodes() {
 		info, err := client.Do(ctx, client.B().Info().Section("server").Build()).ToString()
@@ -69,7 +69,7 @@ func checkVersion(info string) error {
 	major, _, _ := strings.Cut(after, ".")
 	n, err := strconv.Atoi(major)
 	if err != nil {
-		return mayfly.Errorf(mayfly.Unsupported, "the server does not say its version")
+		return mayfly.Errorf(mayfly.Unsupported, "the server does not report its version")
 	}
 	if n < oldest {
 		return mayfly.Errorf(mayfly.Unsupported, "the server is Redis %d", n).WithHint(fmt.Sprintf("Redis %d or newer is needed", oldest))
@@ -77,11 +77,11 @@ func checkVersion(info string) error {
 	return nil
 }
 
-// check takes from a bucket of its own under each tag, which is on each server that
-// counts.
+// check takes from a temporary bucket under each hash tag: together they are on
+// every server that holds buckets.
 func (l *Limits) check(ctx context.Context) error {
 	key, rate := "check:"+rand.Text(), store.Rate{Count: 1, Per: time.Second}
-	// A script that a server knows from others would not need EVAL, until it restarts.
+	// A server that has cached the script would not need EVAL until it restarts: try both.
 	whole := rueidis.NewLuaScriptNoSha(limitsLua)
 	for tag := range limitTags {
 		for _, script := range []*rueidis.Lua{whole, l.script} {
@@ -93,18 +93,18 @@ func (l *Limits) check(ctx context.Context) error {
 	return nil
 }
 
-// checkSignals is a node that is alone on a roll of its own, beside the real one.
-func checkSignals(ctx context.Context, d *door, o Options) error {
-	s := newSignals(d, o, rollOf(o.Prefix)+":check:"+rand.Text())
+// checkSignals acts as the only node on a temporary member list.
+func checkSignals(ctx context.Context, cn *connection, o Options) error {
+	s := newSignals(cn, o, membersKey(o.Prefix)+":check:"+rand.Text())
 	tried := s.tryAll(ctx)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Lease)
 	defer cancel()
 	err := errors.Join(s.stop(ending), s.leave(ending))
-	if _, kept := d.run(ending, s.scripts.forget, s.roll, rand.Text()); err == nil {
+	if _, kept := cn.run(ending, s.scripts.forget, s.members, rand.Text()); err == nil {
 		err = kept
 	}
 	if tried != nil {
-		err = tried // the rest may have failed for it
+		err = tried // it may have caused the other errors
 	}
 	if err != nil {
 		return unavailable("check signals", err)
@@ -112,16 +112,16 @@ func checkSignals(ctx context.Context, d *door, o Options) error {
 	return nil
 }
 
-// tryAll does what a node does from its start to its end, but for leaving.
+// tryAll runs every operation of a node from its start to its end, except leave.
 func (s *Signals) tryAll(ctx context.Context) error {
-	heard := make(chan store.Signal, 1)
-	sub, err := s.Subscribe(ctx, func(signal store.Signal) { heard <- signal })
+	received := make(chan store.Signal, 1)
+	sub, err := s.Subscribe(ctx, func(signal store.Signal) { received <- signal })
 	if err != nil {
 		return err
 	}
 	defer sub.Close()
-	for _, script := range []*rueidis.Lua{s.scripts.pay, s.scripts.lapse} {
-		if _, err := s.door.run(ctx, script, s.roll, rand.Text()); err != nil {
+	for _, script := range []*rueidis.Lua{s.scripts.reset, s.scripts.lapse} {
+		if _, err := s.connection.run(ctx, script, s.members, rand.Text()); err != nil {
 			return err
 		}
 	}
@@ -131,38 +131,38 @@ func (s *Signals) tryAll(ctx context.Context) error {
 	if err := s.awaitLease(ctx); err != nil {
 		return err
 	}
-	if _, err := s.tell(ctx, store.Signal{Topic: store.RowChanged}); err != nil {
+	if _, err := s.send(ctx, store.Signal{Topic: store.RowChanged}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Lease)
 	defer cancel()
 	select {
-	case <-heard:
+	case <-received:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("a signal is told, and does not come back: %w", ctx.Err())
+		return fmt.Errorf("a signal was published but not received: %w", ctx.Err())
 	}
 }
 
-// awaitLease waits until beats come back, for as long as a lease may be lost and
-// come again.
+// awaitLease waits until the node holds a lease, long enough for one to be lost
+// and granted again.
 func (s *Signals) awaitLease(ctx context.Context) error {
 	for end := s.now() + 3*s.o.Lease; s.now() < end; {
-		if _, held := s.hearing.lease(s.now()); held {
+		if _, held := s.tracker.lease(s.now()); held {
 			return nil
 		}
-		if err := s.whyDeaf(); refused(err) {
+		if err := s.listenError(); refused(err) {
 			return err
 		}
 		if err := loop.Rest(ctx, s.o.Lease/20); err != nil {
 			return err
 		}
 	}
-	return errors.Join(errors.New("beats are taken, and none comes back"), s.whyDeaf())
+	return errors.Join(errors.New("heartbeats are accepted but none is received"), s.listenError())
 }
 
-func (s *Signals) whyDeaf() error {
+func (s *Signals) listenError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.deaf
+	return s.listenErr
 }

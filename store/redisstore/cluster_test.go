@@ -17,27 +17,27 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// town is nodes with caches as the gate has them, around rows that everybody can
-// read and change. It counts what must not be: an old row read after its change
-// was acknowledged.
-type town struct {
+// cluster is a set of nodes with caches like the gate's, over rows that every node
+// reads and changes. It counts violations: an old row read after its change was
+// acknowledged.
+type cluster struct {
 	testing.TB
 	options     Options
-	rows, acked [townRows]atomic.Uint64
-	nodes       []*townNode
+	rows, acked [clusterRows]atomic.Uint64
+	nodes       []*clusterNode
 	stop        context.CancelFunc
 	ctx         context.Context
 	wg          sync.WaitGroup
 
-	changes, told, hits, reads, wrong atomic.Uint64
+	changes, published, hits, reads, wrong atomic.Uint64
 }
 
-const townRows = 16
+const clusterRows = 16
 
-type townNode struct {
+type clusterNode struct {
 	*Store
-	town *town
-	sub  store.Subscription
+	cluster *cluster
+	sub     store.Subscription
 
 	mu    sync.Mutex
 	cache map[byte]cached
@@ -48,11 +48,11 @@ type cached struct {
 	version, epoch uint64
 }
 
-// newTown has a node for each address of a server, or of servers by commas.
-func newTown(t testing.TB, o Options, addresses ...string) *town {
+// newCluster starts a node for each address; an address may be several, with commas.
+func newCluster(t testing.TB, o Options, addresses ...string) *cluster {
 	t.Helper()
 	o.Prefix = cmp.Or(o.Prefix, freshPrefix())
-	w := &town{TB: t, options: o}
+	w := &cluster{TB: t, options: o}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	for _, address := range addresses {
 		w.add(address)
@@ -62,11 +62,11 @@ func newTown(t testing.TB, o Options, addresses ...string) *town {
 	return w
 }
 
-func (w *town) add(address string) {
+func (w *cluster) add(address string) {
 	w.Helper()
 	o := w.options
 	o.Addresses = strings.Split(address, ",")
-	n := &townNode{Store: open(w, o), town: w, cache: map[byte]cached{}}
+	n := &clusterNode{Store: open(w, o), cluster: w, cache: map[byte]cached{}}
 	sub, err := n.Signals().Subscribe(w.ctx, n.handle)
 	if err != nil {
 		w.Fatal(err)
@@ -75,29 +75,29 @@ func (w *town) add(address string) {
 	w.nodes = append(w.nodes, n)
 }
 
-func (w *town) allHold() {
+func (w *cluster) allHold() {
 	w.Helper()
 	for _, n := range w.nodes {
 		until(w, "every node holds a lease", n.holds)
 	}
 }
 
-func (n *townNode) holds() bool {
+func (n *clusterNode) holds() bool {
 	_, held := n.sub.Lease()
 	return held
 }
 
-func (n *townNode) handle(s store.Signal) {
+func (n *clusterNode) handle(s store.Signal) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.count++
 	delete(n.cache, s.ID[0])
 }
 
-func (n *townNode) read(row byte) (version uint64, hit bool) {
+func (n *clusterNode) read(row byte) (version uint64, hit bool) {
 	epoch, held := n.sub.Lease()
 	if !held {
-		return n.town.rows[row].Load(), false
+		return n.cluster.rows[row].Load(), false
 	}
 	n.mu.Lock()
 	found, ok := n.cache[row]
@@ -106,7 +106,7 @@ func (n *townNode) read(row byte) (version uint64, hit bool) {
 	if ok && found.epoch == epoch {
 		return found.version, true
 	}
-	version = n.town.rows[row].Load()
+	version = n.cluster.rows[row].Load()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.count == ticket {
@@ -115,15 +115,15 @@ func (n *townNode) read(row byte) (version uint64, hit bool) {
 	return version, false
 }
 
-// change is what a delete does: change the row, tell, wait a lease if nobody
-// could be told, answer.
-func (n *townNode) change(row byte) {
-	w := n.town
+// change does what a delete does: it changes the row, publishes the change, waits a
+// lease if that failed, and acknowledges.
+func (n *clusterNode) change(row byte) {
+	w := n.cluster
 	version := w.rows[row].Add(1)
 	s := freshSignal()
 	s.ID[0] = row
 	if err := n.Signals().Publish(w.ctx, s); err == nil {
-		w.told.Add(1)
+		w.published.Add(1)
 	} else if loop.Rest(w.ctx, n.Signals().o.Lease) != nil {
 		return
 	}
@@ -136,12 +136,12 @@ func (n *townNode) change(row byte) {
 	w.changes.Add(1)
 }
 
-// live lets every node read, and those of changers change, until end.
-func (w *town) live(changers ...int) {
+// run lets every node read, and the changers change rows, until end.
+func (w *cluster) run(changers ...int) {
 	for _, n := range w.nodes {
 		w.wg.Go(func() {
 			for w.ctx.Err() == nil {
-				row := byte(rand.IntN(townRows))
+				row := byte(rand.IntN(clusterRows))
 				acked := w.acked[row].Load()
 				version, hit := n.read(row)
 				w.reads.Add(1)
@@ -161,7 +161,7 @@ func (w *town) live(changers ...int) {
 		for range 2 {
 			w.wg.Go(func() {
 				for w.ctx.Err() == nil {
-					w.nodes[i].change(byte(rand.IntN(townRows)))
+					w.nodes[i].change(byte(rand.IntN(clusterRows)))
 					_ = loop.Rest(w.ctx, time.Millisecond)
 				}
 			})
@@ -169,30 +169,30 @@ func (w *town) live(changers ...int) {
 	}
 }
 
-func (w *town) end() {
+func (w *cluster) end() {
 	w.stop()
 	w.wg.Wait()
 }
 
-// rest lets the town live on for a while.
-func (w *town) rest(d time.Duration) { _ = loop.Rest(w.ctx, d) }
+// pause lets the nodes run for a while.
+func (w *cluster) pause(d time.Duration) { _ = loop.Rest(w.ctx, d) }
 
-// healed waits until every node holds a lease and changes are told again.
-func (w *town) healed() {
+// recovered waits until every node holds a lease and changes are published again.
+func (w *cluster) recovered() {
 	w.Helper()
 	w.allHold()
-	before := w.told.Load()
-	until(w, "changes are told again", func() bool { return w.told.Load() > before+5 })
+	before := w.published.Load()
+	until(w, "changes are published again", func() bool { return w.published.Load() > before+5 })
 }
 
-// verdict ends the town and says what was seen.
-func (w *town) verdict(name string) {
+// verdict stops the nodes and fails the test if an old row was read.
+func (w *cluster) verdict(name string) {
 	w.Helper()
-	before := w.told.Load()
-	until(w, "twenty more changes are told", func() bool { return w.told.Load() > before+20 })
+	before := w.published.Load()
+	until(w, "twenty more changes are published", func() bool { return w.published.Load() > before+20 })
 	w.end()
 	storetest.Proof(w, "redis "+name, "changes", w.changes.Load())
-	storetest.Proof(w, "redis "+name, "changes told", w.told.Load())
+	storetest.Proof(w, "redis "+name, "changes published", w.published.Load())
 	storetest.Proof(w, "redis "+name, "reads", w.reads.Load())
 	storetest.Proof(w, "redis "+name, "reads from caches", w.hits.Load())
 	storetest.Proof(w, "redis "+name, "old rows after the acknowledgement", w.wrong.Load())

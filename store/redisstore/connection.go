@@ -15,72 +15,73 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// errNotConnected says that no server has answered since Open.
+// errNotConnected reports that no server has answered since Open.
 var errNotConnected = errors.New("no server has answered yet")
 
-// door is the way to the servers: one client for commands, and one whose only
-// connection listens, so that a slow listener holds no command up. A node starts
-// without Redis too; then the door is opened when Redis comes.
-type door struct {
-	o       Options
-	knock   *loop.Loop
-	mu      sync.Mutex
-	clients *clients // nil until a server has answered
-	failed  error    // why none has, the last time
-	closed  bool
+// connection holds two clients of the same servers: one for commands and one with
+// a single connection that only listens, so that a slow listener delays no
+// command. While Redis is unreachable, connection keeps trying in the background.
+type connection struct {
+	o         Options
+	reconnect *loop.Loop
+	mu        sync.Mutex
+	clients   *clients // nil until a server has answered
+	failed    error    // why none has, the last time
+	closed    bool
 }
 
-type clients struct{ commands, ear rueidis.Client }
+type clients struct{ commands, listener rueidis.Client }
 
 func (c *clients) close() {
 	c.commands.Close()
-	c.ear.Close()
+	c.listener.Close()
 }
 
-// openDoor connects. Only a server that will not have us is an error.
-func openDoor(o Options) (*door, error) {
-	d := &door{o: o}
+// openConnection connects to Redis. It fails only if the options are invalid or
+// the server refuses the client; an unreachable server is tried again later.
+func openConnection(o Options) (*connection, error) {
+	cn := &connection{o: o}
 	if _, err := o.client(); err != nil {
 		return nil, err
 	}
-	err := d.connect(context.Background())
+	err := cn.connect(context.Background())
 	if refused(err) {
 		return nil, unavailable("connect", err)
 	}
 	if err != nil {
-		o.Logger.Warn("redis is away: no caches and local limits until it comes", "addresses", o.Addresses, "error", err)
+		o.Logger.Warn("redis unreachable, caches disabled and limits local", "addresses", o.Addresses, "error", err)
 	}
-	d.knock = loop.Start(context.Background(), loop.Options{
+	cn.reconnect = loop.Start(context.Background(), loop.Options{
 		Name: "redis connect", First: 200 * time.Millisecond, Backoff: 200 * time.Millisecond, BackoffMax: 2 * time.Second, Jitter: 0.2,
 		Failed: func(err error, inARow int) {
 			if inARow == 1 || refused(err) {
-				o.Logger.Warn("redis is still away", "addresses", o.Addresses, "error", err)
+				o.Logger.Warn("redis still unreachable", "addresses", o.Addresses, "error", err)
 			}
 		},
-	}, d.connect)
-	return d, nil
+	}, cn.connect)
+	return cn, nil
 }
 
-func (d *door) connect(context.Context) error {
-	if d.opened() != nil {
+func (cn *connection) connect(context.Context) error {
+	if cn.current() != nil {
 		return nil
 	}
-	made, err := d.dial()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.failed = err; err != nil {
+	made, err := cn.dial()
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	if cn.failed = err; err != nil {
 		return err
 	}
-	if d.closed {
+	if cn.closed {
 		made.close()
 		return nil
 	}
-	d.clients = made
+	cn.clients = made
 	return nil
 }
 
-func (d *door) dial() (*clients, error) {
-	o, err := d.o.client()
+func (cn *connection) dial() (*clients, error) {
+	o, err := cn.o.client()
 	if err != nil {
 		return nil, err
 	}
@@ -89,33 +90,33 @@ func (d *door) dial() (*clients, error) {
 		return nil, err
 	}
 	o.PipelineMultiplex = -1 // one connection
-	ear, err := rueidis.NewClient(o)
+	listener, err := rueidis.NewClient(o)
 	if err != nil {
 		commands.Close()
 		return nil, err
 	}
-	return &clients{commands: commands, ear: ear}, nil
+	return &clients{commands: commands, listener: listener}, nil
 }
 
-func (d *door) opened() *clients {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.clients
+func (cn *connection) current() *clients {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	return cn.clients
 }
 
-// why says for what reason there is no server.
-func (d *door) why() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.failed == nil {
+// notConnected returns errNotConnected with the cause of the last failure.
+func (cn *connection) notConnected() error {
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	if cn.failed == nil {
 		return errNotConnected
 	}
-	return fmt.Errorf("%w: %w", errNotConnected, d.failed)
+	return fmt.Errorf("%w: %w", errNotConnected, cn.failed)
 }
 
-// run runs a script on the server that has key.
-func (d *door) run(ctx context.Context, script *rueidis.Lua, key string, args ...string) (rueidis.RedisResult, error) {
-	c := d.opened()
+// run executes a script on the server that owns key.
+func (cn *connection) run(ctx context.Context, script *rueidis.Lua, key string, args ...string) (rueidis.RedisResult, error) {
+	c := cn.current()
 	if c == nil {
 		return rueidis.RedisResult{}, errNotConnected
 	}
@@ -123,9 +124,9 @@ func (d *door) run(ctx context.Context, script *rueidis.Lua, key string, args ..
 	return answer, answer.Error()
 }
 
-// tell sends a message to each channel.
-func (d *door) tell(ctx context.Context, messages map[string]string) error {
-	c := d.opened()
+// publish sends one message to each channel.
+func (cn *connection) publish(ctx context.Context, messages map[string]string) error {
+	c := cn.current()
 	if c == nil {
 		return errNotConnected
 	}
@@ -140,52 +141,54 @@ func (d *door) tell(ctx context.Context, messages map[string]string) error {
 	return failed
 }
 
-// listen hands over what is told on the channels, until the connection breaks.
-// They have to be of one hash tag: then everything comes in the order of the
-// server's deeds. Heard is called when a subscription stands.
-func (d *door) listen(ctx context.Context, heard func(), handle func(message string), channels ...string) error {
-	c := d.opened()
+// listen passes every message on the channels to handle until the connection
+// breaks. The channels must share one hash tag: then messages arrive in the order
+// in which the server sent them. subscribed is called for each confirmed
+// subscription.
+func (cn *connection) listen(ctx context.Context, subscribed func(), handle func(message string), channels ...string) error {
+	c := cn.current()
 	if c == nil {
 		return errNotConnected
 	}
-	ctx = rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { heard() })
-	err := c.ear.Receive(ctx, c.ear.B().Ssubscribe().Channel(channels...).Build(), func(m rueidis.PubSubMessage) { handle(m.Message) })
+	ctx = rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { subscribed() })
+	err := c.listener.Receive(ctx, c.listener.B().Ssubscribe().Channel(channels...).Build(), func(m rueidis.PubSubMessage) { handle(m.Message) })
 	if err == nil {
 		err = errors.New("the server ended the subscription")
 	}
 	return fmt.Errorf("listen: %w", err)
 }
 
-func (d *door) close(ctx context.Context) error {
-	err := d.knock.Stop(ctx)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.clients != nil && !d.closed {
-		d.clients.close()
+func (cn *connection) close(ctx context.Context) error {
+	err := cn.reconnect.Stop(ctx)
+	cn.mu.Lock()
+	defer cn.mu.Unlock()
+	if cn.clients != nil && !cn.closed {
+		cn.clients.close()
 	}
-	d.closed = true
+	cn.closed = true
 	return err
 }
 
 const (
-	hintAway       = "the answer is the same without Redis, only slower; check that it runs and can be reached"
-	hintRefused    = "check user, password, TLS and ACL of Redis; options.go lists what its user needs"
-	hintDistrusted = "name the authority that signed the certificates of Redis"
+	hintUnreachable = "check that Redis runs and can be reached; until then answers are correct but slower"
+	hintRefused     = "check user, password, TLS and ACL of Redis; redisstore.Options lists the rights that its user needs"
+	hintUntrusted   = "set the CA bundle that signed the certificates of Redis"
 )
 
-// unavailable says that Redis did not do what was being done: whoever asked has
-// a way without it.
+// unavailable wraps a failed Redis operation as Unavailable with a hint. Every
+// caller can go on without Redis.
 func unavailable(doing string, err error) error {
-	hint := hintAway
-	if distrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &distrusted) {
-		hint = hintDistrusted
+	hint := hintUnreachable
+	if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &untrusted) {
+		hint = hintUntrusted
 	} else if refused(err) {
 		hint = hintRefused
 	}
 	return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("redis: %s: %w", doing, err), hint)
 }
 
-// refused says whether waiting will not help: Redis answers, and will not have us.
+// refused reports whether Redis answered and refused the client, so that waiting
+// does not help.
 func refused(err error) bool {
 	var answer *rueidis.RedisError
 	if !errors.As(err, &answer) {
@@ -197,7 +200,7 @@ func refused(err error) bool {
 			return true
 		}
 	}
-	// A script passes on, in the words of its version, what a command in it was refused for.
+	// A script wraps the error of a command in it; the text differs by version of Redis.
 	for _, words := range []string{"ACL failure in script", "The user executing the script can't", "Unknown Redis command called from script", "WRONGTYPE"} {
 		if strings.Contains(text, words) {
 			return true

@@ -47,11 +47,11 @@ func BenchmarkPublish(b *testing.B) {
 				s := stores[0].Signals()
 				until(b, "every node holds a lease", func() bool {
 					for _, s := range stores {
-						if _, held := s.Signals().hearing.lease(s.Signals().now()); !held {
+						if _, held := s.Signals().tracker.lease(s.Signals().now()); !held {
 							return false
 						}
 					}
-					return s.now() > s.meet(s.life)+time.Second
+					return s.now() > s.noteGeneration(s.generation)+time.Second
 				})
 				for b.Loop() {
 					if err := s.Publish(b.Context(), freshSignal()); err != nil {

@@ -13,12 +13,13 @@ import (
 	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
-// Each fault is done to three nodes that read from their caches and change rows
-// meanwhile. In none of them an old row is read after its change was
-// acknowledged (I19, trap 18), and afterwards all is as before. Those that are not
-// about how long something takes run two at a time, each on a Redis of its own.
+// Each test breaks something while three nodes read from their caches and change
+// rows. No old row may be read after its change was acknowledged (I19, trap 18), and
+// afterwards every node works again. Tests that do not measure time run in parallel,
+// each with its own Redis.
 
-func threeNodes(t *testing.T, r *redis) (*town, []*faultnet.Line) {
+// threeNodes starts three nodes, each behind a line of its own.
+func threeNodes(t *testing.T, r *redis) (*cluster, []*faultnet.Line) {
 	t.Helper()
 	var lines []*faultnet.Line
 	var addresses []string
@@ -26,44 +27,44 @@ func threeNodes(t *testing.T, r *redis) (*town, []*faultnet.Line) {
 		p := faultnet.NewLine(t, r.address())
 		lines, addresses = append(lines, p), append(addresses, p.Address())
 	}
-	return newTown(t, Options{}, addresses...), lines
+	return newCluster(t, Options{}, addresses...), lines
 }
 
-func TestNoOldRowIsServedWhenAllIsWell(t *testing.T) {
+func TestNoOldRowIsServedWithoutFaults(t *testing.T) {
 	t.Parallel()
 	w, _ := threeNodes(t, startRedis(t))
-	w.live(0, 1)
-	w.rest(2 * time.Second)
-	w.verdict("at peace")
+	w.run(0, 1)
+	w.pause(2 * time.Second)
+	w.verdict("without faults")
 }
 
 func TestNoOldRowIsServedWhenRedisIsFlushed(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
 	w, _ := threeNodes(t, r)
-	w.live(0, 1)
+	w.run(0, 1)
 	for range 4 {
-		w.healed()
+		w.recovered()
 		r.must("FLUSHALL")
 	}
-	w.healed()
+	w.recovered()
 	w.verdict("flushed 4 times")
 }
 
-// The roll forgets a node that still holds a lease and hears nothing any more.
-func TestALeaseThatRedisHasForgottenIsWaitedFor(t *testing.T) {
+// Redis loses the record of a node that still holds a lease and receives nothing.
+func TestPublishWaitsForALeaseThatRedisLost(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
 	w, lines := threeNodes(t, r)
-	w.live(0, 1)
+	w.run(0, 1)
 	for range 3 {
-		w.healed()
+		w.recovered()
 		lines[2].Swallow()
 		r.must("FLUSHALL")
 		until(t, "the node that is cut off loses its lease", func() bool { return !w.nodes[2].holds() })
 		lines[2].Restore()
 	}
-	w.healed()
+	w.recovered()
 	w.verdict("flushed while a subscriber is cut off")
 }
 
@@ -71,14 +72,14 @@ func TestNoOldRowIsServedWhenRedisIsKilledAndComesBack(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
 	w, _ := threeNodes(t, r)
-	w.live(0, 1)
+	w.run(0, 1)
 	for range 2 {
-		w.healed()
+		w.recovered()
 		r.kill()
-		w.rest(500 * time.Millisecond)
+		w.pause(500 * time.Millisecond)
 		r.start()
 	}
-	w.healed()
+	w.recovered()
 	w.verdict("killed twice")
 }
 
@@ -86,42 +87,42 @@ func TestNoOldRowIsServedWhenRedisFreezes(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)
 	w, _ := threeNodes(t, r)
-	w.live(0, 1)
-	w.healed()
+	w.run(0, 1)
+	w.recovered()
 	r.signal(syscall.SIGSTOP)
-	w.rest(3 * time.Second)
+	w.pause(3 * time.Second)
 	for i, n := range w.nodes {
 		if n.holds() {
 			t.Errorf("node %d holds a lease after 3 s of silence", i)
 		}
 	}
 	r.signal(syscall.SIGCONT)
-	w.healed()
+	w.recovered()
 	w.verdict("frozen for 3 s")
 }
 
-func TestASubscriberWithASilentConnectionLosesItsLeaseWithinASecond(t *testing.T) {
+func TestASubscriberWithADeadConnectionLosesItsLeaseWithinASecond(t *testing.T) {
 	w, lines := threeNodes(t, startRedis(t))
-	w.live(0)
-	w.healed()
+	w.run(0)
+	w.recovered()
 	lines[2].Swallow()
-	deaf := w.nodes[2].Signals()
-	cut, end := deaf.now(), time.Duration(0)
+	cutOff := w.nodes[2].Signals()
+	cut, end := cutOff.now(), time.Duration(0)
 	until(t, "the node that is cut off loses its lease", func() bool {
-		end = max(end, deaf.hearing.grant.Load().until) // whenever this runs: a lease names its own end
+		end = max(end, cutOff.tracker.grant.Load().until) // the lease itself says when it ends, whenever this runs
 		return !w.nodes[2].holds()
 	})
 	if end == 0 || end-cut > time.Second {
 		t.Errorf("the lease was held until %v after the cut", end-cut)
 	}
-	w.rest(2 * time.Second)
+	w.pause(2 * time.Second)
 	lines[2].Restore()
-	w.healed()
+	w.recovered()
 	w.verdict("a subscriber cut off silently")
 }
 
-// A connection that breaks under a publication leaves nobody knowing whether it
-// was told, and is back before the node is missed.
+// A connection that breaks during a publication leaves it unknown whether it was
+// sent, and is back before other nodes notice the silence.
 func TestNoOldRowIsServedWhenConnectionsBreak(t *testing.T) {
 	t.Parallel()
 	least, most := 6, 60
@@ -129,41 +130,43 @@ func TestNoOldRowIsServedWhenConnectionsBreak(t *testing.T) {
 		least = most
 	}
 	w, lines := threeNodes(t, startRedis(t))
-	missed := func() bool { return w.nodes[0].Signals().debts.Load()+w.nodes[1].Signals().debts.Load() == 0 }
-	w.live(0, 1)
+	missed := func() bool {
+		return w.nodes[0].Signals().failedPublishes.Load()+w.nodes[1].Signals().failedPublishes.Load() == 0
+	}
+	w.run(0, 1)
 	cuts := 0
 	for ; cuts < least || missed() && cuts < most; cuts++ {
-		w.healed()
+		w.recovered()
 		lines[cuts%3].Cut()
 	}
-	w.healed()
+	w.recovered()
 	if missed() {
 		t.Errorf("no publication failed: %d cuts missed them all", cuts)
 	}
 	w.verdict(fmt.Sprintf("connections cut %d times", cuts))
 }
 
-func TestAPublisherThatIsCutOffIsNotOverheard(t *testing.T) {
+func TestNoLeaseIsRenewedWhileAPublisherIsCutOff(t *testing.T) {
 	t.Parallel()
 	w, lines := threeNodes(t, startRedis(t))
-	w.live(0)
-	w.healed()
-	lines[0].Swallow() // it goes on changing rows that it cannot tell of
-	w.rest(4 * time.Second)
+	w.run(0)
+	w.recovered()
+	lines[0].Swallow() // it goes on changing rows and cannot publish
+	w.pause(4 * time.Second)
 	for i, n := range w.nodes {
 		if n.holds() {
-			t.Errorf("node %d holds a lease while a publisher of the roll is silent", i)
+			t.Errorf("node %d holds a lease while a publisher is silent", i)
 		}
 	}
 	lines[0].Restore()
-	w.healed()
+	w.recovered()
 	w.verdict("a publisher cut off")
 }
 
-func TestANodeThatDiesIsWaitedForOnceAndForgotten(t *testing.T) {
+func TestADeadNodeIsWaitedForOnceAndThenRemoved(t *testing.T) {
 	r := startRedis(t)
 	dead := faultnet.NewLine(t, r.address())
-	w := newTown(t, Options{Prefix: "town", Forget: 3 * time.Second}, r.address(), r.address(), dead.Address())
+	w := newCluster(t, Options{Prefix: "cluster", Forget: 3 * time.Second}, r.address(), r.address(), dead.Address())
 	dead.Swallow()
 	first, second := w.nodes[0].timed(), w.nodes[0].timed()
 	if first < 500*time.Millisecond || first > 3*time.Second || second > 500*time.Millisecond {
@@ -171,11 +174,11 @@ func TestANodeThatDiesIsWaitedForOnceAndForgotten(t *testing.T) {
 	}
 	w.nodes = w.nodes[:2]
 	until(t, "the others lose their leases", func() bool { return !w.nodes[0].holds() })
-	w.allHold() // once it is forgotten
+	w.allHold() // once the dead node is removed
 	dead.Restore()
 }
 
-func (n *townNode) timed() time.Duration {
+func (n *clusterNode) timed() time.Duration {
 	began := n.Signals().now()
 	n.change(0)
 	return n.Signals().now() - began
@@ -190,19 +193,19 @@ func TestNoOldRowIsServedWhenAReplicaTakesOver(t *testing.T) {
 		next.must("REPLICAOF", "127.0.0.1", old.port)
 		next.until("the replica has caught up", func() bool { return next.linked() })
 		if w.changes.Load() == 0 {
-			w.live(0, 1)
+			w.run(0, 1)
 		}
-		w.healed()
+		w.recovered()
 		epochs := w.epochs()
-		old.signal(syscall.SIGSTOP) // what it has not passed on is lost
+		old.signal(syscall.SIGSTOP) // what it has not replicated is lost
 		next.must("REPLICAOF", "NO", "ONE")
 		for _, p := range lines {
 			p.Turn(next.address())
 		}
-		w.healed()
+		w.recovered()
 		for i, epoch := range w.epochs() {
 			if epoch <= epochs[i] {
-				t.Errorf("node %d has kept its epoch through a fail-over", i)
+				t.Errorf("node %d kept its epoch across a fail-over", i)
 			}
 		}
 		old.kill()
@@ -211,8 +214,8 @@ func TestNoOldRowIsServedWhenAReplicaTakesOver(t *testing.T) {
 	w.verdict("two fail-overs")
 }
 
-// The replica that takes over never heard of a node that holds a lease.
-func TestALeaseThatAReplicaHasNotHeardOfIsWaitedFor(t *testing.T) {
+// The replica that takes over has no record of a node that holds a lease.
+func TestPublishWaitsForALeaseThatAReplicaNeverSaw(t *testing.T) {
 	t.Parallel()
 	for range 2 {
 		master, replica := startRedis(t), startRedis(t)
@@ -220,13 +223,13 @@ func TestALeaseThatAReplicaHasNotHeardOfIsWaitedFor(t *testing.T) {
 		for range 3 {
 			lines = append(lines, faultnet.NewLine(t, master.address()))
 		}
-		w := newTown(t, Options{}, lines[0].Address(), lines[1].Address())
+		w := newCluster(t, Options{}, lines[0].Address(), lines[1].Address())
 		replica.must("REPLICAOF", "127.0.0.1", master.port)
 		replica.until("the replica has caught up", replica.linked)
 		replica.must("REPLICAOF", "NO", "ONE")
 		w.add(lines[2].Address())
-		w.live(0, 1)
-		w.healed()
+		w.run(0, 1)
+		w.recovered()
 		lines[2].Swallow()
 		for _, p := range lines[:2] {
 			p.Turn(replica.address())
@@ -234,12 +237,12 @@ func TestALeaseThatAReplicaHasNotHeardOfIsWaitedFor(t *testing.T) {
 		until(t, "the node that is cut off loses its lease", func() bool { return !w.nodes[2].holds() })
 		lines[2].Turn(replica.address())
 		lines[2].Restore()
-		w.healed()
+		w.recovered()
 		w.verdict("a replica that missed a node")
 	}
 }
 
-func (w *town) epochs() []uint64 {
+func (w *cluster) epochs() []uint64 {
 	var epochs []uint64
 	for _, n := range w.nodes {
 		epoch, _ := n.sub.Lease()
@@ -262,19 +265,18 @@ func TestNoOldRowIsServedWhenARedisClusterFailsOver(t *testing.T) {
 	replica.until("the replica has caught up", replica.linked)
 	master.until("the cluster is up", func() bool { return strings.Contains(master.try("CLUSTER", "INFO"), "cluster_state:ok") })
 
-	// Each knows both from the start: a replica that is just catching up is in no
-	// answer of the cluster, and a node that knows nobody else is alone when the
-	// master dies.
+	// Each node gets both addresses: the cluster does not list a replica that is still
+	// catching up, and a node that knows only the master cannot go on when it dies.
 	both := master.address() + "," + replica.address()
-	w := newTown(t, Options{}, both, both, both)
-	w.live(0, 1)
-	w.healed()
+	w := newCluster(t, Options{}, both, both, both)
+	w.run(0, 1)
+	w.recovered()
 	replica.must("CLUSTER", "FAILOVER")
-	master.until("the replica reigns", func() bool { return strings.Contains(master.try("INFO", "replication"), "role:slave") })
-	w.healed()
+	master.until("the replica is the master", func() bool { return strings.Contains(master.try("INFO", "replication"), "role:slave") })
+	w.recovered()
 	master.until("the old master has caught up", master.linked)
 	replica.kill()
 	master.must("CLUSTER", "FAILOVER", "TAKEOVER")
-	w.healed()
+	w.recovered()
 	w.verdict("two fail-overs of a cluster")
 }

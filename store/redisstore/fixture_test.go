@@ -15,8 +15,8 @@ import (
 )
 
 // Two goroutines of the library outlive its Close for a while and then end: one
-// closes a connection to a server that left its cluster after 5 s, the other
-// spaces questions for the cluster's shape a second apart.
+// closes, after 5 s, the connection to a server that left its cluster, the other
+// spaces queries for the cluster topology a second apart.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// freshPrefix keeps a test apart from all others on a shared server.
+// freshPrefix returns a random key prefix, since tests share servers.
 func freshPrefix() string { return fmt.Sprintf("test-%016x", rand.Uint64()) }
 
 func open(t testing.TB, o Options) *Store {

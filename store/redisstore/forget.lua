@@ -1,3 +1,3 @@
--- Ends a roll that nobody is on: a hash without fields is no key.
-redis.call('HDEL', roll, 'token', 'seq')
-return life()
+-- Deletes a member list without nodes: Redis deletes a hash that has no fields.
+redis.call('HDEL', members, 'token', 'seq')
+return generation()

@@ -10,103 +10,106 @@ import (
 	"time"
 )
 
-// hearing decides about the lease of a node from what its ear hears: pure
-// values, told the time. One goroutine tells it, any may ask for the lease.
-type hearing struct {
-	lasts time.Duration // a lease, for its holder
-	known bool          // at is a place that this connection has heard of
-	at    place         // up to which everything was heard
+// leaseTracker decides whether a node holds a lease, from the messages that the
+// node received. It does no I/O and takes the time as an argument. One goroutine
+// updates it; any goroutine may call lease.
+type leaseTracker struct {
+	lasts time.Duration // how long the holder counts on a lease
+	known bool          // at is valid for this connection
+	at    position      // every message up to here was received
 	grant atomic.Pointer[grant]
 }
 
-// grant is a lease that was given.
+// grant is a lease that was granted.
 type grant struct {
 	epoch uint64
 	until time.Duration // elapsed time; 0 when it was lost
 }
 
-// newHearing hears nothing yet. A holder counts a tenth less than a lease, so
-// that clocks which do not run alike cannot make it outlast those who wait for
-// its end.
-func newHearing(lease time.Duration) *hearing {
-	h := &hearing{lasts: lease - lease/10}
-	h.grant.Store(&grant{})
-	return h
+// newLeaseTracker returns a tracker without a lease. The holder counts a tenth less
+// than the lease, so that it ends before a publisher with a slightly faster clock
+// stops waiting for it.
+func newLeaseTracker(lease time.Duration) *leaseTracker {
+	lt := &leaseTracker{lasts: lease - lease/10}
+	lt.grant.Store(&grant{})
+	return lt
 }
 
-// lease is the lease at now.
-func (h *hearing) lease(now time.Duration) (epoch uint64, held bool) {
-	g := h.grant.Load()
+// lease returns the epoch and whether the lease is held at now.
+func (lt *leaseTracker) lease(now time.Duration) (epoch uint64, held bool) {
+	g := lt.grant.Load()
 	return g.epoch, now < g.until
 }
 
-// lose loses the lease; the next one is another epoch.
-func (h *hearing) lose() {
-	h.known = false
-	h.grant.Store(&grant{epoch: h.grant.Load().epoch})
+// lose ends the lease. The next one has a new epoch.
+func (lt *leaseTracker) lose() {
+	lt.known = false
+	lt.grant.Store(&grant{epoch: lt.grant.Load().epoch})
 }
 
-// signal notes that the signal at that place was heard. A gap before it costs
+// signal records that the signal at a position was received. A gap before it ends
 // the lease.
-func (h *hearing) signal(at place) {
-	if !h.known || at.life != h.at.life || at.seq != h.at.seq+1 {
-		h.lose()
+func (lt *leaseTracker) signal(at position) {
+	if !lt.known || at.generation != lt.at.generation || at.seq != lt.at.seq+1 {
+		lt.lose()
 	}
-	h.known, h.at = true, at
+	lt.known, lt.at = true, at
 }
 
-// beat gives a lease that counts from when the beat was sent, unless the roll
-// is not whole. If everything up to the beat's place was heard and the lease has
-// not run out, it is the same epoch.
-func (h *hearing) beat(at place, whole bool, sent, now time.Duration) {
-	if !h.known || at != h.at {
-		h.lose()
+// beat records a heartbeat that came back. If no member is silent (complete), it
+// grants a lease that counts from when the heartbeat was sent. The epoch stays the
+// same if every signal up to the heartbeat was received and the lease had not
+// expired.
+func (lt *leaseTracker) beat(at position, complete bool, sent, now time.Duration) {
+	if !lt.known || at != lt.at {
+		lt.lose()
 	}
-	h.known, h.at = true, at
-	until := sent + h.lasts
-	old := h.grant.Load()
-	if !whole || now >= until || until <= old.until {
+	lt.known, lt.at = true, at
+	until := sent + lt.lasts
+	old := lt.grant.Load()
+	if !complete || now >= until || until <= old.until {
 		return
 	}
 	epoch := old.epoch
 	if now >= old.until {
 		epoch++
 	}
-	h.grant.Store(&grant{epoch: epoch, until: until})
+	lt.grant.Store(&grant{epoch: epoch, until: until})
 }
 
-// sendBeat pays what the node owes, enters it on the roll and asks for its lease,
-// which comes to the ear.
+// sendBeat starts a new generation if a publication of this node failed, then
+// sends a heartbeat. The listener receives it back with the lease.
 func (s *Signals) sendBeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Lease)
 	defer cancel()
-	err := s.pay(ctx)
+	err := s.resetGeneration(ctx)
 	if err == nil {
 		err = s.enter(ctx)
 	}
-	s.away.Store(err != nil)
+	s.unreachable.Store(err != nil)
 	return err
 }
 
-// pay ends the life of the server's memory if a signal of this node was lost: no
-// epoch in which it may have been missed goes on.
-func (s *Signals) pay(ctx context.Context) error {
-	debts := s.debts.Load()
-	if debts == s.paid.Load() {
+// resetGeneration starts a new generation if a publication of this node failed: it
+// ends every epoch in which the signal may have been missed.
+func (s *Signals) resetGeneration(ctx context.Context) error {
+	failed := s.failedPublishes.Load()
+	if failed == s.resetUpTo.Load() {
 		return nil
 	}
-	if _, err := s.door.run(ctx, s.scripts.pay, s.roll, rand.Text()); err != nil {
-		return fmt.Errorf("pay: %w", err)
+	if _, err := s.connection.run(ctx, s.scripts.reset, s.members, rand.Text()); err != nil {
+		return fmt.Errorf("start a new generation: %w", err)
 	}
-	s.paid.Store(debts)
+	s.resetUpTo.Store(failed)
 	return nil
 }
 
+// enter writes this node with its heartbeat to the member list.
 func (s *Signals) enter(ctx context.Context) error {
-	// Until it is answered or given up, it may be entering us any moment.
-	s.spoke.Store(int64(s.now() + s.o.Lease))
-	defer func() { s.spoke.Store(int64(s.now())) }()
-	answer, err := s.door.run(ctx, s.scripts.beat, s.roll, rand.Text(), string(s.node), strconv.FormatUint(s.nextBeat(), 10),
+	// Until the script has returned, it may write at any moment.
+	s.silentFrom.Store(int64(s.now() + s.o.Lease))
+	defer func() { s.silentFrom.Store(int64(s.now())) }()
+	answer, err := s.connection.run(ctx, s.scripts.beat, s.members, rand.Text(), string(s.node), strconv.FormatUint(s.nextBeat(), 10),
 		milliseconds(s.o.Lease), milliseconds(s.o.Forget), s.ownChannel())
 	if errors.Is(err, errNotConnected) {
 		return err
@@ -114,11 +117,11 @@ func (s *Signals) enter(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("beat: %w", err)
 	}
-	met, err := answer.ToString()
+	current, err := answer.ToString()
 	if err != nil {
 		return fmt.Errorf("beat: %w", err)
 	}
-	s.meet(life(met))
+	s.noteGeneration(generation(current))
 	return nil
 }
 
@@ -133,7 +136,7 @@ func (s *Signals) nextBeat() uint64 {
 	return b.number
 }
 
-// sentAt is when a beat was sent, unless that is long ago.
+// sentAt returns when a heartbeat was sent, if it is one of the last keptBeats.
 func (s *Signals) sentAt(number uint64) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,13 +144,13 @@ func (s *Signals) sentAt(number uint64) (time.Duration, bool) {
 	return b.at, b.number == number
 }
 
-// meet notes that the server's memory is in that life, and answers since when
-// this node knows.
-func (s *Signals) meet(l life) (since time.Duration) {
+// noteGeneration records the current generation and returns when this node first
+// saw it.
+func (s *Signals) noteGeneration(g generation) (since time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.life != l {
-		s.life, s.metAt = l, s.now()
+	if s.generation != g {
+		s.generation, s.generationSince = g, s.now()
 	}
-	return s.metAt
+	return s.generationSince
 }

@@ -1,3 +1,3 @@
--- ARGV[2]: the node, which has given its leases up.
-redis.call('HDEL', roll, 'node:' .. ARGV[2])
-return life()
+-- ARGV[2]: the node. It has given up its lease before.
+redis.call('HDEL', members, 'node:' .. ARGV[2])
+return generation()

@@ -1,11 +1,11 @@
--- GCRA by the server's time, in microseconds since 2026: fractions of one stay exact enough.
--- KEYS: the bucket. ARGV: microseconds until one has come back, the count, the cost.
+-- GCRA by the server's time, in microseconds since 2026: small enough that fractions stay exact.
+-- KEYS: the bucket. ARGV: microseconds until one token is back, the count, the cost.
 local one, count, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local at = (tonumber(time[1]) - 1767225600) * 1000000 + tonumber(time[2])
 local whole = one * count
 
--- A clock that was taken back does not lock out.
+-- If the clock was set back, the bucket does not refuse for longer than a full period.
 local full = tonumber(redis.call('GET', KEYS[1]) or at)
 full = math.min(math.max(full, at), at + whole)
 

@@ -23,7 +23,7 @@ func mustTake(t testing.TB, l *Limits, key string, rate store.Rate, cost int, no
 	return taken
 }
 
-func TestTheNodesShareTheirBucketsWhateverTheirClocksSay(t *testing.T) {
+func TestNodesShareBucketsWhateverTheirClocks(t *testing.T) {
 	o := at(t, redisCluster)
 	a, b := open(t, o).Limits(), open(t, o).Limits()
 	mustTake(t, a, "ana", hourly(10), 6, noon)
@@ -53,19 +53,19 @@ func TestACountThatDoesNotDivideItsPeriodStillGivesAWholeBurst(t *testing.T) {
 	}
 }
 
-func TestBucketsGoByThemselves(t *testing.T) {
+func TestBucketsExpire(t *testing.T) {
 	r := startRedis(t)
-	l := open(t, Options{Addresses: []string{r.address()}, Prefix: "town", Patience: 10 * time.Second}).Limits()
+	l := open(t, Options{Addresses: []string{r.address()}, Prefix: "cluster", Timeout: 10 * time.Second}).Limits()
 	for i := range 20 {
 		mustTake(t, l, fmt.Sprint(i), store.Rate{Count: 10, Per: 100 * time.Millisecond}, 10, noon)
 	}
-	mustTake(t, l, "asks only", hourly(10), 0, noon)
-	until(t, "only the roll of signals is left", func() bool { return r.try("DBSIZE") == ":1\r\n" })
+	mustTake(t, l, "only asked", hourly(10), 0, noon)
+	until(t, "only the member list of signals is left", func() bool { return r.try("DBSIZE") == ":1\r\n" })
 }
 
 func TestAFlushFillsTheBuckets(t *testing.T) {
 	r := startRedis(t)
-	l := open(t, Options{Addresses: []string{r.address()}, Patience: 10 * time.Second}).Limits()
+	l := open(t, Options{Addresses: []string{r.address()}, Timeout: 10 * time.Second}).Limits()
 	mustTake(t, l, "ana", hourly(5), 5, noon)
 	r.must("FLUSHALL")
 	r.must("SCRIPT", "FLUSH")
@@ -74,30 +74,30 @@ func TestAFlushFillsTheBuckets(t *testing.T) {
 	}
 }
 
-func TestAServerThatFreezesOrDiesFailsTakersSoonAndThenAtOnce(t *testing.T) {
+func TestTakesFailSoonAndThenAtOnceWhenTheServerFreezesOrDies(t *testing.T) {
 	r := startRedis(t)
 	s := open(t, Options{Addresses: []string{r.address()}})
 	l := s.Limits()
-	until(t, "it counts", func() bool { _, err := l.Take(t.Context(), "ana", hourly(1<<20), 1, noon); return err == nil })
-	for name, fault := range map[string]struct{ hurt, heal func() }{
+	until(t, "Take succeeds", func() bool { _, err := l.Take(t.Context(), "ana", hourly(1<<20), 1, noon); return err == nil })
+	for name, fault := range map[string]struct{ breakIt, repair func() }{
 		"frozen": {func() { r.signal(syscall.SIGSTOP) }, func() { r.signal(syscall.SIGCONT) }},
 		"killed": {r.kill, r.start},
 	} {
-		fault.hurt()
+		fault.breakIt()
 		began := s.Signals().now()
 		for range 1000 {
 			_, err := l.Take(t.Context(), "ana", hourly(1<<20), 1, noon)
 			wantKind(t, mayfly.Unavailable, err)
 		}
-		if took := s.Signals().now() - began; took > 3*time.Second { // a few of them asked
+		if took := s.Signals().now() - began; took > 3*time.Second { // only a few of them called the server
 			t.Errorf("%s: a thousand refusals took %v", name, took)
 		}
-		fault.heal()
-		until(t, "it counts again", func() bool { _, err := l.Take(t.Context(), "ana", hourly(1<<20), 1, noon); return err == nil })
+		fault.repair()
+		until(t, "Take succeeds again", func() bool { _, err := l.Take(t.Context(), "ana", hourly(1<<20), 1, noon); return err == nil })
 	}
 }
 
-func TestWhoseServerIsDeadIsRefusedAndTheOthersCount(t *testing.T) {
+func TestOnlyTheBucketsOfADeadServerFail(t *testing.T) {
 	clustered := []string{"--cluster-enabled", "yes", "--cluster-require-full-coverage", "no"}
 	a, b := startRedis(t, clustered...), startRedis(t, clustered...)
 	a.must("CLUSTER", "ADDSLOTSRANGE", "0", "8191")
@@ -106,7 +106,7 @@ func TestWhoseServerIsDeadIsRefusedAndTheOthersCount(t *testing.T) {
 	a.until("the cluster is whole", func() bool {
 		return a.known() == 2 && b.known() == 2 && strings.Count(a.try("CLUSTER", "SLOTS"), b.port)+strings.Count(b.try("CLUSTER", "SLOTS"), a.port) == 2
 	})
-	l := open(t, Options{Addresses: []string{a.address(), b.address()}, Patience: 5 * time.Second}).Limits()
+	l := open(t, Options{Addresses: []string{a.address(), b.address()}, Timeout: 5 * time.Second}).Limits()
 	served := func() (n int) {
 		for i := range limitTags {
 			if _, err := l.Take(t.Context(), keyOfTag(i), hourly(1000), 1, noon); err == nil {
@@ -115,16 +115,16 @@ func TestWhoseServerIsDeadIsRefusedAndTheOthersCount(t *testing.T) {
 		}
 		return n
 	}
-	until(t, "all count", func() bool { return served() == limitTags })
+	until(t, "every bucket works", func() bool { return served() == limitTags })
 	b.kill()
 	if n := served(); n < limitTags/4 || n > limitTags*3/4 {
-		t.Errorf("%d of %d takers are counted by half of the cluster", n, limitTags)
+		t.Errorf("%d of %d takes succeeded on half of the cluster", n, limitTags)
 	}
 	b.start()
-	until(t, "all count again", func() bool { return served() == limitTags })
+	until(t, "every bucket works again", func() bool { return served() == limitTags })
 }
 
-// keyOfTag is any key that counts under the tag.
+// keyOfTag returns a key of the hash tag.
 func keyOfTag(tag int) string {
 	for i := 0; ; i++ {
 		if key := fmt.Sprint("user", i); limitTag(key) == tag {
@@ -133,7 +133,7 @@ func keyOfTag(tag int) string {
 	}
 }
 
-func TestAServerThatRefusesUsIsSaidAtTheStart(t *testing.T) {
+func TestOpenFailsWhenTheServerRefusesTheClient(t *testing.T) {
 	r := startRedis(t)
 	r.must("ACL", "SETUSER", "mayfly", "on", ">open-sesame", "~*", "&*", "+@all")
 	r.must("ACL", "SETUSER", "default", "off")

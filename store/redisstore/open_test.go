@@ -14,8 +14,8 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// nobody is an address on loopback at which no server is.
-func nobody(t testing.TB) string {
+// unusedAddress returns an address on loopback without a server.
+func unusedAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -25,7 +25,7 @@ func nobody(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// mute takes connections and says nothing.
+// mute returns the address of a server that accepts connections and never replies.
 func mute(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,10 +33,10 @@ func mute(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	return l.Addr().String() // the kernel takes them
+	return l.Addr().String() // the kernel accepts them
 }
 
-func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	good := Options{Addresses: []string{"127.0.0.1:1"}}
 	for name, spoil := range map[string]func(*Options){
 		"no address":              func(o *Options) { o.Addresses = nil },
@@ -44,11 +44,11 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 		"a URL":                   func(o *Options) { o.Addresses = []string{"redis://ana:open-sesame@host:1"} },
 		"a brace in the prefix":   func(o *Options) { o.Prefix = "a}b" },
 		"a lease too short":       func(o *Options) { o.Lease = time.Millisecond },
-		"forgotten at once":       func(o *Options) { o.Forget = time.Second },
-		"a negative patience":     func(o *Options) { o.Patience = -1 },
+		"removed after one lease": func(o *Options) { o.Forget = time.Second },
+		"a negative timeout":      func(o *Options) { o.Timeout = -1 },
 		"half of the credentials": func(o *Options) { o.Credentials.User = "ana" },
-		"an authority in clear":   func(o *Options) { o.TLS.CA = []byte("x") },
-		"an authority not PEM":    func(o *Options) { o.TLS = conn.TLS{Enabled: true, CA: []byte("x")} },
+		"a CA without TLS":        func(o *Options) { o.TLS.CA = []byte("x") },
+		"a CA that is not PEM":    func(o *Options) { o.TLS = conn.TLS{Enabled: true, CA: []byte("x")} },
 	} {
 		o := good
 		spoil(&o)
@@ -63,8 +63,8 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestSecretsArePrintedByNobody(t *testing.T) {
-	o := Options{Addresses: []string{nobody(t)}, Credentials: conn.Credentials{User: "ana", Password: "open-sesame"}}
+func TestSecretsAreNeverPrinted(t *testing.T) {
+	o := Options{Addresses: []string{unusedAddress(t)}, Credentials: conn.Credentials{User: "ana", Password: "open-sesame"}}
 	s := open(t, o)
 	text, err := json.Marshal(struct{ Password any }{o.Credentials.Password})
 	if err != nil {
@@ -72,13 +72,13 @@ func TestSecretsArePrintedByNobody(t *testing.T) {
 	}
 	for _, shown := range []string{fmt.Sprint(o), fmt.Sprintf("%+v %#v", o, o), fmt.Sprintf("%s %q %x", o.Credentials.Password, o.Credentials.Password, o.Credentials.Password), string(text), fmt.Sprintf("%+v", s.Limits())} {
 		if strings.Contains(shown, "sesame") || strings.Contains(shown, fmt.Sprintf("%x", "sesame")) {
-			t.Errorf("shown: %s", shown)
+			t.Errorf("secret printed: %s", shown)
 		}
 	}
 }
 
-func TestAStoreOpensWhileItsServerIsAway(t *testing.T) {
-	o := Options{Addresses: []string{nobody(t)}, Lease: 100 * time.Millisecond, Logger: quiet()}
+func TestAStoreOpensWhileItsServerIsUnreachable(t *testing.T) {
+	o := Options{Addresses: []string{unusedAddress(t)}, Lease: 100 * time.Millisecond, Logger: quiet()}
 	s := open(t, o)
 	_, err := s.Limits().Take(t.Context(), "ana", hourly(5), 1, noon)
 	wantKind(t, mayfly.Unavailable, err)
@@ -96,8 +96,8 @@ func TestAStoreOpensWhileItsServerIsAway(t *testing.T) {
 	}
 }
 
-func TestAServerThatSaysNothingIsUnavailableSoon(t *testing.T) {
-	s := open(t, Options{Addresses: []string{mute(t)}, Lease: 100 * time.Millisecond, Patience: 50 * time.Millisecond})
+func TestAServerThatNeverRepliesIsUnavailableSoon(t *testing.T) {
+	s := open(t, Options{Addresses: []string{mute(t)}, Lease: 100 * time.Millisecond, Timeout: 50 * time.Millisecond})
 	took := loop.Measure(func() {
 		for range 100 {
 			_, err := s.Limits().Take(t.Context(), "ana", hourly(5), 1, noon)
@@ -110,8 +110,8 @@ func TestAServerThatSaysNothingIsUnavailableSoon(t *testing.T) {
 	}
 }
 
-func TestARateThatMakesNoSenseIsInvalid(t *testing.T) {
-	s := open(t, Options{Addresses: []string{nobody(t)}})
+func TestAnInvalidRateIsRefused(t *testing.T) {
+	s := open(t, Options{Addresses: []string{unusedAddress(t)}})
 	for _, c := range []struct {
 		rate store.Rate
 		cost int
@@ -130,7 +130,7 @@ func TestKeysAreSpreadTheSameInEveryProcess(t *testing.T) {
 		t.Errorf("%d of %d tags are used", len(used), limitTags)
 	}
 	if limitTag("ana") != 5 {
-		t.Errorf("ana's tag is %d: nodes of two versions would count apart", limitTag("ana"))
+		t.Errorf("ana's tag is %d: nodes of two versions would use different buckets", limitTag("ana"))
 	}
 }
 

@@ -14,76 +14,77 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// errAway says that the last beat failed: the next one tries again, not callers.
-var errAway = errors.New("the server does not answer beats")
+// errUnreachable reports that the last heartbeat failed. Publish does not try the
+// server itself until a heartbeat succeeds.
+var errUnreachable = errors.New("the server does not answer heartbeats")
 
-// told is what the server answers to a publication.
-type told struct {
-	at    place
+// publication is the server's reply to a published signal.
+type publication struct {
+	at    position
 	nodes []nodeID
-	beats map[nodeID]string // by which each may hold a lease
-	by    time.Duration     // elapsed time at which it was told at the latest
+	beats map[nodeID]string // the last heartbeat of each node
+	by    time.Duration     // elapsed time before which it was sent
 }
 
 // Publish implements store.Signals.
 func (s *Signals) Publish(ctx context.Context, signal store.Signal) error {
-	if s.away.Load() {
-		return s.inVain(ctx, errAway)
+	if s.unreachable.Load() {
+		return s.failPublish(ctx, errUnreachable)
 	}
-	t, err := s.tell(ctx, signal)
+	p, err := s.send(ctx, signal)
 	if err != nil {
-		return s.inVain(ctx, err)
+		return s.failPublish(ctx, err)
 	}
-	met := s.meet(t.at.life)
-	if err := s.awaitAcks(ctx, t); err != nil {
+	since := s.noteGeneration(p.at.generation)
+	if err := s.awaitAcks(ctx, p); err != nil {
 		return unavailable("publish: wait for acknowledgements", err)
 	}
-	// Leases from another life of the server's memory are over by then.
-	if err := loop.Rest(ctx, met+s.o.Lease-s.now()); err != nil {
-		return unavailable("publish: wait for leases that the server has forgotten", err)
+	// After this wait the leases of an older generation have ended.
+	if err := loop.Rest(ctx, since+s.o.Lease-s.now()); err != nil {
+		return unavailable("publish: wait for leases of an older generation", err)
 	}
 	return nil
 }
 
-// tell does not end with its caller: a request that is given up would otherwise
-// be a debt, and cost every node its cache.
-func (s *Signals) tell(ctx context.Context, signal store.Signal) (told, error) {
+// send publishes a signal. It goes on when its caller gives up: otherwise each
+// cancelled request would count as a failed publication and end every lease.
+func (s *Signals) send(ctx context.Context, signal store.Signal) (publication, error) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Lease)
 	defer cancel()
-	answer, err := s.door.run(within, s.scripts.publish, s.roll, rand.Text(), string(s.node), s.allChannel(), signalText(signal))
+	answer, err := s.connection.run(within, s.scripts.publish, s.members, rand.Text(), string(s.node), s.allChannel(), signalText(signal))
 	if err != nil {
-		s.away.Store(true)
-		return told{}, err
+		s.unreachable.Store(true)
+		return publication{}, err
 	}
 	words, err := answer.AsStrSlice()
 	if err != nil {
-		return told{}, err
+		return publication{}, err
 	}
-	return readTold(words, s.now())
+	return readPublication(words, s.now())
 }
 
-func readTold(words []string, by time.Duration) (told, error) {
+func readPublication(words []string, by time.Duration) (publication, error) {
 	if len(words) < 2 || len(words)%2 != 0 {
-		return told{}, mayfly.Errorf(mayfly.Corrupt, "%d words are answered", len(words))
+		return publication{}, mayfly.Errorf(mayfly.Corrupt, "the publish script returned %d words", len(words))
 	}
 	seq, err := strconv.ParseUint(words[1], 10, 64)
 	if err != nil {
-		return told{}, mayfly.Errorf(mayfly.Corrupt, "the number of a signal: %w", err)
+		return publication{}, mayfly.Errorf(mayfly.Corrupt, "sequence number of a signal: %w", err)
 	}
-	t := told{at: place{life(words[0]), seq}, beats: map[nodeID]string{}, by: by}
+	p := publication{at: position{generation(words[0]), seq}, beats: map[nodeID]string{}, by: by}
 	for i := 2; i < len(words); i += 2 {
-		t.nodes = append(t.nodes, nodeID(words[i]))
-		t.beats[nodeID(words[i])] = words[i+1]
+		p.nodes = append(p.nodes, nodeID(words[i]))
+		p.beats[nodeID(words[i])] = words[i+1]
 	}
-	return t, nil
+	return p, nil
 }
 
-// awaitAcks returns when every node of the roll has handled the signal, or the
-// lease that it may have held has run out.
-func (s *Signals) awaitAcks(ctx context.Context, t told) error {
-	s.acks.keep(t.nodes)
-	w := s.acks.await(t.at, t.nodes)
-	timer := time.NewTimer(t.by + s.o.Lease - s.now())
+// awaitAcks waits until every member has handled the signal or its lease must
+// have ended.
+func (s *Signals) awaitAcks(ctx context.Context, p publication) error {
+	s.acks.keep(p.nodes)
+	w := s.acks.await(p.at, p.nodes)
+	timer := time.NewTimer(p.by + s.o.Lease - s.now())
 	defer timer.Stop()
 	select {
 	case <-w.done:
@@ -93,32 +94,33 @@ func (s *Signals) awaitAcks(ctx context.Context, t told) error {
 		return ctx.Err()
 	case <-timer.C:
 	}
-	s.noteLapsed(ctx, t, s.acks.giveUp(w))
+	s.noteLapsed(ctx, p, s.acks.giveUp(w))
 	return nil
 }
 
-// noteLapsed spares the next publishers the wait. That it fails costs them time.
-func (s *Signals) noteLapsed(ctx context.Context, t told, missing map[nodeID]struct{}) {
+// noteLapsed marks members as lapsed, so that the next publishers do not wait for
+// them. If it fails, they only wait longer.
+func (s *Signals) noteLapsed(ctx context.Context, p publication, missing map[nodeID]struct{}) {
 	args := []string{rand.Text()}
 	for node := range missing {
-		args = append(args, string(node), t.beats[node])
+		args = append(args, string(node), p.beats[node])
 	}
-	s.o.Logger.Warn("redis: nodes have not acknowledged a signal within a lease", "nodes", len(missing))
+	s.o.Logger.Warn("redis signal not acknowledged within a lease", "nodes", len(missing))
 	within, cancel := context.WithTimeout(ctx, s.o.Lease)
 	defer cancel()
-	if _, err := s.door.run(within, s.scripts.lapse, s.roll, args...); err != nil {
-		s.o.Logger.Warn("redis: the lapse of a lease could not be noted", "error", err)
+	if _, err := s.connection.run(within, s.scripts.lapse, s.members, args...); err != nil {
+		s.o.Logger.Warn("redis lapsed lease not recorded", "error", err)
 	}
 }
 
-// inVain fails a publication. Not before its debt is paid, or the others can have
-// noticed that this node is silent and stopped renewing their leases: then the
-// lease that the caller waits is enough.
-func (s *Signals) inVain(ctx context.Context, cause error) error {
-	debt := s.debts.Add(1)
+// failPublish returns the error of a publication. Before that it waits until a new
+// generation has started, or until the other nodes can have noticed that this node
+// is silent and stopped renewing leases: then the caller has to wait only one lease.
+func (s *Signals) failPublish(ctx context.Context, cause error) error {
+	failed := s.failedPublishes.Add(1)
 	s.beater.Wake()
-	for s.paid.Load() < debt {
-		noticed := time.Duration(s.spoke.Load()) + s.o.Lease - s.now()
+	for s.resetUpTo.Load() < failed {
+		noticed := time.Duration(s.silentFrom.Load()) + s.o.Lease - s.now()
 		if noticed <= 0 {
 			break
 		}
@@ -129,56 +131,56 @@ func (s *Signals) inVain(ctx context.Context, cause error) error {
 	return unavailable("publish", cause)
 }
 
-// close gives the leases up, and then the place on the roll.
+// close gives up the lease and then leaves the member list.
 func (s *Signals) close(ctx context.Context) error {
 	err := s.stop(ctx)
 	within, cancel := context.WithTimeout(ctx, s.o.Lease)
 	defer cancel()
-	if s.away.Load() || s.pay(within) != nil {
-		return err // the others notice the silence, which lasts until the node is forgotten
+	if s.unreachable.Load() || s.resetGeneration(within) != nil {
+		return err // the other nodes notice the silence until they remove this node
 	}
-	if gone := s.leave(within); gone != nil {
-		s.o.Logger.Warn("redis: the node could not be struck off the roll", "error", gone)
+	if leaveErr := s.leave(within); leaveErr != nil {
+		s.o.Logger.Warn("redis member not removed", "error", leaveErr)
 	}
 	return err
 }
 
-// stop ends what the node does by itself, and its lease.
+// stop ends the background loops and the lease.
 func (s *Signals) stop(ctx context.Context) error {
-	err := errors.Join(s.ear.Stop(ctx), s.beater.Stop(ctx), s.acker.Stop(ctx))
-	s.hearing.lose()
+	err := errors.Join(s.listener.Stop(ctx), s.beater.Stop(ctx), s.acker.Stop(ctx))
+	s.tracker.lose()
 	return err
 }
 
 func (s *Signals) leave(ctx context.Context) error {
-	_, err := s.door.run(ctx, s.scripts.leave, s.roll, rand.Text(), string(s.node))
+	_, err := s.connection.run(ctx, s.scripts.leave, s.members, rand.Text(), string(s.node))
 	return err
 }
 
-// acks is what a publisher knows of who has handled what.
+// acks records which node has handled which signals.
 type acks struct {
 	mu      sync.Mutex
-	handled map[nodeID]place // the last of each node
+	handled map[nodeID]position // the last signal that each node handled
 	waiting map[*waiter]struct{}
 }
 
-// waiter waits until every node of a list has handled what is at a place.
+// waiter waits until every node of a list has handled the signal at a position.
 type waiter struct {
-	at      place
+	at      position
 	missing map[nodeID]struct{}
 	done    chan struct{}
 }
 
 func newAcks() *acks {
-	return &acks{handled: map[nodeID]place{}, waiting: map[*waiter]struct{}{}}
+	return &acks{handled: map[nodeID]position{}, waiting: map[*waiter]struct{}{}}
 }
 
-// covers says whether an acknowledgement at a is one of what is at b: a node
-// acknowledges in order, and what it missed has cost it its lease.
-func (a place) covers(b place) bool { return a.life == b.life && a.seq >= b.seq }
+// covers reports whether an acknowledgement of a includes b: a node acknowledges in
+// order, and has lost its lease if it missed a signal.
+func (a position) covers(b position) bool { return a.generation == b.generation && a.seq >= b.seq }
 
-// acknowledge notes that node has handled everything up to at.
-func (a *acks) acknowledge(node nodeID, at place) {
+// acknowledge records that node has handled every signal up to at.
+func (a *acks) acknowledge(node nodeID, at position) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if last := a.handled[node]; last.covers(at) {
@@ -187,12 +189,12 @@ func (a *acks) acknowledge(node nodeID, at place) {
 	a.handled[node] = at
 	for w := range a.waiting {
 		if at.covers(w.at) {
-			a.tick(w, node)
+			a.remove(w, node)
 		}
 	}
 }
 
-func (a *acks) tick(w *waiter, node nodeID) {
+func (a *acks) remove(w *waiter, node nodeID) {
 	delete(w.missing, node)
 	if len(w.missing) == 0 {
 		delete(a.waiting, w)
@@ -200,8 +202,8 @@ func (a *acks) tick(w *waiter, node nodeID) {
 	}
 }
 
-// await is a waiter for nodes; its done is closed when none is missing.
-func (a *acks) await(at place, nodes []nodeID) *waiter {
+// await returns a waiter for nodes. Its done channel is closed when none is missing.
+func (a *acks) await(at position, nodes []nodeID) *waiter {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := &waiter{at: at, missing: map[nodeID]struct{}{}, done: make(chan struct{})}
@@ -218,7 +220,7 @@ func (a *acks) await(at place, nodes []nodeID) *waiter {
 	return w
 }
 
-// giveUp ends a wait and says who is missing.
+// giveUp ends a wait and returns the missing nodes.
 func (a *acks) giveUp(w *waiter) map[nodeID]struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -226,14 +228,14 @@ func (a *acks) giveUp(w *waiter) map[nodeID]struct{} {
 	return maps.Clone(w.missing)
 }
 
-// keep forgets the nodes that are off the roll, when they have become many (I17).
+// keep drops the entries of nodes that are not members, once there are many (I17).
 func (a *acks) keep(nodes []nodeID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.handled) <= 2*len(nodes)+16 {
 		return
 	}
-	kept := make(map[nodeID]place, len(nodes))
+	kept := make(map[nodeID]position, len(nodes))
 	for _, node := range nodes {
 		if at, ok := a.handled[node]; ok {
 			kept[node] = at

@@ -17,7 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// redis is a server of the test's own, to be hurt: the shared ones are others' too.
+// redis is a server of one test, which may break it. The servers of the environment are shared.
 type redis struct {
 	testing.TB
 	port    string
@@ -56,7 +56,7 @@ func (r *redis) start() {
 	r.until("the server answers", func() bool { return strings.Contains(r.try("PING"), "PONG") })
 }
 
-// kill ends the server as a power cut would.
+// kill ends the server without a shutdown.
 func (r *redis) kill() {
 	if r.process == nil {
 		return
@@ -73,7 +73,7 @@ func (r *redis) signal(s syscall.Signal) {
 	}
 }
 
-// try is the answer to a command, or what went wrong.
+// try returns the reply to a command, or the text of the error.
 func (r *redis) try(words ...string) string {
 	conn, err := net.DialTimeout("tcp", r.address(), time.Second)
 	if err != nil {
@@ -108,24 +108,24 @@ func (r *redis) until(what string, holds func() bool) {
 	until(r, what, holds)
 }
 
-// until waits for something that has no signal of its own: another process.
+// until polls for a condition in another process, which cannot signal this one.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for !holds() {
 		if loop.Rest(ctx, 5*time.Millisecond) != nil {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("timed out waiting: %s", what)
 		}
 	}
 }
 
-// linked says whether a replica has caught up with its master.
+// linked reports whether a replica has caught up with its master.
 func (r *redis) linked() bool {
 	return strings.Contains(r.try("INFO", "replication"), "master_link_status:up")
 }
 
-// known is how many nodes of the cluster a node knows.
+// known returns how many nodes of the cluster a node knows.
 func (r *redis) known() int {
 	return strings.Count(r.try("CLUSTER", "NODES"), " connected")
 }
@@ -135,8 +135,8 @@ func (r *redis) clusterID() string {
 	return strings.TrimSpace(id)
 }
 
-// busPort is the port that the nodes of a cluster talk to each other by; the
-// customary one, 10,000 above, may not exist.
+// busPort returns the port of the cluster bus. The usual one, 10,000 above the
+// client port, may be out of range.
 func busPort(port string) string {
 	n, _ := strconv.Atoi(port)
 	return strconv.Itoa(n - 10_000)

@@ -14,7 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
+func TestASecureServerNeedsThePasswordAndItIsNeverPrinted(t *testing.T) {
 	for _, name := range []string{secureServer, secureCluster} {
 		good := at(t, name)
 		var log storetest.Noted
@@ -30,13 +30,13 @@ func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 		for about, c := range map[string]struct {
 			spoil func(*Options)
 			hint  string
-			waits bool // opened all the same, for a server that is not there yet
+			waits bool // Open succeeds, since the server may come later
 		}{
 			"a wrong password":     {func(o *Options) { o.Credentials.Password += "x" }, "check user, password", false},
 			"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check user, password", false},
 			"no credentials":       {func(o *Options) { o.Credentials = conn.Credentials{} }, "check user, password", false},
-			"no TLS":               {func(o *Options) { o.TLS = conn.TLS{} }, "check that it runs", true},
-			"an unknown authority": {func(o *Options) { o.TLS.CA = nil }, "name the authority", true},
+			"no TLS":               {func(o *Options) { o.TLS = conn.TLS{} }, "check that Redis runs", true},
+			"an unknown authority": {func(o *Options) { o.TLS.CA = nil }, "set the CA bundle", true},
 		} {
 			o := good
 			o.Lease = 300 * time.Millisecond
@@ -44,7 +44,7 @@ func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 			bad, err := Open(o)
 			if err == nil {
 				if !c.waits {
-					t.Errorf("%s: %s is let in", name, about)
+					t.Errorf("%s: %s is accepted", name, about)
 				}
 				mustClose(t, bad)
 				err = Check(t.Context(), o)

@@ -11,22 +11,23 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// listen hears signals, beats and acknowledgements until the connection breaks.
-// What is told while nobody listens shows as a gap when somebody listens again.
+// listen receives signals, heartbeats and acknowledgements until the connection
+// breaks. Signals sent while no connection listens show as a gap afterwards.
 func (s *Signals) listen(ctx context.Context) error {
-	defer s.hearing.lose()
-	err := s.door.listen(ctx, func() { s.beater.Wake() }, s.hear, s.allChannel(), s.ownChannel())
+	defer s.tracker.lose()
+	err := s.connection.listen(ctx, func() { s.beater.Wake() }, s.receive, s.allChannel(), s.ownChannel())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.deaf = err
+	s.listenErr = err
 	return err
 }
 
-func (s *Signals) hear(text string) {
+// receive handles one message.
+func (s *Signals) receive(text string) {
 	m, err := readMessage(text)
 	if err != nil {
-		s.hearing.lose()
-		s.o.Logger.Warn("redis: a message on the channel of signals is not ours", "error", err)
+		s.tracker.lose()
+		s.o.Logger.Warn("redis message invalid", "error", err)
 		return
 	}
 	switch m.word {
@@ -34,16 +35,17 @@ func (s *Signals) hear(text string) {
 		s.handle(m)
 	case "beat":
 		if sent, ok := s.sentAt(m.beat); ok {
-			s.hearing.beat(m.at, m.whole, sent, s.now())
+			s.tracker.beat(m.at, m.complete, sent, s.now())
 		}
 	case "ack":
 		s.acks.acknowledge(m.node, m.at)
 	}
 }
 
-// handle hands the signal over, and only then owes its acknowledgement.
+// handle calls the subscribers with the signal and only then queues its
+// acknowledgement.
 func (s *Signals) handle(m message) {
-	s.hearing.signal(m.at)
+	s.tracker.signal(m.at)
 	s.handling.Lock()
 	for _, handle := range s.subscribers {
 		handle(m.signal)
@@ -59,12 +61,12 @@ func (s *Signals) handle(m message) {
 	s.acker.Wake()
 }
 
-// acknowledge tells each publisher the last of what was handled: the rest is
-// covered by it.
+// acknowledge sends each publisher the position of its last signal that was
+// handled, which includes the earlier ones.
 func (s *Signals) acknowledge(ctx context.Context) error {
 	s.mu.Lock()
 	owed := s.owed
-	s.owed = map[nodeID]place{}
+	s.owed = map[nodeID]position{}
 	s.mu.Unlock()
 	if len(owed) == 0 {
 		return nil
@@ -75,12 +77,12 @@ func (s *Signals) acknowledge(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Lease)
 	defer cancel()
-	// An acknowledgement that is lost costs its publisher a lease's time: it would come too late.
-	return s.door.tell(ctx, messages)
+	// A lost acknowledgement is not sent again: it would come too late, and the publisher only waits a lease.
+	return s.connection.publish(ctx, messages)
 }
 
-// Subscribe implements store.Signals. The lease comes with the next beat if the
-// node has none. handle must not end its subscription either.
+// Subscribe implements store.Signals. If the node has no lease, the next heartbeat
+// brings it. handle must not close its subscription.
 func (s *Signals) Subscribe(_ context.Context, handle func(store.Signal)) (store.Subscription, error) {
 	sub := &subscription{signals: s}
 	s.handling.Lock()
@@ -91,7 +93,7 @@ func (s *Signals) Subscribe(_ context.Context, handle func(store.Signal)) (store
 
 var _ store.Subscription = (*subscription)(nil)
 
-// subscription is one cache's end: all of a node share the node's lease.
+// subscription belongs to one cache. All subscriptions of a node share its lease.
 type subscription struct {
 	signals *Signals
 	closed  atomic.Bool
@@ -99,48 +101,48 @@ type subscription struct {
 
 // Lease implements store.Subscription.
 func (s *subscription) Lease() (uint64, bool) {
-	epoch, held := s.signals.hearing.lease(s.signals.now())
+	epoch, held := s.signals.tracker.lease(s.signals.now())
 	return epoch, held && !s.closed.Load()
 }
 
 // Close implements store.Subscription.
 func (s *subscription) Close() error {
-	s.closed.Store(true) // first: from here on no cache is used
+	s.closed.Store(true) // first: from now on the cache is not used
 	s.signals.handling.Lock()
 	defer s.signals.handling.Unlock()
 	delete(s.signals.subscribers, s)
 	return nil
 }
 
-// nodeID names one life of one process.
+// nodeID identifies a node from its start to its end.
 type nodeID string
 
-// life names one life of the server's memory: within it nothing was forgotten.
-type life string
+// generation identifies a period in which the server lost no data.
+type generation string
 
-// place is a point in the order of signals.
-type place struct {
-	life life
-	seq  uint64
+// position is the place of a signal in their order.
+type position struct {
+	generation generation
+	seq        uint64
 }
 
-// A message is words with blanks between them:
+// message is a text of words separated by blanks:
 //
-//	signal <life> <seq> <publisher> <signal>
-//	beat   <life> <seq> <beat> <whether the roll is whole>
-//	ack    <life> <seq> <subscriber>
+//	signal <generation> <seq> <publisher> <signal>
+//	beat   <generation> <seq> <beat> <1 if no member is silent, else 0>
+//	ack    <generation> <seq> <subscriber>
 type message struct {
-	word   string
-	at     place
-	node   nodeID       // signal, ack
-	signal store.Signal // signal
-	beat   uint64       // beat
-	whole  bool         // beat
+	word     string
+	at       position
+	node     nodeID       // signal, ack
+	signal   store.Signal // signal
+	beat     uint64       // beat
+	complete bool         // beat
 }
 
 func readMessage(text string) (message, error) {
 	bad := func() (message, error) {
-		return message{}, mayfly.Errorf(mayfly.Corrupt, "redis: not a message: %.80q", text)
+		return message{}, mayfly.Errorf(mayfly.Corrupt, "redis: invalid message %.80q", text)
 	}
 	words := strings.Split(text, " ")
 	if len(words) < 4 {
@@ -150,13 +152,13 @@ func readMessage(text string) (message, error) {
 	if err != nil {
 		return bad()
 	}
-	m := message{word: words[0], at: place{life(words[1]), seq}}
+	m := message{word: words[0], at: position{generation(words[1]), seq}}
 	switch {
 	case m.word == "signal" && len(words) == 5:
 		m.node = nodeID(words[3])
 		m.signal, err = readSignal(words[4])
 	case m.word == "beat" && len(words) == 5:
-		m.whole = words[4] == "1"
+		m.complete = words[4] == "1"
 		m.beat, err = strconv.ParseUint(words[3], 10, 64)
 	case m.word == "ack" && len(words) == 4:
 		m.node = nodeID(words[3])
@@ -169,8 +171,8 @@ func readMessage(text string) (message, error) {
 	return m, nil
 }
 
-func ackText(at place, by nodeID) string {
-	return strings.Join([]string{"ack", string(at.life), strconv.FormatUint(at.seq, 10), string(by)}, " ")
+func ackText(at position, by nodeID) string {
+	return strings.Join([]string{"ack", string(at.generation), strconv.FormatUint(at.seq, 10), string(by)}, " ")
 }
 
 const signalBytes = 1 + len(mayfly.ID{}) + len(mayfly.UserID{})
@@ -183,7 +185,7 @@ func signalText(s store.Signal) string {
 func readSignal(text string) (store.Signal, error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != signalBytes {
-		return store.Signal{}, mayfly.Errorf(mayfly.Corrupt, "redis: a signal of %d letters", len(text))
+		return store.Signal{}, mayfly.Errorf(mayfly.Corrupt, "redis: invalid signal of %d letters", len(text))
 	}
 	return store.Signal{Topic: store.Topic(b[0]), ID: mayfly.ID(b[1:17]), Owner: mayfly.UserID(b[17:33])}, nil
 }
