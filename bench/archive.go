@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -14,9 +15,10 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// archiveTrial archives one minute whose safety window is over, as fast as it
+// archiveTrial archives minutes whose safety window is over, as fast as it
 // goes: every medium is copied to cold, read back from there, named in its row
-// and deleted from hot.
+// and deleted from hot. Bare writes of as many bytes with as many syncs run in
+// turns with it.
 type archiveTrial struct{ stories int }
 
 func archiveTrialOf(f benchForm) archiveTrial {
@@ -32,31 +34,45 @@ func (t archiveTrial) run(ctx context.Context, b *bench, folder string) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close(ctx)) }()
-	minute := mayfly.InstantOf(time.Now()).Minute() + 1
-	if err := loadMinute(ctx, b, e, minute, t.stories, true); err != nil {
+	minutes := benchMinutes()
+	if err := loadMinutes(ctx, b, e, minutes, t.stories/len(minutes), true); err != nil {
 		return err
 	}
-	archiving, o, err := t.sweep(ctx, e, minute)
+	archiving, o, err := t.sweep(ctx, e, minutes)
 	if err != nil {
 		return err
 	}
-	if err := e.rest(ctx, b); err != nil {
-		return err
-	}
-	stage := b.progress.Begin("archive stories", t.stories)
+	stage := b.progress.Begin("archive stories, and bare writes by turns", t.stories)
 	defer stage.End()
-	before := e.io()
-	took, err := archiving.run(ctx, (minute + 1).Start(), o.Window)
-	if err != nil {
-		return err
+	var took time.Duration
+	var io benchIO
+	var ours, bare []float64
+	each := t.stories / len(minutes)
+	for _, minute := range minutes {
+		if err := e.rest(ctx, b); err != nil {
+			return err
+		}
+		before, synced := e.io(), syncedIO(e.store.Meter)
+		turn, err := archiving.run(ctx, (minute + 1).Start(), o.Window)
+		if err != nil {
+			return err
+		}
+		took, io = took+turn, io.plus(e.io().since(before))
+		writes := newBareWrites(mayfly.Shards*o.Workers, syncedIO(e.store.Meter).since(synced), int64(each))
+		rate, err := writes.run(ctx, filepath.Join(folder, "bare"), func(written int64) bool { return written < int64(each) })
+		if err != nil {
+			return fmt.Errorf("bare writes: %w", err)
+		}
+		ours, bare = append(ours, float64(each)/turn.Seconds()), append(bare, rate)
+		stage.Add(each)
 	}
-	io := e.io().since(before)
-	stage.Add(t.stories)
+	t.stories = each * len(minutes)
 	if err := t.check(ctx, e.store.Set); err != nil {
 		return err
 	}
 	stories := float64(t.stories)
 	b.report.add("archive.stories_per_s", stories/took.Seconds())
+	b.report.add("archive.ratio_bare", medianRatio(ours, bare))
 	b.report.add("archive.stories", stories)
 	b.report.add("archive.bytes_per_story", float64(io.bytes)/stories)
 	b.report.add("archive.stories_per_fsync", stories/float64(io.fsyncs))
@@ -64,11 +80,11 @@ func (t archiveTrial) run(ctx context.Context, b *bench, folder string) (err err
 	return nil
 }
 
-// sweep expires the minute, and answers with the archive that comes next, on the
+// sweep expires the minutes, and returns the archive that comes next, on the
 // shards of the same process.
-func (t archiveTrial) sweep(ctx context.Context, e *benchEngine, minute mayfly.Minute) (*benchWalk, archive.Options, error) {
+func (t archiveTrial) sweep(ctx context.Context, e *benchEngine, minutes []mayfly.Minute) (*benchWalk, archive.Options, error) {
 	o := node.FromConfig(e.config)
-	shards := newBenchShards(e, minute.Start()-1)
+	shards := newBenchShards(e, minutes[0].Start()-1)
 	s, err := sweep.New(e.store.Set, o.Sweep)
 	if err != nil {
 		return nil, o.Archive, err
@@ -77,7 +93,7 @@ func (t archiveTrial) sweep(ctx context.Context, e *benchEngine, minute mayfly.M
 	if err != nil {
 		return nil, o.Archive, err
 	}
-	if _, err := sweeping.run(ctx, (minute + 1).Start(), 0); err != nil {
+	if _, err := sweeping.run(ctx, (minutes[len(minutes)-1] + 1).Start(), 0); err != nil {
 		return nil, o.Archive, err
 	}
 	a, err := archive.New(e.store.Set, o.Archive)
@@ -88,7 +104,7 @@ func (t archiveTrial) sweep(ctx context.Context, e *benchEngine, minute mayfly.M
 	return archiving, o.Archive, err
 }
 
-// check holds the tiers against what was due: everything is cold, nothing is hot.
+// check returns an error unless every medium is in the cold tier and none in the hot one.
 func (t archiveTrial) check(ctx context.Context, set store.Set) error {
 	hot, err := set.Hot.List(ctx, "", "", 1)
 	if err != nil {

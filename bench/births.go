@@ -37,11 +37,12 @@ func birthsTrialOf(f benchForm) birthsTrial {
 type birthSort struct {
 	name         string
 	media, keyed bool
+	bare         bool // compared with bare writes
 }
 
 func (t birthsTrial) run(ctx context.Context, b *bench, folder string) error {
 	var io benchIO
-	for _, sort := range []birthSort{{name: "metadata"}, {name: "media", media: true}, {name: "keyed", keyed: true}} {
+	for _, sort := range []birthSort{{name: "metadata", bare: true}, {name: "media", media: true}, {name: "keyed", keyed: true}} {
 		result, err := t.measure(ctx, b, filepath.Join(folder, sort.name), sort)
 		if err != nil {
 			return fmt.Errorf("%s: %w", sort.name, err)
@@ -49,6 +50,9 @@ func (t birthsTrial) run(ctx context.Context, b *bench, folder string) error {
 		b.report.add("births."+sort.name+"_per_s", float64(result.latency.TotalCount())/t.lasts.Seconds())
 		b.report.add("births."+sort.name+"_p50_ms", float64(result.latency.ValueAtQuantile(50))/1e6)
 		b.report.add("births."+sort.name+"_p99_ms", float64(result.latency.ValueAtQuantile(99))/1e6)
+		if sort.bare {
+			b.report.add("births.ratio_bare", result.ratio)
+		}
 		io = io.plus(result.io)
 	}
 	b.addIO("births", io)
@@ -58,6 +62,7 @@ func (t birthsTrial) run(ctx context.Context, b *bench, folder string) error {
 type birthResult struct {
 	latency *hdrhistogram.Histogram // of births acknowledged in the measured time
 	io      benchIO
+	ratio   float64 // of the rate to that of bare writes, if they are compared
 }
 
 func (t birthsTrial) measure(ctx context.Context, b *bench, folder string, sort birthSort) (result birthResult, err error) {
@@ -69,9 +74,39 @@ func (t birthsTrial) measure(ctx context.Context, b *bench, folder string, sort 
 	if err := e.start(ctx, mayfly.InstantOf(time.Now()), nil); err != nil {
 		return result, err
 	}
-	result.latency, err = t.publish(ctx, b, e, sort)
+	if sort.bare {
+		result.latency, result.ratio, err = t.compare(ctx, b, e, sort, folder+"-bare")
+	} else {
+		result.latency, err = t.publish(ctx, b, e, sort)
+	}
 	result.io = e.io()
 	return result, err
+}
+
+// compare publishes in turns with a bare loop that writes as many bytes for each
+// birth, synced as often, with as many writers.
+func (t birthsTrial) compare(ctx context.Context, b *bench, e *benchEngine, sort birthSort, folder string) (*hdrhistogram.Histogram, float64, error) {
+	turn := birthsTrial{writers: t.writers, warm: t.warm / baselineTurns, lasts: t.lasts / baselineTurns}
+	all := newLatencies()
+	var ours, bare []float64
+	for range baselineTurns {
+		before, start := syncedIO(e.store.Meter), time.Now()
+		latency, err := turn.publish(ctx, b, e, sort)
+		if err != nil {
+			return nil, 0, err
+		}
+		all.Merge(latency)
+		perSecond := float64(latency.TotalCount()) / turn.lasts.Seconds()
+		births := int64(perSecond * time.Since(start).Seconds()) // those of the warm-up too
+		writes := newBareWrites(t.writers, syncedIO(e.store.Meter).since(before), births)
+		until := time.Now().Add(turn.lasts / 2)
+		rate, err := writes.run(ctx, folder, func(int64) bool { return time.Now().Before(until) })
+		if err != nil {
+			return nil, 0, fmt.Errorf("bare writes: %w", err)
+		}
+		ours, bare = append(ours, perSecond), append(bare, rate)
+	}
+	return all, medianRatio(ours, bare), nil
 }
 
 // publish lets writers publish through a node that runs, and answers with the

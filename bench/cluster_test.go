@@ -131,7 +131,7 @@ func newLived(t *testing.T) *lived {
 		l.book.acknowledge(item, sha256.Sum256(benchContent(item.Upload)))
 		l.some = append(l.some, item)
 	}))
-	archiving, o, err := archiveTrial{stories: 40}.sweep(t.Context(), e, minute)
+	archiving, o, err := archiveTrial{stories: 40}.sweep(t.Context(), e, []mayfly.Minute{minute})
 	ok(t, err)
 	end := (minute + 1).Start()
 	_, err = archiving.run(t.Context(), end, o.Window)

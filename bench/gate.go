@@ -19,13 +19,14 @@ type gateTrial struct {
 	cached int           // of them are asked for again and again
 	ended  int           // stories past their deadline
 	lasts  time.Duration // of one measurement
+	bloom  int           // ids in the Bloom filter that the gate is compared with
 }
 
 func gateTrialOf(f benchForm) gateTrial {
 	if f == quickForm {
-		return gateTrial{live: 200_000, cached: 4_096, ended: 4_096, lasts: 2 * time.Second}
+		return gateTrial{live: 200_000, cached: 4_096, ended: 4_096, lasts: 2 * time.Second, bloom: 10_000_000}
 	}
-	return gateTrial{live: 1_000_000, cached: 4_096, ended: 4_096, lasts: 10 * time.Second}
+	return gateTrial{live: 1_000_000, cached: 4_096, ended: 4_096, lasts: 10 * time.Second, bloom: 10_000_000}
 }
 
 func (t gateTrial) run(ctx context.Context, b *bench, folder string) (err error) {
@@ -58,8 +59,76 @@ func (t gateTrial) run(ctx context.Context, b *bench, folder string) (err error)
 			b.report.add(sort.allocs, cost.allocs)
 		}
 	}
+	if err := t.compare(ctx, b, e, now); err != nil {
+		return fmt.Errorf("compare with a Bloom filter: %w", err)
+	}
 	b.addIO("gate", e.io())
 	return nil
+}
+
+// compare asks the gate and a Bloom filter for the same expired ids, by turns. The
+// ids come from all over the filter, as those of readers would.
+func (t gateTrial) compare(ctx context.Context, b *bench, e *benchEngine, now mayfly.Instant) error {
+	filter, ids, viewer, err := t.fill(b, now)
+	if err != nil {
+		return err
+	}
+	g := e.node.Gate()
+	var ours, bloom []float64
+	lasts := t.lasts / baselineTurns
+	err = b.progress.Timed(ctx, "gate and Bloom filter by turns", 2*t.lasts, func(ctx context.Context) error {
+		for range baselineTurns {
+			gate, err := measure(ctx, lasts, func(n int) error {
+				if _, err := g.Open(ctx, ids[n%len(ids)], viewer, now); err != mayfly.Gone {
+					return fmt.Errorf("an expired id answered %v", err)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			lookup, err := measure(ctx, lasts, func(n int) error {
+				if !filter.has(ids[n%len(ids)]) {
+					return errors.New("an id of the Bloom filter was not found")
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			ours, bloom = append(ours, gate.ns), append(bloom, lookup.ns)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b.report.add("gate.ratio_bloom", medianRatio(ours, bloom))
+	b.report.add("gate.bloom_ns", median(bloom))
+	return nil
+}
+
+// fill returns a Bloom filter of expired ids, up to a million of them spread over
+// it, and a viewer who wrote none of these.
+func (t gateTrial) fill(b *bench, now mayfly.Instant) (filter *bloomFilter, ids []mayfly.ID, viewer mayfly.Viewer, err error) {
+	stage := b.progress.Begin("fill a Bloom filter", t.bloom)
+	defer stage.End()
+	r := rand.New(rand.NewPCG(b.seed, 2))
+	filter, viewer = newBloomFilter(t.bloom, 0.001), mayfly.ViewerOf(newBenchOwner(r).user)
+	day, every := benchLifetime(24*time.Hour), max(1, t.bloom/1_000_000)
+	for n := range t.bloom {
+		at := spread(now.Add(-48*time.Hour), 23*time.Hour, n, t.bloom)
+		id, err := mayfly.NewID(at, day, mayfly.Trace(r.Uint64())&mayfly.TraceMax, r.Uint64())
+		if err != nil {
+			return nil, nil, viewer, err
+		}
+		filter.add(id)
+		if n%every == 0 && !viewer.MayHaveWritten(id) {
+			ids = append(ids, id)
+		}
+	}
+	stage.Add(t.bloom)
+	return filter, ids, viewer, nil
 }
 
 // load loads what has ended an hour ago and what is live.

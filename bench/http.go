@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -20,9 +22,10 @@ import (
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// httpTrial asks a whole server over sockets of the loopback: it publishes, then
-// reads, each over so many connections, with the next request when the answer to
-// the last has come. Server and askers share the machine.
+// httpTrial sends requests to a whole server over sockets of the loopback: it
+// publishes, then reads, each over so many connections, with the next request when
+// the answer to the last has come, in turns with a bare net/http server. Servers
+// and clients share the machine.
 type httpTrial struct {
 	writers, readers int // connections
 	warm, lasts      time.Duration
@@ -52,19 +55,18 @@ func (t httpTrial) run(ctx context.Context, b *bench, folder string) (err error)
 	if err != nil {
 		return err
 	}
-	latency, err := t.measure(ctx, b, "publish", writers)
-	if err != nil {
+	creates := httpPair{what: "creates", title: "publish", askers: writers, request: slices.Clone(writers[0].next()), want: http.StatusCreated, writes: true}
+	if err := t.compare(ctx, b, s, folder, creates); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
-	t.report(b, "creates", latency)
 	readers, err := t.newReaders(ctx, b, s)
 	if err != nil {
 		return err
 	}
-	if latency, err = t.measure(ctx, b, "read", readers); err != nil {
+	reads := httpPair{what: "reads", title: "read", askers: readers, request: slices.Clone(readers[0].next()), want: http.StatusOK}
+	if err := t.compare(ctx, b, s, folder, reads); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
-	t.report(b, "reads", latency)
 	total := s.server.Store.Meter.Read().Total()
 	b.addIO("http", benchIO{fsyncs: total.Syncs, bytes: total.Bytes})
 	return nil
@@ -79,13 +81,14 @@ func (t httpTrial) report(b *bench, what string, latency *hdrhistogram.Histogram
 // httpAsker sends one request after the other on a connection of its own. Any
 // answer but the expected one is an error, and ends the trial.
 type httpAsker interface {
+	next() []byte // the request that ask sends; valid until the next call
 	ask() error
 	close() error
 }
 
-// measure lets the askers ask, and notes what was both asked and answered after
-// the warm-up.
-func (t httpTrial) measure(ctx context.Context, b *bench, what string, askers []httpAsker) (*hdrhistogram.Histogram, error) {
+// measure lets the askers ask, and records what was both asked and answered after
+// the warm-up. It calls left whenever an asker is through.
+func (t httpTrial) measure(ctx context.Context, b *bench, what string, askers []httpAsker, left func()) (*hdrhistogram.Histogram, error) {
 	latencies := make([]*hdrhistogram.Histogram, len(askers))
 	err := b.progress.Timed(ctx, fmt.Sprintf("%s, %d connections", what, len(askers)), t.warm+t.lasts, func(ctx context.Context) error {
 		from := time.Now().Add(t.warm)
@@ -93,7 +96,8 @@ func (t httpTrial) measure(ctx context.Context, b *bench, what string, askers []
 		for n, asker := range askers {
 			latencies[n] = newLatencies()
 			g.Go(func() error {
-				return errors.Join(askUntil(ctx, asker, latencies[n], from, from.Add(t.lasts)), asker.close())
+				defer left()
+				return askUntil(ctx, asker, latencies[n], from, from.Add(t.lasts))
 			})
 		}
 		return g.Wait()

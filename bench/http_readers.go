@@ -20,6 +20,7 @@ type httpReader struct {
 	random  *rand.Rand
 	read    *httpStories
 	request []byte
+	id      string // of the story that it asks for
 }
 
 // httpStories are what is read, and by whom. Viewers and authors are of classes:
@@ -38,7 +39,7 @@ func (t httpTrial) newReaders(ctx context.Context, b *bench, s *httpBench) ([]ht
 	if err != nil {
 		return nil, fmt.Errorf("publish what is read: %w", err)
 	}
-	return dialAll(s, t.readers, func(conn *httpConn, n int) httpAsker {
+	return dialAll(s.server.API(), t.readers, func(conn *httpConn, n int) httpAsker {
 		return &httpReader{conn: conn, random: rand.New(rand.NewPCG(b.seed, uint64(1000+n))), read: read}
 	})
 }
@@ -116,21 +117,25 @@ func (r *httpStories) publish(ctx context.Context, conn *httpConn, a, stories in
 
 func (r *httpReader) close() error { return r.conn.close() }
 
-func (r *httpReader) ask() error {
+func (r *httpReader) next() []byte {
 	v := r.random.IntN(len(r.read.viewers))
 	author, of := r.random.IntN(readAuthors), r.read.open
 	if r.random.IntN(2) == 0 {
 		author, of = v%readClasses+readClasses*r.random.IntN(readAuthors/readClasses), r.read.closed
 	}
-	id := of[author][r.random.IntN(len(of[author]))]
+	r.id = of[author][r.random.IntN(len(of[author]))]
 	r.request = append(r.request[:0], "GET /v1/stories/"...)
-	r.request = append(append(r.request, id...), " HTTP/1.1\r\nHost: mayfly\r\nAuthorization: Bearer "...)
+	r.request = append(append(r.request, r.id...), " HTTP/1.1\r\nHost: mayfly\r\nAuthorization: Bearer "...)
 	r.request = append(append(r.request, r.read.viewers[v].token...), "\r\n\r\n"...)
-	if err := r.conn.do(r.request, http.StatusOK); err != nil {
+	return r.request
+}
+
+func (r *httpReader) ask() error {
+	if err := r.conn.do(r.next(), http.StatusOK); err != nil {
 		return err
 	}
-	if !bytes.Contains(r.conn.body, []byte(id)) {
-		return fmt.Errorf("asked for %s, got %.300s", id, r.conn.body)
+	if !bytes.Contains(r.conn.body, []byte(r.id)) {
+		return fmt.Errorf("asked for %s, got %.300s", r.id, r.conn.body)
 	}
 	return nil
 }

@@ -31,21 +31,18 @@ func (t httpTrial) newWriters(s *httpBench, seed uint64) ([]httpAsker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dialAll(s, t.writers, func(conn *httpConn, n int) httpAsker {
+	return dialAll(s.server.API(), t.writers, func(conn *httpConn, n int) httpAsker {
 		return &httpWriter{conn: conn, random: rand.New(rand.NewPCG(seed, uint64(n))), authors: authors, form: newHTTPForm(picture, "everyone")}
 	})
 }
 
 // dialAll makes so many askers, each with a connection.
-func dialAll(s *httpBench, n int, asker func(conn *httpConn, n int) httpAsker) ([]httpAsker, error) {
+func dialAll(url string, n int, asker func(conn *httpConn, n int) httpAsker) ([]httpAsker, error) {
 	var all []httpAsker
 	for i := range n {
-		conn, err := dialHTTP(s.server.API())
+		conn, err := dialHTTP(url)
 		if err != nil {
-			for _, one := range all {
-				err = errors.Join(err, one.close())
-			}
-			return nil, err
+			return nil, errors.Join(err, closeAll(all))
 		}
 		all = append(all, asker(conn, i))
 	}
@@ -54,10 +51,12 @@ func dialAll(s *httpBench, n int, asker func(conn *httpConn, n int) httpAsker) (
 
 func (w *httpWriter) close() error { return w.conn.close() }
 
-func (w *httpWriter) ask() error {
+func (w *httpWriter) next() []byte {
 	w.request = w.form.publish(w.request[:0], w.authors[w.random.IntN(len(w.authors))], w.random)
-	return w.conn.do(w.request, http.StatusCreated)
+	return w.request
 }
+
+func (w *httpWriter) ask() error { return w.conn.do(w.next(), http.StatusCreated) }
 
 // httpForm is a story with a picture, as browsers and curl send it.
 type httpForm struct {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,7 +19,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// sweepTrial sweeps one minute that is over, as fast as it goes.
+// sweepTrial sweeps minutes that are over, as fast as it goes, in turns with bare
+// Pebble batches and with the drain of a sorted set of Redis.
 type sweepTrial struct{ stories int }
 
 func sweepTrialOf(f benchForm) sweepTrial {
@@ -33,36 +36,87 @@ func (t sweepTrial) run(ctx context.Context, b *bench, folder string) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close(ctx)) }()
-	minute := mayfly.InstantOf(time.Now()).Minute() + 1
-	if err := loadMinute(ctx, b, e, minute, t.stories, false); err != nil {
+	minutes := benchMinutes()
+	t.stories -= t.stories % len(minutes)
+	if err := loadMinutes(ctx, b, e, minutes, t.stories/len(minutes), false); err != nil {
 		return err
 	}
-	if err := e.rest(ctx, b); err != nil {
-		return err
+	peer, err := startRedis(ctx, filepath.Join(folder, "redis"))
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		b.progress.Note("sweep.ratio_redis is left out, because redis-server could not be started: %v", err)
+	} else {
+		defer func() { err = errors.Join(err, peer.stop()) }()
 	}
-	s, err := newBenchSweeper(e, minute.Start()-1)
+	r, err := t.turns(ctx, b, e, minutes, baselines{folder: filepath.Join(folder, "bare"), redis: peer})
 	if err != nil {
 		return err
 	}
-	stage := b.progress.Begin("sweep stories", t.stories)
-	defer stage.End()
-	before, allocs := e.io(), mallocs()
-	took, err := s.run(ctx, (minute + 1).Start(), 0)
-	if err != nil {
-		return err
+	b.report.add("sweep.stories_per_s", float64(t.stories)/r.took.Seconds())
+	b.report.add("sweep.ratio_bare", medianRatio(r.ours, r.bare))
+	if peer != nil {
+		b.report.add("sweep.ratio_redis", medianRatio(r.ours, r.redis))
+		b.report.add("sweep.redis_per_s", median(r.redis))
 	}
-	io := e.io().since(before)
-	allocs = mallocs() - allocs
-	stage.Add(t.stories)
-	if err := s.check(ctx, t.stories); err != nil {
-		return err
-	}
-	b.report.add("sweep.stories_per_s", float64(t.stories)/took.Seconds())
 	b.report.add("sweep.stories", float64(t.stories))
-	b.report.add("sweep.bytes_per_story", float64(io.bytes)/float64(t.stories))
-	b.report.add("sweep.allocs_per_story", float64(allocs)/float64(t.stories))
-	b.addIO("sweep", io)
+	b.report.add("sweep.bytes_per_story", float64(r.io.bytes)/float64(t.stories))
+	b.report.add("sweep.allocs_per_story", float64(r.allocs)/float64(t.stories))
+	b.addIO("sweep", r.io)
 	return nil
+}
+
+// baselines are what the sweep is compared with.
+type baselines struct {
+	folder string     // of bare Pebble
+	redis  *redisPeer // nil if there is none
+}
+
+// sweepResult is the sum of all turns of the sweep, and the rates of each turn.
+type sweepResult struct {
+	took              time.Duration
+	io                benchIO
+	allocs            uint64
+	ours, bare, redis []float64 // stories a second
+}
+
+// turns sweeps one minute after the other, each followed by the baselines.
+func (t sweepTrial) turns(ctx context.Context, b *bench, e *benchEngine, minutes []mayfly.Minute, with baselines) (r sweepResult, err error) {
+	s, err := newBenchSweeper(e, minutes[0].Start()-1)
+	if err != nil {
+		return r, err
+	}
+	stage := b.progress.Begin("sweep stories, and baselines by turns", t.stories)
+	defer stage.End()
+	each := t.stories / len(minutes)
+	for n, minute := range minutes {
+		if err := e.rest(ctx, b); err != nil {
+			return r, err
+		}
+		before, synced, allocs := e.io(), syncedIO(e.store.Meter), mallocs()
+		took, err := s.run(ctx, (minute + 1).Start(), 0)
+		if err != nil {
+			return r, err
+		}
+		r.allocs += mallocs() - allocs
+		r.took, r.io = r.took+took, r.io.plus(e.io().since(before))
+		r.ours = append(r.ours, float64(each)/took.Seconds())
+		bytes := int(syncedIO(e.store.Meter).since(synced).bytes) / each
+		rate, err := barePebble(ctx, filepath.Join(with.folder, strconv.Itoa(n)), each, mayfly.Shards, bytes)
+		if err != nil {
+			return r, fmt.Errorf("bare Pebble: %w", err)
+		}
+		r.bare = append(r.bare, rate)
+		if with.redis != nil {
+			if rate, err = (redisDrain{peer: with.redis, stories: each / 4, event: string(opaque(3, bytes/2))}).run(ctx); err != nil {
+				return r, err
+			}
+			r.redis = append(r.redis, rate)
+		}
+		stage.Add(each)
+	}
+	return r, s.check(ctx, t.stories)
 }
 
 func mallocs() uint64 {
@@ -71,15 +125,27 @@ func mallocs() uint64 {
 	return m.Mallocs
 }
 
-// loadMinute loads stories whose deadlines fall into one minute.
-func loadMinute(ctx context.Context, b *bench, e *benchEngine, minute mayfly.Minute, stories int, media bool) error {
-	stage := b.progress.Begin("load stories of one minute", stories)
+// benchMinutes returns the minutes that fall due in the turns of a trial. There is
+// one between any two, so that the settling of one is over before the next begins.
+func benchMinutes() []mayfly.Minute {
+	first := mayfly.InstantOf(time.Now()).Minute() + 1
+	minutes := make([]mayfly.Minute, baselineTurns)
+	for n := range minutes {
+		minutes[n] = first + mayfly.Minute(2*n)
+	}
+	return minutes
+}
+
+// loadMinutes loads stories whose deadlines fall into the minutes, as many into each.
+func loadMinutes(ctx context.Context, b *bench, e *benchEngine, minutes []mayfly.Minute, each int, media bool) error {
+	n := each * len(minutes)
+	stage := b.progress.Begin("load stories of "+strconv.Itoa(len(minutes))+" minutes", n)
 	defer stage.End()
 	day := benchLifetime(24 * time.Hour)
-	load := newBenchLoad(e.store.Set, b.seed, stories, stage)
+	load := newBenchLoad(e.store.Set, b.seed, n, stage)
 	load.media = media
-	return load.run(ctx, stories, func(i int) (mayfly.Instant, mayfly.Lifetime) {
-		return spread(minute.Start().Add(-24*time.Hour), time.Minute, i, stories), day
+	return load.run(ctx, n, func(i int) (mayfly.Instant, mayfly.Lifetime) {
+		return spread(minutes[i/each].Start().Add(-24*time.Hour), time.Minute, i%each, each), day
 	}, nil)
 }
 
