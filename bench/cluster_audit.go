@@ -11,6 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/progress"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -88,9 +89,9 @@ func (a *clusterAudit) page(ctx context.Context, ids []mayfly.ID) error {
 	}
 	owned := make([]store.Key, len(ids))
 	for i, id := range ids {
-		owned[i] = store.OwnerKey(a.book.stories[id].owner, id)
+		owned[i] = engine.OwnerKey(a.book.stories[id].owner, id)
 	}
-	listed, err := a.set.Rows.Get(ctx, store.Owners, owned...)
+	listed, err := a.set.Rows.Get(ctx, engine.Owners, owned...)
 	if err != nil {
 		return err
 	}

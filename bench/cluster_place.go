@@ -105,7 +105,7 @@ func testServers(env func(string) string) map[string]string {
 // start starts a node with connections of its own, its settings changed by set.
 func (p *clusterPlace) start(ctx context.Context, name string, set func(o *node.Options)) (*benchEngine, error) {
 	late := server.NewLateClock()
-	st, err := profile.Open(ctx, p.config, late.Time())
+	st, err := profile.Open(ctx, p.config, node.Tables(), late.Time())
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (p *clusterPlace) pair(ctx context.Context, set func(o *node.Options)) (clu
 // leave takes away what can be: media. For keyspaces and topics there is no such
 // operation in the contracts; the operator is told their names.
 func (p *clusterPlace) leave(ctx context.Context, b *bench) error {
-	st, err := profile.Open(ctx, p.config, server.NewLateClock().Time())
+	st, err := profile.Open(ctx, p.config, node.Tables(), server.NewLateClock().Time())
 	if err != nil {
 		return err
 	}

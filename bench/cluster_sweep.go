@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/app/server"
 	"github.com/mayflyhq/mayfly/store"
@@ -31,7 +32,7 @@ const (
 )
 
 func (t clusterSweep) run(ctx context.Context, b *bench, place *clusterPlace) (err error) {
-	st, err := profile.Open(ctx, place.config, server.NewLateClock().Time())
+	st, err := profile.Open(ctx, place.config, node.Tables(), server.NewLateClock().Time())
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/progress"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -213,7 +214,7 @@ func TestClusterAuditFindsWhatIsPlanted(t *testing.T) {
 		}},
 		{"a story that is not in its author's list", verify.Lost, func(t *testing.T, l *lived) error {
 			var b store.Batch
-			b.Delete(store.Owners, store.OwnerKey(l.some[0].Owner, l.some[0].ID))
+			b.Delete(engine.Owners, engine.OwnerKey(l.some[0].Owner, l.some[0].ID))
 			return l.e.store.Set.Writer.Commit(t.Context(), &b)
 		}},
 		{"an archiving that the log does not tell", verify.Lost, func(_ *testing.T, l *lived) error {

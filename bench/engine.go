@@ -27,7 +27,7 @@ type benchEngine struct {
 func openBenchEngine(folder string) (*benchEngine, error) {
 	cfg := config.Default()
 	cfg.Data = filepath.Join(folder, "data") // the deletion ledger is beside it
-	s, err := profile.Embedded(cfg)
+	s, err := profile.Embedded(cfg, node.Tables())
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/progress"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -114,8 +115,8 @@ func (l *benchLoad) batch(first, size int, born benchBirth, keep func(int, mayfl
 		}
 		item := birth.Item
 		births[i], events[i] = birth, mayfly.EventOf(item, mayfly.WasCreated)
-		b.Put(store.Owners, store.OwnerKey(item.Owner, item.ID), []byte{byte(item.Product)}, 0)
-		b.Put(store.Uploads, store.UploadKey(item.Upload), item.ID[:], 0)
+		b.Put(engine.Owners, engine.OwnerKey(item.Owner, item.ID), []byte{byte(item.Product)}, 0)
+		b.Put(engine.Uploads, engine.UploadKey(item.Upload), item.ID[:], 0)
 		if keep != nil {
 			keep(first+i, item)
 		}

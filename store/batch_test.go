@@ -7,6 +7,10 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -30,13 +34,13 @@ func TestABatchKeepsItsStagesApartAndInOrder(t *testing.T) {
 	event := mayfly.EventOf(birth.Item, mayfly.WasCreated)
 	var b store.Batch
 	b.Then() // nothing before it: no empty stage
-	b.Put(store.Owners, store.Key{Partition: "p", Clustering: "a"}, []byte("v"), 7)
-	b.Delete(store.Owners, store.Key{Partition: "p", Clustering: "b"})
+	b.Put(engine.Owners, store.Key{Partition: "p", Clustering: "a"}, []byte("v"), 7)
+	b.Delete(engine.Owners, store.Key{Partition: "p", Clustering: "b"})
 	b.Then()
 	b.Then()
 	b.Insert(birth)
 	b.Insert(birth)
-	b.DeletePartition(store.Uploads, "q")
+	b.DeletePartition(engine.Uploads, "q")
 	b.Then()
 	b.Append(event)
 	b.Append(event)
@@ -48,7 +52,7 @@ func TestABatchKeepsItsStagesApartAndInOrder(t *testing.T) {
 	if s := stages[0]; len(s.Puts) != 1 || s.Puts[0].ReclaimAt != 7 || string(s.Puts[0].Value) != "v" || len(s.Deletes) != 1 || len(s.Inserts)+len(s.Drops)+len(s.Events) != 0 {
 		t.Errorf("stage 1: %+v", s)
 	}
-	if s := stages[1]; len(s.Inserts) != 2 || len(s.Drops) != 1 || s.Drops[0] != (store.Drop{Table: store.Uploads, Partition: "q"}) || len(s.Puts)+len(s.Events) != 0 {
+	if s := stages[1]; len(s.Inserts) != 2 || len(s.Drops) != 1 || s.Drops[0] != (store.Drop{Table: engine.Uploads, Partition: "q"}) || len(s.Puts)+len(s.Events) != 0 {
 		t.Errorf("stage 2: %+v", s)
 	}
 	if s := stages[2]; len(s.Events) != 2 || s.Events[0] != event {
@@ -57,7 +61,7 @@ func TestABatchKeepsItsStagesApartAndInOrder(t *testing.T) {
 	if err := b.Validate(); err != nil {
 		t.Error(err)
 	}
-	b.Put(store.Owners, store.Key{Partition: "p"}, nil, 0) // goes on in the stage that Then began
+	b.Put(engine.Owners, store.Key{Partition: "p"}, nil, 0) // goes on in the stage that Then began
 	if n := len(b.Stages()); n != 4 {
 		t.Errorf("%d stages after going on", n)
 	}
@@ -86,18 +90,17 @@ func TestABadBatchIsInvalidAndSaysWhichStage(t *testing.T) {
 	for name, spoil := range map[string]func(*store.Batch){
 		"a bad birth":              func(b *store.Batch) { b.Insert(store.Birth{}) },
 		"a second bad birth":       func(b *store.Batch) { b.Insert(born(t, 1), store.Birth{}) },
-		"a swapped table, put":     func(b *store.Batch) { b.Put(store.Leases, key, nil, 0) },
-		"a swapped table, deleted": func(b *store.Batch) { b.Delete(store.Marks, key) },
-		"a swapped table, dropped": func(b *store.Batch) { b.DeletePartition(store.Idempotency, "p") },
-		"an unknown table":         func(b *store.Batch) { b.Put(store.Table(200), key, nil, 0) },
-		"no table":                 func(b *store.Batch) { b.Put(0, key, nil, 0) },
-		"no partition":             func(b *store.Batch) { b.Put(store.Owners, store.Key{Clustering: "s"}, nil, 0) },
-		"no partition to drop":     func(b *store.Batch) { b.DeletePartition(store.Owners, "") },
+		"a swapped table, put":     func(b *store.Batch) { b.Put(walk.Leases, key, nil, 0) },
+		"a swapped table, deleted": func(b *store.Batch) { b.Delete(clock.MarksTable, key) },
+		"a swapped table, dropped": func(b *store.Batch) { b.DeletePartition(intake.Idempotency, "p") },
+		"no table":                 func(b *store.Batch) { b.Put(store.Table{}, key, nil, 0) },
+		"no partition":             func(b *store.Batch) { b.Put(engine.Owners, store.Key{Clustering: "s"}, nil, 0) },
+		"no partition to drop":     func(b *store.Batch) { b.DeletePartition(engine.Owners, "") },
 		"a long partition": func(b *store.Batch) {
-			b.Delete(store.Owners, store.Key{Partition: long(store.MaxPartition + 1)})
+			b.Delete(engine.Owners, store.Key{Partition: long(store.MaxPartition + 1)})
 		},
 		"a long clustering key": func(b *store.Batch) {
-			b.Put(store.Owners, store.Key{Partition: "p", Clustering: long(store.MaxClustering + 1)}, nil, 0)
+			b.Put(engine.Owners, store.Key{Partition: "p", Clustering: long(store.MaxClustering + 1)}, nil, 0)
 		},
 		"an event of nothing":      func(b *store.Batch) { b.Append(mayfly.Event{Product: mayfly.Story, Verb: mayfly.WasHeld}) },
 		"an event without a verb":  func(b *store.Batch) { b.Append(mayfly.Event{ID: born(t, 1).Item.ID, Product: mayfly.Story}) },
@@ -105,7 +108,7 @@ func TestABadBatchIsInvalidAndSaysWhichStage(t *testing.T) {
 		"two faults in two stages": func(b *store.Batch) { b.Insert(store.Birth{}); b.Then(); b.Insert(store.Birth{}) },
 	} {
 		var b store.Batch
-		b.Put(store.Owners, store.Key{Partition: long(store.MaxPartition), Clustering: long(store.MaxClustering)}, nil, 0)
+		b.Put(engine.Owners, store.Key{Partition: long(store.MaxPartition), Clustering: long(store.MaxClustering)}, nil, 0)
 		b.Then()
 		spoil(&b)
 		err := b.Validate()

@@ -2,76 +2,88 @@ package store_test
 
 import (
 	"errors"
-	"regexp"
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
-func TestEveryTableIsDeclaredWhole(t *testing.T) {
-	word := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
-	names, numbers := map[string]bool{}, map[store.Table]bool{}
-	for _, table := range store.Tables() {
-		d := table.Declared()
-		if !word.MatchString(d.Name) || d.Purpose == "" || d.Name != table.String() {
-			t.Errorf("table %d: %+v", table, d)
-		}
-		if d.Mode != store.Plain && d.Mode != store.Swapped {
-			t.Errorf("%s has no write mode", table)
-		}
-		if d.Erasure < store.PartitionIsUser || d.Erasure > store.Kept {
-			t.Errorf("%s does not say how a user's rows are found", table)
-		}
-		if names[d.Name] || numbers[table] || table == 0 {
-			t.Errorf("%s: name or number %d is taken", table, table)
-		}
-		names[d.Name], numbers[table] = true, true
+// Numbers are part of the stored format: they never change and are never reused.
+func TestTheNumbersOfTablesAreFixed(t *testing.T) {
+	want := map[uint8]string{
+		1: "owners", 2: "idempotency", 3: "uploads", 4: "restored", 5: "reminders", 6: "leases", 7: "watermarks", 8: "marks",
+		9: "audit", 10: "dead_letters", 11: "erased", 12: "runs", 13: "relations", 14: "related", 15: "families", 16: "views",
+		17: "seen", 18: "renditions", 19: "reservations", 20: "dead_events", 21: "settings",
 	}
-	// And every declaration is listed: what a loop over Tables does not see is never erased.
-	for n := range 256 {
-		table := store.Table(n)
-		if declared := table.Declared() != (store.Declaration{}); declared != numbers[table] {
-			t.Errorf("table %d: declared %t, listed %t", n, declared, numbers[table])
+	for _, table := range tables.All() {
+		if want[table.Number()] != table.String() {
+			t.Errorf("table %s has number %d", table, table.Number())
 		}
+	}
+	if len(want) != len(tables.All()) {
+		t.Errorf("%d tables, want %d", len(tables.All()), len(want))
 	}
 }
 
-// Numbers are part of the stored format.
-func TestTheNumbersOfTablesAreFixed(t *testing.T) {
-	for number, name := range map[store.Table]string{
-		1: "owners", 2: "idempotency", 3: "uploads", 4: "restored", 5: "reminders", 6: "leases", 7: "watermarks", 8: "marks",
-		9: "audit", 10: "dead_letters", 11: "erased",
+func TestATableSetRefusesBadDeclarations(t *testing.T) {
+	good := store.Declaration{Name: "viewers", Number: 99, Purpose: "story → who saw it", Mode: store.Plain, Erasure: store.NoUser}
+	one := store.DeclareTable(good)
+	if _, err := store.NewTableSet([]store.Table{one}); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*store.Declaration){
+		"no name":           func(d *store.Declaration) { d.Name = "" },
+		"no number":         func(d *store.Declaration) { d.Number = 0 },
+		"no purpose":        func(d *store.Declaration) { d.Purpose = "" },
+		"no write mode":     func(d *store.Declaration) { d.Mode = 0 },
+		"no erasure rule":   func(d *store.Declaration) { d.Erasure = 0 },
+		"an unknown rule":   func(d *store.Declaration) { d.Erasure = store.Kept + 1 },
+		"an unknown mirror": func(d *store.Declaration) { d.Mirror = "seen" },
+		"a mirror, no key":  func(d *store.Declaration) { d.Mirror = "viewers" },
 	} {
-		if number.String() != name {
-			t.Errorf("table %d is %s, and was %s", number, number, name)
+		d := good
+		spoil(&d)
+		if _, err := store.NewTableSet([]store.Table{store.DeclareTable(d)}); !errors.Is(err, mayfly.Invalid) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if store.Table(250).String() != "table(250)" {
-		t.Error(store.Table(250))
+	for _, d := range []store.Declaration{{Name: "viewers", Number: 98}, {Name: "others", Number: 99}} {
+		d.Purpose, d.Mode, d.Erasure = "x", store.Plain, store.NoUser
+		if _, err := store.NewTableSet([]store.Table{one, store.DeclareTable(d)}); !errors.Is(err, mayfly.Invalid) {
+			t.Errorf("two tables with the same name or number: %v", err)
+		}
 	}
 }
 
 func TestWriteModesNeverMix(t *testing.T) {
 	key := store.Key{Partition: "p", Clustering: "s"}
-	for _, table := range store.Tables() {
+	declared, err := store.NewTableSet(tables.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables.All() {
 		var b store.Batch
 		b.Put(table, key, nil, 0)
 		plain := table.Declared().Mode == store.Plain
-		if (b.Validate() == nil) != plain || (table.CheckSwap(key) == nil) == plain {
-			t.Errorf("%s: put %v, swap %v", table, b.Validate(), table.CheckSwap(key))
+		if (declared.CheckBatch(&b) == nil) != plain || (declared.CheckSwap(table, key) == nil) == plain {
+			t.Errorf("%s: put %v, swap %v", table, declared.CheckBatch(&b), declared.CheckSwap(table, key))
 		}
-		if err := table.CheckRead(key); err != nil {
+		if err := declared.CheckRead(table, key); err != nil {
 			t.Errorf("%s: read %v", table, err)
 		}
 		for _, bad := range []store.Key{{}, {Clustering: "s"}, {Partition: string(make([]byte, store.MaxPartition+1))}, {Partition: "p", Clustering: string(make([]byte, store.MaxClustering+1))}} {
-			if !errors.Is(table.CheckRead(bad), mayfly.Invalid) || !errors.Is(table.CheckSwap(bad), mayfly.Invalid) {
+			if !errors.Is(declared.CheckRead(table, bad), mayfly.Invalid) || !errors.Is(declared.CheckSwap(table, bad), mayfly.Invalid) {
 				t.Errorf("%s takes a key of %d and %d bytes", table, len(bad.Partition), len(bad.Clustering))
 			}
 		}
 	}
-	if err := store.Table(99).CheckRead(key); !errors.Is(err, mayfly.Invalid) {
-		t.Error(err)
+	for _, other := range []store.Table{{}, store.DeclareTable(store.Declaration{Name: "owners", Number: 1, Purpose: "x", Mode: store.Plain, Erasure: store.NoUser})} {
+		var b store.Batch
+		b.Put(other, key, nil, 0)
+		if !errors.Is(declared.CheckRead(other, key), mayfly.Invalid) || !errors.Is(declared.CheckSwap(other, key), mayfly.Invalid) || !errors.Is(declared.CheckBatch(&b), mayfly.Invalid) {
+			t.Errorf("a table that was not given is not refused: %v", other)
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/memstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 const morning mayfly.Instant = 1_790_000_000_000
@@ -99,7 +100,7 @@ func newTestNodeOn(t testing.TB, machine *clock.Manual, wrap func(*store.Set), s
 func open(t testing.TB) (set store.Set, closed func()) {
 	t.Helper()
 	fs, fuse := vfs.NewMem(), store.NewFuse()
-	db, err := pebblestore.Open(pebblestore.Options{FS: fs, Dir: "db", Fuse: fuse, MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: fs, Dir: "db", Fuse: fuse, MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func (f dataFolder) config() config.Config {
 func (f dataFolder) with(do func(s *profile.Store, n *node.Node)) {
 	f.Helper()
 	cfg := f.config()
-	s, err := profile.Embedded(cfg)
+	s, err := profile.Embedded(cfg, node.Tables())
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/demo"
 )
@@ -34,7 +35,7 @@ func TestAFailedSyncEndsTheDemoWithItsOwnExitCode(t *testing.T) {
 		if err := fs.MkdirAll(cfg.Data, 0o700); err != nil {
 			return nil, err
 		}
-		s, err := profile.EmbeddedOn(fs, cfg.Data, cfg)
+		s, err := profile.EmbeddedOn(fs, cfg.Data, cfg, node.Tables())
 		armed.Store(true)
 		return s, err
 	}

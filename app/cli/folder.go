@@ -41,7 +41,7 @@ func (a *admin) onFolder(c *cobra.Command, work func(ctx context.Context, f *fol
 		return mayfly.Errorf(mayfly.NotFound, "there is no data folder at %s", a.config.Data).WithHint("name it with --data")
 	}
 	f := &folder{progress: progress.New(c.ErrOrStderr(), false)}
-	if f.store, err = profile.Embedded(a.config); errors.Is(err, mayfly.Conflict) {
+	if f.store, err = profile.Embedded(a.config, node.Tables()); errors.Is(err, mayfly.Conflict) {
 		return inUseError{err}
 	} else if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/app/server"
 	"github.com/mayflyhq/mayfly/engine/logread"
@@ -63,7 +64,7 @@ func (r *replay) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	st, err := profile.OpenLog(c.Context(), cfg, late.Time())
+	st, err := profile.OpenLog(c.Context(), cfg, node.Tables(), late.Time())
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -24,7 +25,7 @@ func asks(h http.Handler, path string) *httptest.ResponseRecorder {
 
 func (w *town) origin() []byte {
 	w.t.Helper()
-	found, err := w.set.Rows.Get(context.Background(), store.Watermarks, store.Key{Partition: "origin"})
+	found, err := w.set.Rows.Get(context.Background(), walk.Watermarks, store.Key{Partition: "origin"})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func TestRemindersToTidyFollowTheConfiguredTombstone(t *testing.T) {
 func tidyReminders(t *testing.T, set store.Set, id mayfly.ID, from, to mayfly.Instant) (all []remind.Reminder) {
 	t.Helper()
 	for minute := from.Minute(); minute <= to.Minute(); minute++ {
-		rows, err := set.Rows.Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(minute, id.Shard()), Limit: 100})
+		rows, err := set.Rows.Range(t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(minute, id.Shard()), Limit: 100})
 		if err != nil {
 			t.Fatal(err)
 		}

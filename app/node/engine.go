@@ -23,7 +23,7 @@ import (
 )
 
 // engine is every step of a life, each knowing of the others only what it calls.
-type engine struct {
+type parts struct {
 	uploads   *upload.Uploads
 	intake    *intake.Intake
 	gate      *gate.Gate

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -136,19 +137,19 @@ func (n *Node) lookAtIndexes(ctx context.Context, c *inquiry) error {
 		return err == nil && found[0] != nil, err
 	}
 	var err error
-	if c.restored, err = get(store.Restored, store.RestoredKey(c.id)); err != nil {
+	if c.restored, err = get(engine.Restored, engine.RestoredKey(c.id)); err != nil {
 		return err
 	}
 	c.fact("restored", "in the set", c.restored)
 	if !c.found || c.item.Owner.IsZero() {
 		return nil
 	}
-	indexed, err := get(store.Owners, store.OwnerKey(c.item.Owner, c.id))
+	indexed, err := get(engine.Owners, engine.OwnerKey(c.item.Owner, c.id))
 	if err != nil {
 		return err
 	}
 	c.fact("owner", "index names it", indexed)
-	if c.erased, err = get(store.Erased, store.ErasedKey(c.item.Owner)); err != nil {
+	if c.erased, err = get(engine.Erased, engine.ErasedKey(c.item.Owner)); err != nil {
 		return err
 	}
 	c.fact("owner", "account erased", c.erased)

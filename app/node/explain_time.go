@@ -39,7 +39,7 @@ func (n *Node) lookAtWalks(ctx context.Context, c *inquiry) error {
 			c.behind = append(c.behind, s.walk.Name)
 		}
 	}
-	holder, until, err := store.LeaseHolder(ctx, n.set.Rows, c.id.Shard())
+	holder, until, err := walk.LeaseHolder(ctx, n.set.Rows, c.id.Shard())
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ const remindersRead = 2_000
 func (n *Node) lookAtReminders(ctx context.Context, c *inquiry) error {
 	minutes := n.reminderMinutes(c)
 	for _, minute := range minutes {
-		rows, err := n.set.Rows.Range(ctx, store.Reminders, store.Range{Partition: remind.Partition(minute, c.id.Shard()), Limit: remindersRead})
+		rows, err := n.set.Rows.Range(ctx, remind.Reminders, store.Range{Partition: remind.Partition(minute, c.id.Shard()), Limit: remindersRead})
 		if err != nil {
 			return fmt.Errorf("reminders: %w", err)
 		}

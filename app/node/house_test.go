@@ -17,6 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/memstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 var (
@@ -28,7 +29,7 @@ var (
 func open(t testing.TB) (set store.Set, closed func()) {
 	t.Helper()
 	fs, fuse := vfs.NewMem(), store.NewFuse()
-	db, err := pebblestore.Open(pebblestore.Options{FS: fs, Dir: "db", Fuse: fuse, MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: fs, Dir: "db", Fuse: fuse, MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -28,7 +29,7 @@ func rememberLongest(ctx context.Context, rows store.Rows, allowed []mayfly.Life
 		}
 	}
 	for range longestTries {
-		found, err := rows.Get(ctx, store.Watermarks, longestKey())
+		found, err := rows.Get(ctx, engine.Settings, longestKey())
 		if err != nil {
 			return 0, fmt.Errorf("load the longest lifetime: %w", err)
 		}
@@ -36,7 +37,7 @@ func rememberLongest(ctx context.Context, rows store.Rows, allowed []mayfly.Life
 		if err != nil || known >= longest {
 			return known, err
 		}
-		swapped, _, err := rows.Swap(ctx, store.Watermarks, longestKey(), found[0], longestBytes(longest), 0)
+		swapped, _, err := rows.Swap(ctx, engine.Settings, longestKey(), found[0], longestBytes(longest), 0)
 		if swapped && err == nil {
 			return longest, nil
 		}

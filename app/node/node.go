@@ -84,7 +84,7 @@ type Node struct {
 	o        Options
 	clock    *clock.Clock
 	marks    *clock.Marks
-	engine   engine
+	engine   parts
 	accounts *account.Accounts // nil without a key
 	stories  *story.Stories    // nil without the product
 	opened   []opened          // the products

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
@@ -401,12 +402,12 @@ func TestANodeThatCannotStartSaysWhyAndLeavesNothingRunning(t *testing.T) {
 		want    mayfly.Kind
 	}{
 		"a mark that cannot be read": {func(t *testing.T, set *store.Set, _ *node.Options) {
-			if _, _, err := set.Rows.Swap(t.Context(), store.Marks, store.Key{Partition: "node"}, nil, []byte("?"), 0); err != nil {
+			if _, _, err := set.Rows.Swap(t.Context(), clock.MarksTable, store.Key{Partition: "node"}, nil, []byte("?"), 0); err != nil {
 				t.Fatal(err)
 			}
 		}, mayfly.Corrupt},
 		"an origin that cannot be read": {func(t *testing.T, set *store.Set, _ *node.Options) {
-			if _, _, err := set.Rows.Swap(t.Context(), store.Watermarks, store.Key{Partition: "origin"}, nil, []byte("?"), 0); err != nil {
+			if _, _, err := set.Rows.Swap(t.Context(), walk.Watermarks, store.Key{Partition: "origin"}, nil, []byte("?"), 0); err != nil {
 				t.Fatal(err)
 			}
 		}, mayfly.Corrupt},

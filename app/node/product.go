@@ -104,14 +104,6 @@ func (n *Node) on() (all []opened) {
 	return all
 }
 
-// Tables returns the tables that products declare, also those that are off.
-func Tables(products []Product) (all []store.Table) {
-	for _, p := range products {
-		all = append(all, p.Tables...)
-	}
-	return all
-}
-
 // Listeners returns the listeners that the products need.
 func (n *Node) Listeners() (all []Listener) {
 	for _, p := range n.on() {

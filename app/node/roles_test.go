@@ -11,7 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
-	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
@@ -43,7 +43,7 @@ func TestAnAPINodeServesAndWalksNothing(t *testing.T) {
 		if s := state(t, w.set, item.ID); s != mayfly.Active {
 			t.Errorf("it walks: %s", s)
 		}
-		if roll, err := store.Walkers(context.Background(), w.set.Rows, mayfly.InstantOf(time.Now())); err != nil || len(roll) > 0 {
+		if roll, err := walk.Members(context.Background(), w.set.Rows, mayfly.InstantOf(time.Now())); err != nil || len(roll) > 0 {
 			t.Errorf("the roll: %v, %v", roll, err)
 		}
 		if n := reclaimed.Load(); n > 0 {

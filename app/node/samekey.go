@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -16,15 +17,15 @@ func samekeyKey() store.Key { return store.Key{Partition: "tokens", Clustering: 
 // request. The first node of a store says which key it is; changed tells that it
 // was changed on purpose. A store of one process keeps its key beside it.
 func sameKey(ctx context.Context, rows store.Rows, id string, changed bool) error {
-	found, err := rows.Get(ctx, store.Watermarks, samekeyKey())
+	found, err := rows.Get(ctx, engine.Settings, samekeyKey())
 	if err != nil {
 		return fmt.Errorf("see which key signs: %w", err)
 	}
 	current := found[0]
 	if current == nil || changed && string(current) != id {
-		swapped, now, err := rows.Swap(ctx, store.Watermarks, samekeyKey(), current, []byte(id), 0)
+		swapped, now, err := rows.Swap(ctx, engine.Settings, samekeyKey(), current, []byte(id), 0)
 		if errors.Is(err, mayfly.Unknown) {
-			if found, err = rows.Get(ctx, store.Watermarks, samekeyKey()); err == nil {
+			if found, err = rows.Get(ctx, engine.Settings, samekeyKey()); err == nil {
 				now = found[0]
 			}
 		}

@@ -12,7 +12,7 @@ import (
 func TestANodeWithAnotherKeyThanTheOthersIsRefused(t *testing.T) {
 	cfg := config.Default()
 	cfg.Data, cfg.Disk.Floor = t.TempDir(), 0
-	s, err := profile.Embedded(cfg)
+	s, err := profile.Embedded(cfg, Tables())
 	if err != nil {
 		t.Fatal(err)
 	}

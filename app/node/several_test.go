@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -231,7 +232,7 @@ func TestTwinsAreTold(t *testing.T) {
 func TestAShardThatNobodyWalksIsSaid(t *testing.T) {
 	inTown(t, func(t *testing.T, w *town) {
 		key := store.Key{Partition: "walk", Clustering: "\x03"}
-		if _, _, err := w.set.Rows.Swap(context.Background(), store.Leases, key, nil, []byte("?"), 0); err != nil {
+		if _, _, err := w.set.Rows.Swap(context.Background(), walk.Leases, key, nil, []byte("?"), 0); err != nil {
 			t.Fatal(err)
 		}
 		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})

@@ -11,14 +11,13 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/product/story"
-	"github.com/mayflyhq/mayfly/store"
 )
 
 // Stories returns the product of stories.
 func Stories() Product {
 	return Product{
 		Name: storyapi.Product, Items: []mayfly.Product{mayfly.Story, mayfly.Entry},
-		Tables: []store.Table{store.Views, store.Seen},
+		Tables: story.Tables(),
 		Open: func(ctx context.Context, n *Node) (Parts, error) {
 			e, rules := &n.engine, n.o.Products.Stories
 			longest, err := rememberLongest(ctx, n.set.Rows, rules.Lifetimes)

@@ -24,11 +24,11 @@ import (
 // used; a Redis that is away is none of them (I19), and a Kafka that is away is
 // looked at when it is back. Errors: Invalid (cfg, or a topic that forgets too
 // soon), Unsupported (a server that cannot be relied on), Unavailable.
-func Cluster(ctx context.Context, cfg config.Config, t Time) (*Store, error) {
+func Cluster(ctx context.Context, cfg config.Config, tables []store.Table, t Time) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{Meter: new(diskfs.Meter), every: cfg.Disk.ReclaimMediaEvery}
+	s := &Store{Meter: new(diskfs.Meter), tables: tables, every: cfg.Disk.ReclaimMediaEvery}
 	s.Set.Fuse = store.NewFuse() // durability is the servers' to promise: it never blows
 	for _, open := range []func(context.Context, config.Config, Time) error{s.openKafkaLate, s.openCassandra, s.openS3, s.openRedis} {
 		if err := open(ctx, cfg, t); err != nil {
@@ -95,6 +95,7 @@ func (s *Store) openCassandra(ctx context.Context, cfg config.Config, t Time) er
 		return err
 	}
 	ledger, err := cassandrastore.Open(ctx, cassandrastore.Options{
+		Tables: s.tables,
 		Hosts: c.Names(), Port: port, Keyspace: c.Keyspace, Copies: c.Copies, DataCentres: centres,
 		Credentials: conn.Credentials{User: c.User, Password: password}, TLS: wire, Timeout: c.Timeout,
 		Log: s.Set.Log, Now: t.Now, Logger: slog.Default(),

@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/test/pace"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 // nowhere is a cluster whose servers are not there: each port was free a moment ago.
@@ -54,7 +55,7 @@ func TestServersThatAreAwayAreEachNamed(t *testing.T) {
 			t.Errorf("%s: the password is in %v", f.Server, f.Err)
 		}
 	}
-	if _, err := Open(t.Context(), c, steady()); !errors.Is(err, mayfly.Unavailable) {
+	if _, err := Open(t.Context(), c, tables.All(), steady()); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("it opens without its servers: %v", err)
 	}
 	if found := Check(t.Context(), small("data"), steady()); len(found) != 0 {

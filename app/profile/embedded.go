@@ -19,7 +19,7 @@ import (
 // Embedded opens the data folder of cfg: everything in one process. Errors:
 // Invalid (cfg), Conflict (another process uses the folder), Unsupported (the
 // folder is not mayfly's, or newer than this version), Corrupt, Unavailable.
-func Embedded(cfg config.Config) (*Store, error) {
+func Embedded(cfg config.Config, tables []store.Table) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func Embedded(cfg config.Config) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	s, err := embeddedOn(root, ".", outside, ".", cfg)
+	s, err := embeddedOn(root, ".", outside, ".", cfg, tables)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", cfg.Data, errors.Join(err, root.Close(), outside.Close()))
 	}
@@ -41,11 +41,11 @@ func Embedded(cfg config.Config) (*Store, error) {
 
 // EmbeddedOn is Embedded in the folder dir of any file system, which stays the
 // caller's; the deletion ledger is in dir-erased.
-func EmbeddedOn(fs diskfs.FS, dir string, cfg config.Config) (*Store, error) {
-	return embeddedOn(fs, dir, fs, dir+"-erased", cfg)
+func EmbeddedOn(fs diskfs.FS, dir string, cfg config.Config, tables []store.Table) (*Store, error) {
+	return embeddedOn(fs, dir, fs, dir+"-erased", cfg, tables)
 }
 
-func embeddedOn(fs diskfs.FS, dir string, outside diskfs.FS, erased string, cfg config.Config) (*Store, error) {
+func embeddedOn(fs diskfs.FS, dir string, outside diskfs.FS, erased string, cfg config.Config, tables []store.Table) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func embeddedOn(fs diskfs.FS, dir string, outside diskfs.FS, erased string, cfg 
 		return nil, err
 	}
 	s.open = append(s.open, f.lock)
-	if err := errors.Join(s.openDrivers(f, cfg), s.openDeletions(outside, erased)); err != nil {
+	if err := errors.Join(s.openDrivers(f, cfg, tables), s.openDeletions(outside, erased)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -83,11 +83,11 @@ func (s *Store) openDeletions(fs diskfs.FS, dir string) error {
 	return nil
 }
 
-func (s *Store) openDrivers(f *folder, cfg config.Config) error {
+func (s *Store) openDrivers(f *folder, cfg config.Config, tables []store.Table) error {
 	memory, log := cfg.Memory, slog.Default()
 	s.Set.Fuse = store.NewFuse()
 	ledger, err := pebblestore.Open(pebblestore.Options{
-		FS: f.fs, Dir: f.path(ledgerFolder), Fuse: s.Set.Fuse, Logger: log,
+		FS: f.fs, Dir: f.path(ledgerFolder), Fuse: s.Set.Fuse, Tables: tables, Logger: log,
 		Floor: int64(cfg.Disk.Floor), CacheBytes: int64(memory.Cache), MemtableBytes: int64(memory.Memtable),
 		Share: cfg.Disk.Share,
 	})

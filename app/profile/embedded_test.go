@@ -16,7 +16,10 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 func small(dir string) config.Config {
@@ -39,11 +42,11 @@ func TestEmbeddedKeepsWhatWasWrittenOverARestart(t *testing.T) {
 	cfg := small(filepath.Join(t.TempDir(), "data"))
 	key := store.Key{Partition: "walk"}
 	for round, want := range [][]byte{nil, []byte("mark")} {
-		s, err := Embedded(cfg)
+		s, err := Embedded(cfg, tables.All())
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := s.Set.Rows.Get(t.Context(), store.Marks, key)
+		found, err := s.Set.Rows.Get(t.Context(), clock.MarksTable, key)
 		if err != nil || !bytes.Equal(found[0], want) {
 			t.Fatalf("round %d: %q, %v", round, found, err)
 		}
@@ -62,7 +65,7 @@ func TestEmbeddedKeepsWhatWasWrittenOverARestart(t *testing.T) {
 			}
 		}
 		before := s.Meter.Read()
-		if _, _, err := s.Set.Rows.Swap(t.Context(), store.Marks, key, want, []byte("mark"), 0); err != nil {
+		if _, _, err := s.Set.Rows.Swap(t.Context(), clock.MarksTable, key, want, []byte("mark"), 0); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.Meter.Read().Since(before); got.WAL.Syncs != 1 {
@@ -80,17 +83,17 @@ func TestEmbeddedKeepsWhatWasWrittenOverARestart(t *testing.T) {
 
 func TestSecondUserOfAFolderGetsAConflict(t *testing.T) {
 	cfg := small(t.TempDir())
-	s, err := Embedded(cfg)
+	s, err := Embedded(cfg, tables.All())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Embedded(cfg)
+	_, err = Embedded(cfg, tables.All())
 	var said *mayfly.Error
 	if !errors.Is(err, mayfly.Conflict) || !errors.As(err, &said) || !strings.Contains(said.Hint, "one process at a time") {
 		t.Fatal(err)
 	}
 	closed(t, s)
-	if s, err = Embedded(cfg); err != nil {
+	if s, err = Embedded(cfg, tables.All()); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, s)
@@ -99,7 +102,7 @@ func TestSecondUserOfAFolderGetsAConflict(t *testing.T) {
 func TestBadConfigurationOpensNothing(t *testing.T) {
 	cfg := small(filepath.Join(t.TempDir(), "data"))
 	cfg.Walk.Page = 0
-	if _, err := Embedded(cfg); !errors.Is(err, mayfly.Invalid) {
+	if _, err := Embedded(cfg, tables.All()); !errors.Is(err, mayfly.Invalid) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(cfg.Data); !errors.Is(err, os.ErrNotExist) {
@@ -109,7 +112,7 @@ func TestBadConfigurationOpensNothing(t *testing.T) {
 
 func TestTierThatIsALinkOutOfTheFolderIsRefused(t *testing.T) {
 	cfg, elsewhere := small(t.TempDir()), t.TempDir()
-	s, err := Embedded(cfg)
+	s, err := Embedded(cfg, tables.All())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +121,7 @@ func TestTierThatIsALinkOutOfTheFolderIsRefused(t *testing.T) {
 	if err := errors.Join(os.RemoveAll(cold), os.Symlink(elsewhere, cold)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Embedded(cfg); !errors.Is(err, mayfly.Unavailable) {
+	if _, err := Embedded(cfg, tables.All()); !errors.Is(err, mayfly.Unavailable) {
 		t.Fatal(err)
 	}
 	if names, err := os.ReadDir(elsewhere); err != nil || len(names) != 0 {
@@ -128,7 +131,7 @@ func TestTierThatIsALinkOutOfTheFolderIsRefused(t *testing.T) {
 	if err := os.Remove(cold); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Embedded(cfg); err != nil {
+	if s, err = Embedded(cfg, tables.All()); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, s)
@@ -149,7 +152,7 @@ func TestFirstStartSurvivesACrashAtAnyWrite(t *testing.T) {
 				clone = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng})
 			}
 			return nil
-		})), "data", small("data"))
+		})), "data", small("data"), tables.All())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,11 +161,11 @@ func TestFirstStartSurvivesACrashAtAnyWrite(t *testing.T) {
 			break
 		}
 		points++
-		s, err = EmbeddedOn(clone, "data", small("data"))
+		s, err = EmbeddedOn(clone, "data", small("data"), tables.All())
 		if err != nil {
 			t.Fatalf("seed %d, crash at operation %d: %v", seed, k, err)
 		}
-		if _, _, err := s.Set.Rows.Swap(t.Context(), store.Marks, store.Key{Partition: "n"}, nil, []byte("mark"), 0); err != nil {
+		if _, _, err := s.Set.Rows.Swap(t.Context(), clock.MarksTable, store.Key{Partition: "n"}, nil, []byte("mark"), 0); err != nil {
 			t.Fatal(err)
 		}
 		closed(t, s)
@@ -174,25 +177,25 @@ func TestFirstStartSurvivesACrashAtAnyWrite(t *testing.T) {
 }
 
 func TestReclaimTakesRowsBackWhoseTimeHasCome(t *testing.T) {
-	s, err := EmbeddedOn(memory(t), "data", small("data"))
+	s, err := EmbeddedOn(memory(t), "data", small("data"), tables.All())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closed(t, s)
 	key := store.Key{Partition: "0123456789abcdef"}
-	if _, _, err := s.Set.Rows.Swap(t.Context(), store.Idempotency, key, nil, []byte("id"), 1000); err != nil {
+	if _, _, err := s.Set.Rows.Swap(t.Context(), intake.Idempotency, key, nil, []byte("id"), 1000); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Reclaim(t.Context(), 999); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := s.Set.Rows.Get(t.Context(), store.Idempotency, key); err != nil || string(found[0]) != "id" {
+	if found, err := s.Set.Rows.Get(t.Context(), intake.Idempotency, key); err != nil || string(found[0]) != "id" {
 		t.Fatalf("before its time: %q, %v", found, err)
 	}
 	if err := s.Reclaim(t.Context(), 1000); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := s.Set.Rows.Get(t.Context(), store.Idempotency, key); err != nil || found[0] != nil {
+	if found, err := s.Set.Rows.Get(t.Context(), intake.Idempotency, key); err != nil || found[0] != nil {
 		t.Fatalf("after its time: %q, %v", found, err)
 	}
 }

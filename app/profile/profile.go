@@ -27,6 +27,8 @@ type Store struct {
 	Set   store.Set
 	Meter *diskfs.Meter // what has gone to disk
 
+	tables []store.Table // with which the rows are opened
+
 	open  []io.Closer   // in the order of opening
 	rows  reclaim       // of rows past their time; nil where the servers do it
 	media []reclaim     // of deleted media, tier by tier
@@ -46,18 +48,18 @@ type Time struct {
 }
 
 // Open opens the profile that cfg names. Errors: those of Embedded and Cluster.
-func Open(ctx context.Context, cfg config.Config, t Time) (*Store, error) {
+func Open(ctx context.Context, cfg config.Config, tables []store.Table, t Time) (*Store, error) {
 	if cfg.Profile == config.Cluster {
-		return Cluster(ctx, cfg, t)
+		return Cluster(ctx, cfg, tables, t)
 	}
-	return Embedded(cfg)
+	return Embedded(cfg, tables)
 }
 
 // OpenLog opens the log of the profile that cfg names, and of a cluster nothing
 // else. Errors: those of Open.
-func OpenLog(ctx context.Context, cfg config.Config, t Time) (*Store, error) {
+func OpenLog(ctx context.Context, cfg config.Config, tables []store.Table, t Time) (*Store, error) {
 	if cfg.Profile != config.Cluster {
-		return Embedded(cfg)
+		return Embedded(cfg, tables)
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type LocalOptions struct {
 // Start starts a Local. It listens where cfg says; port 0 picks a free port.
 func Start(ctx context.Context, cfg config.Config, o LocalOptions) (*Local, error) {
 	if o.Open == nil {
-		o.Open = profile.Embedded
+		o.Open = func(cfg config.Config) (*profile.Store, error) { return profile.Embedded(cfg, node.Tables()) }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

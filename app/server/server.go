@@ -62,7 +62,7 @@ func Run(ctx context.Context, o Options) (err error) {
 // onStore opens the profile's store, serves on it, and closes it last.
 func (p *process) onStore(ctx context.Context) (err error) {
 	late := NewLateClock()
-	st, err := profile.Open(ctx, p.Config, late.Time())
+	st, err := profile.Open(ctx, p.Config, node.Tables(), late.Time())
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/walk"
@@ -106,7 +107,7 @@ func (e *Eraser) begin(ctx context.Context, d deletion) (Receipt, error) {
 		return r, err
 	}
 	value := r.bytes()
-	if err := store.Replace(ctx, e.set.Rows, store.Erased, store.ErasedKey(d.user), old, value, 0); err != nil {
+	if err := store.Replace(ctx, e.set.Rows, engine.Erased, engine.ErasedKey(d.user), old, value, 0); err != nil {
 		return r, fmt.Errorf("write the tombstone: %w", err)
 	}
 	if err := e.writeDeletion(ctx, d); err != nil {
@@ -118,7 +119,7 @@ func (e *Eraser) begin(ctx context.Context, d deletion) (Receipt, error) {
 // list adds the account to those that have a pass to come. It is called first, so
 // that RunDue finds the account after a crash (L15).
 func (e *Eraser) list(ctx context.Context, user mayfly.UserID) error {
-	_, err := store.Update(ctx, e.set.Rows, store.Erased, pendingKey(user), 0, func([]byte) ([]byte, error) { return []byte{receiptFormat}, nil })
+	_, err := store.Update(ctx, e.set.Rows, engine.Erased, pendingKey(user), 0, func([]byte) ([]byte, error) { return []byte{receiptFormat}, nil })
 	if err != nil {
 		return fmt.Errorf("list the account: %w", err)
 	}
@@ -126,7 +127,7 @@ func (e *Eraser) list(ctx context.Context, user mayfly.UserID) error {
 }
 
 func (e *Eraser) unlist(ctx context.Context, user mayfly.UserID) error {
-	if err := store.RemoveRow(ctx, e.set.Rows, store.Erased, pendingKey(user), []byte{receiptFormat}); err != nil {
+	if err := store.RemoveRow(ctx, e.set.Rows, engine.Erased, pendingKey(user), []byte{receiptFormat}); err != nil {
 		return fmt.Errorf("take the account off the list: %w", err)
 	}
 	return nil
@@ -150,7 +151,7 @@ func (e *Eraser) passOver(ctx context.Context, r Receipt, old []byte, now mayfly
 	default:
 		r.Again, r.Finished = 0, now
 	}
-	if err := store.Replace(ctx, e.set.Rows, store.Erased, store.ErasedKey(r.User), old, r.bytes(), 0); err != nil {
+	if err := store.Replace(ctx, e.set.Rows, engine.Erased, engine.ErasedKey(r.User), old, r.bytes(), 0); err != nil {
 		return r, fmt.Errorf("store the receipt: %w", err)
 	}
 	if r.Finished == 0 {
@@ -164,7 +165,7 @@ func (e *Eraser) passOver(ctx context.Context, r Receipt, old []byte, now mayfly
 // that another pass is due.
 func (e *Eraser) pass(ctx context.Context, r *Receipt, now mayfly.Instant) error {
 	var away error
-	err := e.partition(ctx, store.Owners, string(r.User[:]), func(page []store.Row) error {
+	err := e.partition(ctx, engine.Owners, string(r.User[:]), func(page []store.Row) error {
 		err := e.eraseOwned(ctx, r, page, now)
 		if walk.IsAway(err) {
 			away, err = err, nil
@@ -174,8 +175,9 @@ func (e *Eraser) pass(ctx context.Context, r *Receipt, now mayfly.Instant) error
 	if err != nil {
 		return fmt.Errorf("items: %w", err)
 	}
-	for _, t := range store.Tables() {
-		if err := e.eraseTable(ctx, r, t); err != nil {
+	tables := e.set.Rows.Tables()
+	for _, t := range tables {
+		if err := e.eraseTable(ctx, r, tables, t); err != nil {
 			return fmt.Errorf("table %s: %w", t, err)
 		}
 	}
@@ -240,9 +242,9 @@ func (e *Eraser) eraseOwned(ctx context.Context, r *Receipt, page []store.Row, n
 			// Its birth was abandoned, or is in flight: then the second pass finds the
 			// item by this entry.
 			if id.Birth().Add(e.o.Settle) <= now {
-				strays.Delete(store.Owners, store.OwnerKey(r.User, id))
+				strays.Delete(engine.Owners, engine.OwnerKey(r.User, id))
 				bodies = append(bodies, id)
-				r.count(store.Owners, 1)
+				r.count(engine.Owners, 1)
 			}
 		case row.Held:
 			r.hold(id)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store"
@@ -75,7 +76,7 @@ func TestTheScanFindsItemsHoweverLongTheyLive(t *testing.T) {
 	}
 	var b store.Batch // so that only the ledger names them
 	for _, item := range items {
-		b.Delete(store.Owners, store.OwnerKey(erasure.Ana(), item.ID))
+		b.Delete(engine.Owners, engine.OwnerKey(erasure.Ana(), item.ID))
 	}
 	fx.Must(fx.Real.Writer.Commit(t.Context(), &b))
 	found := fx.Scan(erasure.Ana())
@@ -204,7 +205,7 @@ func TestABackupPutBackIsErasedAgainBeforeTheFirstRead(t *testing.T) {
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: fx.Now,
 	}
 	var late store.Batch
-	late.Put(store.Owners, store.OwnerKey(again.Owner, again.ID), []byte{byte(mayfly.Story)}, 0)
+	late.Put(engine.Owners, engine.OwnerKey(again.Owner, again.ID), []byte{byte(mayfly.Story)}, 0)
 	late.Then()
 	late.Insert(store.Birth{Item: again, Body: mayfly.Body{Text: "late"}})
 	fx.Must(fx.Real.Writer.Commit(t.Context(), &late))
@@ -361,7 +362,7 @@ func TestTheBodyOfAnAbandonedBirthGoesWithTheAccount(t *testing.T) {
 	fx := erasure.Open(t)
 	item, l := fx.HalfBorn(0)
 	l.Named = func(id mayfly.ID) bool {
-		found, err := fx.Real.Rows.Get(t.Context(), store.Owners, store.OwnerKey(erasure.Ana(), id))
+		found, err := fx.Real.Rows.Get(t.Context(), engine.Owners, engine.OwnerKey(erasure.Ana(), id))
 		fx.Must(err)
 		return len(found[0]) > 0
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -44,12 +45,12 @@ func (r *Receipt) hold(id mayfly.ID) {
 // erased counts what was erased with an item.
 func (r *Receipt) erased(item mayfly.Item) {
 	r.Items++
-	r.count(store.Owners, 1)
+	r.count(engine.Owners, 1)
 	if item.Media > 0 {
-		r.count(store.Uploads, 1)
+		r.count(engine.Uploads, 1)
 	}
 	if item.ServesUntil != 0 {
-		r.count(store.Restored, 1)
+		r.count(engine.Restored, 1)
 	}
 	for _, g := range []mayfly.Generation{item.Keys.Hot, item.Keys.Cold} {
 		if g != 0 {
@@ -100,9 +101,9 @@ func ReceiptOf(ctx context.Context, rows store.Rows, user mayfly.UserID) (Receip
 func Tombstones(ctx context.Context, rows store.Rows, users ...mayfly.UserID) ([]bool, error) {
 	keys := make([]store.Key, len(users))
 	for i, user := range users {
-		keys[i] = store.ErasedKey(user)
+		keys[i] = engine.ErasedKey(user)
 	}
-	found, err := rows.Get(ctx, store.Erased, keys...)
+	found, err := rows.Get(ctx, engine.Erased, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("read the tombstones of %d accounts: %w", len(users), err)
 	}
@@ -114,7 +115,7 @@ func Tombstones(ctx context.Context, rows store.Rows, users ...mayfly.UserID) ([
 }
 
 func receiptOf(ctx context.Context, rows store.Rows, user mayfly.UserID) (Receipt, []byte, error) {
-	found, err := rows.Get(ctx, store.Erased, store.ErasedKey(user))
+	found, err := rows.Get(ctx, engine.Erased, engine.ErasedKey(user))
 	if err != nil {
 		return Receipt{}, nil, fmt.Errorf("read the tombstone of %s: %w", user, err)
 	}

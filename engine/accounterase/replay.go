@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -16,7 +17,7 @@ import (
 // interrupted, and those for held items. It returns how many it made.
 func (e *Eraser) RunDue(ctx context.Context, now mayfly.Instant) (done int, err error) {
 	var failed error
-	err = e.partition(ctx, store.Erased, pending, func(page []store.Row) error {
+	err = e.partition(ctx, engine.Erased, pending, func(page []store.Row) error {
 		for _, row := range page {
 			if len(row.Clustering) != len(mayfly.UserID{}) {
 				return mayfly.Errorf(mayfly.Corrupt, "a clustering key of %d bytes", len(row.Clustering))

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/erasure"
 )
@@ -24,12 +27,12 @@ func TestRelationsGoInBothDirectionsWithTheAccount(t *testing.T) {
 	if err != nil || r.Rows["relations"] != 2 || r.Rows["related"] != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	for _, table := range []store.Table{store.Relations, store.Related} {
+	for _, table := range []store.Table{account.Relations, account.Related} {
 		if a := erasure.Ana(); fx.Count(table, string(a[:])) != 0 {
 			t.Errorf("%s: rows under the erased name are left", table)
 		}
 	}
-	if fx.Count(store.Relations, string(other[:])) != 0 || fx.Count(store.Related, string(other[:])) != 1 {
+	if fx.Count(account.Relations, string(other[:])) != 0 || fx.Count(account.Related, string(other[:])) != 1 {
 		t.Error("the other side still names the erased, or has lost what names somebody else")
 	}
 }
@@ -40,15 +43,15 @@ func TestTheScanFindsRelationsAndViewsThatNoRowOfTheUserTellsOf(t *testing.T) {
 	if got := fx.Scan(erasure.Ana()); got.Count != 0 {
 		t.Fatalf("%+v", got)
 	}
-	fx.PutRows(map[store.Table]store.Key{store.Views: store.ViewKey(bens.ID, erasure.Ana())})
-	fx.SwapIn(store.Relations, store.RelationKey(erasure.Ben(), erasure.Ana()))
-	fx.SwapIn(store.Related, store.RelatedKey(erasure.Ben(), erasure.Ana()))
+	fx.PutRows(map[store.Table]store.Key{story.Views: story.ViewKey(bens.ID, erasure.Ana())})
+	fx.SwapIn(account.Relations, account.RelationKey(erasure.Ben(), erasure.Ana()))
+	fx.SwapIn(account.Related, account.RelatedKey(erasure.Ben(), erasure.Ana()))
 	if got := fx.Scan(erasure.Ana()); got.Count != 3 {
 		t.Fatalf("%+v", got)
 	}
 	mine := fx.Story(0)
-	fx.PutRows(map[store.Table]store.Key{store.Views: store.ViewKey(mine.ID, erasure.Ben())})
-	fx.PutRows(map[store.Table]store.Key{store.Renditions: {Partition: string(mine.ID[:]), Clustering: "\x0a"}})
+	fx.PutRows(map[store.Table]store.Key{story.Views: story.ViewKey(mine.ID, erasure.Ben())})
+	fx.PutRows(map[store.Table]store.Key{engine.Renditions: {Partition: string(mine.ID[:]), Clustering: "\x0a"}})
 	_, err := fx.Eraser().Delete(t.Context(), mine.ID, mayfly.ByUser, fx.Now)
 	fx.Must(err)
 	if got := fx.Scan(erasure.Ana()); got.Count != 3+2+2 { // and the body, and the index
@@ -72,7 +75,7 @@ func TestWhatAnErasedViewerHasSeenIsForgottenOnBothSides(t *testing.T) {
 	if got := fx.Scan(erasure.Ana()); got.Count != 0 {
 		t.Fatalf("%+v", got)
 	}
-	if f := erasure.Follower(erasure.Ben()); fx.Count(store.Seen, string(f[:])) != 1 || fx.Count(store.Views, store.ViewKey(bens.ID, f).Partition) != 1 {
+	if f := erasure.Follower(erasure.Ben()); fx.Count(story.Seen, string(f[:])) != 1 || fx.Count(story.Views, story.ViewKey(bens.ID, f).Partition) != 1 {
 		t.Error("another's view is gone")
 	}
 }
@@ -109,7 +112,7 @@ type arriving struct {
 }
 
 func (a *arriving) Swap(ctx context.Context, t store.Table, key store.Key, old, next []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
-	if t == store.Reservations && a.arrive != nil {
+	if t == engine.Reservations && a.arrive != nil {
 		arrive := a.arrive
 		a.arrive = nil
 		arrive()
@@ -124,9 +127,9 @@ func TestAMediumThatArrivesWhileItsReservationIsErasedGoesToo(t *testing.T) {
 	fx.Set.Rows = &arriving{Rows: fx.Real.Rows, arrive: func() {
 		_, err := fx.Real.Hot.Put(t.Context(), mayfly.UploadKey(upload.ID, 1), bytes.NewReader(erasure.Content(1)))
 		fx.Must(err)
-		found, err := fx.Real.Rows.Get(t.Context(), store.Reservations, key)
+		found, err := fx.Real.Rows.Get(t.Context(), engine.Reservations, key)
 		fx.Must(err)
-		_, _, err = fx.Real.Rows.Swap(t.Context(), store.Reservations, key, found[0], []byte("one more"), 0)
+		_, _, err = fx.Real.Rows.Swap(t.Context(), engine.Reservations, key, found[0], []byte("one more"), 0)
 		fx.Must(err)
 	}}
 	r, err := fx.Accounts().Account(t.Context(), erasure.Ana(), "support", "asked to", fx.Now)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
@@ -34,7 +35,7 @@ func (r *References) add(format string, args ...any) {
 // log keep the user's id for their time.
 func (e *Eraser) Scan(ctx context.Context, user mayfly.UserID) (References, error) {
 	var r References
-	for _, t := range store.Tables() {
+	for _, t := range e.set.Rows.Tables() {
 		if err := e.scanTable(ctx, &r, t, user); err != nil {
 			return r, fmt.Errorf("scan: table %s: %w", t, err)
 		}
@@ -60,15 +61,12 @@ func (e *Eraser) Scan(ctx context.Context, user mayfly.UserID) (References, erro
 }
 
 func (e *Eraser) scanTable(ctx context.Context, r *References, t store.Table, user mayfly.UserID) error {
-	if err := covered(t, t.Declared()); err != nil {
-		return err
-	}
 	if t.Declared().Erasure != store.PartitionIsUser {
 		return nil
 	}
 	return e.partition(ctx, t, string(user[:]), func(page []store.Row) error {
 		for _, row := range page {
-			if t == store.Owners && len(row.Clustering) == len(mayfly.ID{}) {
+			if t == engine.Owners && len(row.Clustering) == len(mayfly.ID{}) {
 				if held, err := e.isHeld(ctx, mayfly.ID([]byte(row.Clustering))); err != nil {
 					return err
 				} else if held {
@@ -143,54 +141,75 @@ func (e *Eraser) scanTier(ctx context.Context, r *References, name string, tier 
 
 // scanItem looks for rows of the tables whose rows go with their item.
 func (e *Eraser) scanItem(ctx context.Context, r *References, id mayfly.ID) error {
-	look := func(t store.Table, partition string) error {
-		left, err := e.set.Rows.Range(ctx, t, store.Range{Partition: partition, Limit: 1})
-		if err == nil && len(left) > 0 {
-			r.add("%s: a row of %s", t, id)
+	for _, t := range e.set.Rows.Tables() {
+		if t.Declared().Erasure != store.PartitionIsItem {
+			continue
 		}
-		return err
-	}
-	for n := range store.ViewSlices {
-		if err := look(store.Views, store.ViewPartition(id, n)); err != nil {
-			return err
-		}
-	}
-	return look(store.Renditions, string(id[:]))
-}
-
-// scanOthers looks for rows of other users that name the user: views of their
-// items, and their relations, also where the user's own mirror row is gone.
-func (e *Eraser) scanOthers(ctx context.Context, r *References, page []mayfly.Item, user mayfly.UserID) error {
-	named := func(t store.Table, keys []store.Key) error {
-		if len(keys) == 0 {
-			return nil
-		}
-		found, err := e.set.Rows.Get(ctx, t, keys...)
-		if err != nil {
-			return err
-		}
-		for i, value := range found {
-			if value != nil {
-				r.add("%s: a row of %x names the user", t, keys[i].Partition)
+		for _, partition := range t.ItemPartitions(id) {
+			left, err := e.set.Rows.Range(ctx, t, store.Range{Partition: partition, Limit: 1})
+			if err != nil {
+				return err
+			}
+			if len(left) > 0 {
+				r.add("%s: a row of %s", t, id)
 			}
 		}
-		return nil
 	}
-	var views, relations, related []store.Key
+	return nil
+}
+
+// scanOthers looks for rows of others that name the user, also where the user's
+// own mirror row is gone: in every table that mirrors a table of users, under the
+// items of the page or under their owners.
+func (e *Eraser) scanOthers(ctx context.Context, r *References, page []mayfly.Item, user mayfly.UserID) error {
+	var items, owners []string // clustering keys that the user's own rows could have
 	asked := map[mayfly.UserID]bool{user: true}
 	for _, item := range page {
-		views = append(views, store.ViewKey(item.ID, user))
+		items = append(items, string(item.ID[:]))
 		if !asked[item.Owner] {
 			asked[item.Owner] = true
-			relations = append(relations, store.RelationKey(item.Owner, user))
-			related = append(related, store.RelatedKey(item.Owner, user))
+			owners = append(owners, string(item.Owner[:]))
 		}
 	}
-	if err := named(store.Views, views); err != nil {
+	tables := e.set.Rows.Tables()
+	for _, t := range tables {
+		d := t.Declared()
+		mirror, mirrored := store.TableNamed(tables, d.Mirror)
+		if d.Erasure != store.PartitionIsUser || !mirrored {
+			continue
+		}
+		names := owners
+		if mirror.Declared().Erasure == store.PartitionIsItem {
+			names = items
+		}
+		if err := e.scanMirror(ctx, r, t, mirror, names, user); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanMirror looks for the mirrors that rows of the user with these clustering keys
+// would have.
+func (e *Eraser) scanMirror(ctx context.Context, r *References, t, mirror store.Table, names []string, user mayfly.UserID) error {
+	if len(names) == 0 {
+		return nil
+	}
+	keys := make([]store.Key, len(names))
+	for i, name := range names {
+		var err error
+		if keys[i], err = t.Declared().MirrorKey(store.Key{Partition: string(user[:]), Clustering: name}); err != nil {
+			return err
+		}
+	}
+	found, err := e.set.Rows.Get(ctx, mirror, keys...)
+	if err != nil {
 		return err
 	}
-	if err := named(store.Relations, relations); err != nil {
-		return err
+	for i, value := range found {
+		if value != nil {
+			r.add("%s: a row of %x names the user", mirror, keys[i].Partition)
+		}
 	}
-	return named(store.Related, related)
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
@@ -148,7 +149,7 @@ func erasedOwners(ctx context.Context, rows store.Rows, items []mayfly.Item) (ma
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	found, err := rows.Get(ctx, store.Erased, keys...)
+	found, err := rows.Get(ctx, engine.Erased, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("look for erased accounts: %w", err)
 	}

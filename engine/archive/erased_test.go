@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
@@ -17,7 +18,7 @@ import (
 func (h *fixture) eraseAccount(name string) {
 	h.Helper()
 	user := mayfly.UserOf("test", name)
-	swapped, _, err := h.real.Rows.Swap(context.Background(), store.Erased, store.ErasedKey(user), nil, []byte("erased"), 0)
+	swapped, _, err := h.real.Rows.Swap(context.Background(), engine.Erased, engine.ErasedKey(user), nil, []byte("erased"), 0)
 	h.must(err)
 	if !swapped {
 		h.Fatal("the account was erased already")
@@ -66,7 +67,7 @@ type lookups struct {
 }
 
 func (l *lookups) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
-	if t == store.Erased {
+	if t == engine.Erased {
 		l.calls++
 	}
 	return l.Rows.Get(ctx, t, keys...)

@@ -23,6 +23,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 const born mayfly.Instant = 1_800_000_000_000
@@ -51,7 +52,7 @@ func openOn(t *testing.T, fs vfs.FS) *fixture {
 	if err := fs.MkdirAll(cfg.Data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s, err := profile.EmbeddedOn(fs, cfg.Data, cfg)
+	s, err := profile.EmbeddedOn(fs, cfg.Data, cfg, tables.All())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +261,7 @@ func (h *fixture) reminders(from, to mayfly.Instant) (all []remind.Reminder) {
 	h.Helper()
 	for minute := from.Minute(); minute <= to.Minute(); minute++ {
 		for shard := range mayfly.Shard(mayfly.Shards) {
-			rows, err := h.real.Rows.Range(context.Background(), store.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1000})
+			rows, err := h.real.Rows.Range(context.Background(), remind.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1000})
 			h.must(err)
 			for _, row := range rows {
 				r, err := remind.Read(row)

@@ -285,7 +285,7 @@ type parking struct {
 func (p *parking) Commit(ctx context.Context, b *store.Batch) error {
 	for _, s := range b.Stages() {
 		for _, put := range s.Puts {
-			if put.Table == store.Reminders {
+			if put.Table == remind.Reminders {
 				r, err := remind.Read(store.Row{Clustering: put.Key.Clustering, Value: put.Value})
 				if err != nil {
 					return err

@@ -68,7 +68,7 @@ func readListing(chain string, value []byte) (listing, error) {
 // eachListing calls visit for every row of the directory, ordered by name.
 func eachListing(ctx context.Context, rows store.Rows, visit func(chain string, value []byte) error) error {
 	for from := ""; ; {
-		found, err := rows.Range(ctx, store.Audit, store.Range{Partition: directory, From: from, Limit: page})
+		found, err := rows.Range(ctx, Table, store.Range{Partition: directory, From: from, Limit: page})
 		if err != nil {
 			return fmt.Errorf("audit: read the directory: %w", err)
 		}

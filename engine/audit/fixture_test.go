@@ -19,7 +19,7 @@ const start mayfly.Instant = 1_800_000_017_345
 
 func openOn(t testing.TB, fs vfs.FS) *pebblestore.Store {
 	t.Helper()
-	db, err := pebblestore.Open(pebblestore.Options{FS: fs, Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	db, err := pebblestore.Open(pebblestore.Options{Tables: Tables(), FS: fs, Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func mem(t testing.TB) store.Rows {
 // onMem calls f with a store in memory and closes it, for tests that need many.
 func onMem(t testing.TB, f func(rows store.Rows)) {
 	t.Helper()
-	db, err := pebblestore.Open(pebblestore.Options{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 256 << 10, CacheBytes: 1 << 20})
+	db, err := pebblestore.Open(pebblestore.Options{Tables: Tables(), FS: vfs.NewMem(), Dir: "db", MemtableBytes: 256 << 10, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,14 +151,14 @@ func put(t testing.TB, rows store.Rows, key store.Key, value []byte) {
 	if bytes.Equal(old, value) && (old == nil) == (value == nil) {
 		t.Fatalf("%q: the new value equals the old one", key)
 	}
-	if swapped, _, err := rows.Swap(t.Context(), store.Audit, key, old, value, 0); err != nil || !swapped {
+	if swapped, _, err := rows.Swap(t.Context(), Table, key, old, value, 0); err != nil || !swapped {
 		t.Fatal(swapped, err)
 	}
 }
 
 func get(t testing.TB, rows store.Rows, key store.Key) []byte {
 	t.Helper()
-	found, err := rows.Get(t.Context(), store.Audit, key)
+	found, err := rows.Get(t.Context(), Table, key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -173,7 +173,7 @@ func (m *merge) pop(ctx context.Context) (r Record, ok bool, err error) {
 
 // fill reads the last records of a chain before a clustering key, at most limit.
 func (m *merge) fill(ctx context.Context, t *tip, before string, limit int) error {
-	found, err := m.rows.Range(ctx, store.Audit, store.Range{Partition: partition(t.chain), To: before, Limit: limit, Reverse: true})
+	found, err := m.rows.Range(ctx, Table, store.Range{Partition: partition(t.chain), To: before, Limit: limit, Reverse: true})
 	if err != nil {
 		return fmt.Errorf("audit: list chain %s: %w", t.chain, err)
 	}
@@ -198,7 +198,7 @@ func (m *merge) seek(ctx context.Context, chain string, newest Number, before Pl
 	var failed error
 	at := sort.Search(int(newest), func(n int) bool {
 		ref := Ref{Chain: chain, Number: Number(n)}
-		found, err := m.rows.Get(ctx, store.Audit, recordKey(ref))
+		found, err := m.rows.Get(ctx, Table, recordKey(ref))
 		if err == nil {
 			var r Record
 			if r, err = readRecord(found[0]); err == nil {

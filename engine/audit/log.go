@@ -40,7 +40,7 @@ func Open(ctx context.Context, rows store.Rows, writer string, now mayfly.Instan
 		return nil, mayfly.Errorf(mayfly.Invalid, "audit: invalid writer name %.80q", writer).
 			WithHint(fmt.Sprintf("use 1 to %d letters, digits and . - _ :", maxWriter))
 	}
-	if _, err := rows.Range(ctx, store.Audit, store.Range{Partition: directory, Limit: 1}); err != nil {
+	if _, err := rows.Range(ctx, Table, store.Range{Partition: directory, Limit: 1}); err != nil {
 		return nil, fmt.Errorf("audit: read the directory: %w", err)
 	}
 	var suffix [16]byte
@@ -168,10 +168,10 @@ func (l *Log) insert(ctx context.Context, key store.Key, value []byte) (may bool
 	for range tries {
 		var swapped bool
 		var current []byte
-		swapped, current, err = l.rows.Swap(ctx, store.Audit, key, nil, value, 0)
+		swapped, current, err = l.rows.Swap(ctx, Table, key, nil, value, 0)
 		if errors.Is(err, mayfly.Unknown) {
 			may = true
-			found, failed := l.rows.Get(ctx, store.Audit, key)
+			found, failed := l.rows.Get(ctx, Table, key)
 			if failed != nil || found[0] == nil {
 				continue
 			}
@@ -204,7 +204,7 @@ func inDoubt(may bool, err error) error {
 func (l *Log) move(ctx context.Context) {
 	next := l.chain.seal()
 	for range tries {
-		swapped, current, err := l.rows.Swap(ctx, store.Audit, listingKey(l.chain.Chain), l.row, next, 0)
+		swapped, current, err := l.rows.Swap(ctx, Table, listingKey(l.chain.Chain), l.row, next, 0)
 		switch {
 		case err != nil:
 			return

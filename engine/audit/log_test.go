@@ -162,7 +162,7 @@ func TestACallCanceledWhileItWaitsWritesNothing(t *testing.T) {
 }
 
 func TestTheTableIsChangedOnlyBySwapsAndKeptWhenAccountsAreErased(t *testing.T) {
-	if d := store.Audit.Declared(); d.Mode != store.Swapped || d.Erasure != store.Kept {
+	if d := Table.Declared(); d.Mode != store.Swapped || d.Erasure != store.Kept {
 		t.Errorf("audit is declared %+v", d)
 	}
 }

@@ -79,7 +79,7 @@ func (v *verifier) unlisted(ctx context.Context, chain string) error {
 	if v.known[chain] {
 		return nil
 	}
-	found, err := v.rows.Get(ctx, store.Audit, listingKey(chain))
+	found, err := v.rows.Get(ctx, Table, listingKey(chain))
 	if err != nil {
 		return fmt.Errorf("audit: read the directory: %w", err)
 	}
@@ -96,7 +96,7 @@ func (v *verifier) read(ctx context.Context, l listing) error {
 	v.known[l.Chain] = true
 	c := &chain{v: v, listed: l.Head, end: Head{Chain: l.Chain}}
 	for from := ""; ; {
-		found, err := v.rows.Range(ctx, store.Audit, store.Range{Partition: partition(l.Chain), From: from, Limit: page})
+		found, err := v.rows.Range(ctx, Table, store.Range{Partition: partition(l.Chain), From: from, Limit: page})
 		if err != nil {
 			return fmt.Errorf("audit: read chain %s: %w", l.Chain, err)
 		}
@@ -128,7 +128,7 @@ func (v *verifier) anchored(ctx context.Context, heads []Head, by Ref) error {
 		}
 		keys[i] = recordKey(h.last()) // of an empty chain: its first key, which is not compared
 	}
-	found, err := v.rows.Get(ctx, store.Audit, keys...)
+	found, err := v.rows.Get(ctx, Table, keys...)
 	if err != nil {
 		return fmt.Errorf("audit: read the anchors of %s: %w", by, err)
 	}

@@ -69,7 +69,7 @@ func NewMarks(rows store.Rows, node string) *Marks { return &Marks{rows: rows, n
 
 // Load reads the mark.
 func (m *Marks) Load(ctx context.Context) (Mark, error) {
-	found, err := m.rows.Get(ctx, store.Marks, store.Key{Partition: m.node})
+	found, err := m.rows.Get(ctx, MarksTable, store.Key{Partition: m.node})
 	if err != nil {
 		return Mark{}, fmt.Errorf("clock: read the mark of %s: %w", m.node, err)
 	}
@@ -99,7 +99,7 @@ func (m *Marks) Save(ctx context.Context, mark Mark) error {
 			return Twin(m.node)
 		}
 		next := mark.bytes()
-		swapped, current, err := m.rows.Swap(ctx, store.Marks, store.Key{Partition: m.node}, m.value, next, 0)
+		swapped, current, err := m.rows.Swap(ctx, MarksTable, store.Key{Partition: m.node}, m.value, next, 0)
 		m.known = swapped && err == nil
 		if err != nil {
 			m.doubted = append(m.doubted[max(0, len(m.doubted)-maxDoubted+1):], next)

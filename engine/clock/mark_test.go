@@ -16,15 +16,22 @@ import (
 // table is a store of rows in memory.
 type table struct {
 	store.Rows
-	rows map[store.Key][]byte
+	tables *store.TableSet
+	rows   map[store.Key][]byte
 }
 
-func newTable() table { return table{rows: map[store.Key][]byte{}} }
+func newTable() table {
+	declared, err := store.NewTableSet(clock.Tables())
+	if err != nil {
+		panic(err)
+	}
+	return table{tables: declared, rows: map[store.Key][]byte{}}
+}
 
 func (r table) Get(_ context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	for i, key := range keys {
-		if err := t.CheckRead(key); err != nil {
+		if err := r.tables.CheckRead(t, key); err != nil {
 			return nil, err
 		}
 		values[i] = r.rows[key]
@@ -33,7 +40,7 @@ func (r table) Get(_ context.Context, t store.Table, keys ...store.Key) ([][]byt
 }
 
 func (r table) Swap(_ context.Context, t store.Table, key store.Key, old, next []byte, _ mayfly.Instant) (bool, []byte, error) {
-	if err := t.CheckSwap(key); err != nil {
+	if err := r.tables.CheckSwap(t, key); err != nil {
 		return false, nil, err
 	}
 	if !bytes.Equal(r.rows[key], old) {

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflyhq/mayfly/engine/clock"
 	"pgregory.net/rapid"
+
+	"github.com/mayflyhq/mayfly/engine/clock"
 )
 
 // TestRandomChangesOfTheMachineKeepTheInvariants changes a machine at random and

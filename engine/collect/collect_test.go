@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/collect"
 	"github.com/mayflyhq/mayfly/engine/intake"
@@ -160,7 +161,7 @@ func TestWhatAnItemHadIsNotTakenForAnAbandonedUpload(t *testing.T) {
 	fx.Put(fx.Real.Hot, mayfly.RawKey(item.Upload, 0)) // put again when it was published: no item ever had it
 	var b store.Batch                                  // an upload that was published as what never came to be
 	lost, never := fx.Upload(1), fx.NewID(erasure.Ana())
-	b.Put(store.Uploads, store.UploadKey(lost.ID), never[:], 0)
+	b.Put(engine.Uploads, engine.UploadKey(lost.ID), never[:], 0)
 	fx.Must(fx.Real.Writer.Commit(t.Context(), &b))
 	fx.Now = fx.Now.Add(3 * erasure.Day)
 	run := collect.Run{Now: fx.Now, By: "ops", Reason: "test", Abandoned: true}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/erase"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -47,7 +48,7 @@ func (p *pass) look(ctx context.Context) error {
 	p.report.Whole = true
 	for t := range p.tiers {
 		t, l := tier(t), &p.tiers[t]
-		found, err := p.set.Rows.Get(ctx, store.Watermarks, orphanMark(t))
+		found, err := p.set.Rows.Get(ctx, walk.Watermarks, orphanMark(t))
 		if err != nil {
 			return fmt.Errorf("load the watermark: %w", err)
 		}
@@ -227,7 +228,7 @@ func keys(objects []object) []mayfly.BlobKey {
 const markFormat = 1
 
 func (p *pass) move(ctx context.Context, t tier, l *listing) error {
-	if err := store.Replace(ctx, p.set.Rows, store.Watermarks, orphanMark(t), l.mark, append([]byte{markFormat}, l.next...), 0); err != nil {
+	if err := store.Replace(ctx, p.set.Rows, walk.Watermarks, orphanMark(t), l.mark, append([]byte{markFormat}, l.next...), 0); err != nil {
 		return fmt.Errorf("%s: move the watermark: %w", t, err)
 	}
 	return nil

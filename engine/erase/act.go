@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -103,7 +104,7 @@ func (e *Erase) erase(ctx context.Context, rows []mayfly.Item, may renditions) e
 			return fmt.Errorf("rows: %w", err)
 		}
 	}
-	if err := e.eraseViews(ctx, rows); err != nil {
+	if err := e.eraseRows(ctx, rows); err != nil {
 		return err
 	}
 	if err := e.set.Ledger.EraseBody(ctx, store.IDs(rows)...); err != nil {
@@ -178,13 +179,13 @@ func DeleteObjects(ctx context.Context, tier store.Blobs, keys []mayfly.BlobKey)
 // letters name it too; the reminder walk removes those.
 func forget(b *store.Batch, row mayfly.Item) {
 	if !row.Owner.IsZero() {
-		b.Delete(store.Owners, store.OwnerKey(row.Owner, row.ID))
+		b.Delete(engine.Owners, engine.OwnerKey(row.Owner, row.ID))
 	}
 	if row.Media > 0 {
-		b.Delete(store.Uploads, store.UploadKey(row.Upload))
+		b.Delete(engine.Uploads, engine.UploadKey(row.Upload))
 	}
 	if row.ServesUntil != 0 {
-		b.Delete(store.Restored, store.RestoredKey(row.ID))
+		b.Delete(engine.Restored, engine.RestoredKey(row.ID))
 	}
 }
 
@@ -201,67 +202,123 @@ func (r renditions) add(id mayfly.ID, body mayfly.Body) {
 // forget removes the rows that describe the item's renditions.
 func (r renditions) forget(b *store.Batch, id mayfly.ID) {
 	if len(r[id]) > 0 {
-		b.DeletePartition(store.Renditions, string(id[:]))
+		b.DeletePartition(engine.Renditions, string(id[:]))
 	}
 }
 
-// viewsPage is how many views of a slice are read at once.
-const viewsPage = 500
-
-// viewsOver is how long after its end an item has no views left: many times what
-// views are kept for.
-const viewsOver = 30 * day
-
-// mayHaveViews reports whether the item can have views. Only stories have any, and
-// an item that was deleted long after its end has none left.
-func mayHaveViews(item mayfly.Item) bool {
-	return item.Product == mayfly.Story && (!item.ID.Expires() || item.Changed <= item.End().Add(viewsOver))
-}
+// rowsPage is how many rows of a partition are read at once.
+const rowsPage = 500
 
 // together bounds the concurrent calls of one step. One after the other, the
 // slices of a batch would take a minute in a cluster.
 const together = 32
 
-// eraseViews removes the views of items and the viewers' own rows that mirror
-// them. A view that is written meanwhile is removed by its time to live.
-func (e *Erase) eraseViews(ctx context.Context, items []mayfly.Item) error {
+// eraseRows removes the rows of items in every declared table of items, with the
+// mirror of each row. A row that is written meanwhile is removed by its time to
+// live. Renditions were removed with the objects.
+func (e *Erase) eraseRows(ctx context.Context, items []mayfly.Item) error {
+	tables := e.set.Rows.Tables()
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(together)
-	for _, item := range items {
-		if !mayHaveViews(item) {
+	for _, t := range tables {
+		d := t.Declared()
+		if d.Erasure != store.PartitionIsItem || t == engine.Renditions {
 			continue
 		}
-		for n := range store.ViewSlices {
-			g.Go(func() error {
-				if err := e.eraseSlice(ctx, item.ID, store.ViewPartition(item.ID, n)); err != nil {
-					return fmt.Errorf("views of %s: %w", item.ID, err)
-				}
-				return nil
-			})
+		for _, item := range items {
+			if d.MayHave != nil && !d.MayHave(item) {
+				continue
+			}
+			for _, partition := range t.ItemPartitions(item.ID) {
+				g.Go(func() error {
+					if err := e.erasePartition(ctx, tables, t, partition); err != nil {
+						return fmt.Errorf("%s of %s: %w", t, item.ID, err)
+					}
+					return nil
+				})
+			}
 		}
 	}
 	return g.Wait()
 }
 
-func (e *Erase) eraseSlice(ctx context.Context, id mayfly.ID, partition string) error {
+// erasePartition removes the rows of a partition, each after its mirror.
+func (e *Erase) erasePartition(ctx context.Context, tables []store.Table, t store.Table, partition string) error {
 	for {
-		page, err := e.set.Rows.Range(ctx, store.Views, store.Range{Partition: partition, Limit: viewsPage})
+		page, err := e.set.Rows.Range(ctx, t, store.Range{Partition: partition, Limit: rowsPage})
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		var b store.Batch
-		for _, row := range page {
-			if len(row.Clustering) != len(mayfly.UserID{}) {
-				return mayfly.Errorf(mayfly.Corrupt, "a clustering key of %d bytes", len(row.Clustering))
-			}
-			b.Delete(store.Seen, store.SeenKey(mayfly.UserID([]byte(row.Clustering)), id))
-		}
-		b.Then()
-		for _, row := range page {
-			b.Delete(store.Views, store.Key{Partition: partition, Clustering: row.Clustering})
-		}
-		if err := e.set.Writer.Commit(ctx, &b); err != nil || len(page) < viewsPage {
+		if _, err := RemoveRows(ctx, e.set, tables, t, partition, page); err != nil || len(page) < rowsPage {
 			return err
 		}
 	}
+}
+
+// wipes is how many rows of a page are removed concurrently by compare-and-set.
+const wipes = 16
+
+// RemoveRows removes rows of a partition as they were read, whatever they have
+// become since, each after the row that mirrors it: after a crash the row here is
+// what finds its mirror. It returns how many mirrors it removed and publishes the
+// signals that the declaration asks for.
+func RemoveRows(ctx context.Context, set store.Set, tables []store.Table, t store.Table, partition string, page []store.Row) (mirrors int, err error) {
+	d := t.Declared()
+	keys, mirrored := make([]store.Key, len(page)), make([]store.Key, len(page))
+	mirror, hasMirror := store.TableNamed(tables, d.Mirror)
+	var changed []store.Signal
+	for i, row := range page {
+		keys[i] = store.Key{Partition: partition, Clustering: row.Clustering}
+		if hasMirror {
+			if mirrored[i], err = d.MirrorKey(keys[i]); err != nil {
+				return 0, err
+			}
+		}
+		if d.Changed != nil {
+			changed = append(changed, d.Changed(keys[i]))
+		}
+	}
+	if hasMirror {
+		mirrors, err = removeKeys(ctx, set, mirror, mirrored, nil)
+	}
+	if err == nil {
+		_, err = removeKeys(ctx, set, t, keys, page)
+	}
+	if len(changed) > 0 {
+		_ = store.PublishAll(ctx, set.Signals, changed...)
+	}
+	return mirrors, err
+}
+
+// removeKeys removes rows and returns how many it removed. page holds the rows as
+// they were read; nil: they are read first if the table is a swapped one.
+func removeKeys(ctx context.Context, set store.Set, t store.Table, keys []store.Key, page []store.Row) (int, error) {
+	if t.Declared().Mode == store.Plain {
+		var b store.Batch
+		for _, key := range keys {
+			b.Delete(t, key)
+		}
+		return len(keys), set.Writer.Commit(ctx, &b)
+	}
+	values := make([][]byte, len(keys))
+	for i, row := range page {
+		values[i] = row.Value
+	}
+	if page == nil {
+		var err error
+		if values, err = set.Rows.Get(ctx, t, keys...); err != nil {
+			return 0, err
+		}
+	}
+	removed := 0
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(wipes)
+	for i, key := range keys {
+		if values[i] == nil {
+			continue
+		}
+		removed++
+		g.Go(func() error { return store.RemoveRow(ctx, set.Rows, t, key, values[i]) })
+	}
+	return removed, g.Wait()
 }

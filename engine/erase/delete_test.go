@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/sweep"
@@ -163,7 +164,7 @@ func TestARestoredItemLeavesTheRestoredSet(t *testing.T) {
 	fx.Sweep(item)
 	fx.Change(item.ID, mayfly.Change{To: mayfly.Active, ServesUntil: fx.Now.Add(time.Hour), Cause: mayfly.BySupport})
 	var b store.Batch
-	b.Put(store.Restored, store.RestoredKey(item.ID), []byte{1}, 0)
+	b.Put(engine.Restored, engine.RestoredKey(item.ID), []byte{1}, 0)
 	fx.Must(fx.Real.Writer.Commit(t.Context(), &b))
 	topics := map[store.Topic]int{}
 	sub, err := fx.Real.Signals.Subscribe(t.Context(), func(s store.Signal) { topics[s.Topic]++ })
@@ -174,7 +175,7 @@ func TestARestoredItemLeavesTheRestoredSet(t *testing.T) {
 		t.Fatalf("told: %v", topics)
 	}
 	fx.Act(row)
-	found, err := fx.Real.Rows.Get(t.Context(), store.Restored, store.RestoredKey(item.ID))
+	found, err := fx.Real.Rows.Get(t.Context(), engine.Restored, engine.RestoredKey(item.ID))
 	if err != nil || found[0] != nil {
 		t.Fatal("it is still in the restored set")
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -106,13 +107,13 @@ func (e *Erase) itemsOf(ctx context.Context, objects []Object) ([]mayfly.ID, err
 	var keys []store.Key
 	for i, o := range objects {
 		if items[i] = o.ID; o.Uploaded {
-			at, keys = append(at, i), append(keys, store.UploadKey(o.ID))
+			at, keys = append(at, i), append(keys, engine.UploadKey(o.ID))
 		}
 	}
 	if len(keys) == 0 {
 		return items, nil
 	}
-	values, err := e.set.Rows.Get(ctx, store.Uploads, keys...)
+	values, err := e.set.Rows.Get(ctx, engine.Uploads, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("read %d uploads: %w", len(keys), err)
 	}

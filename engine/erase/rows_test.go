@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/erasure"
 )
@@ -19,7 +20,7 @@ func TestViewsGoWithTheirStoryFromEverySliceAndNoOthers(t *testing.T) {
 	item, other := fx.Story(1), fx.Story(1)
 	random := erasure.Seeded(t)
 	var viewers []mayfly.UserID
-	for n := range 3 * store.ViewSlices { // some in every slice
+	for n := range 3 * story.ViewSlices { // some in every slice
 		var viewer mayfly.UserID
 		for i := range viewer {
 			viewer[i] = byte(random.Uint32())
@@ -41,17 +42,17 @@ func TestViewsGoWithTheirStoryFromEverySliceAndNoOthers(t *testing.T) {
 	fx.Must(err)
 	fx.Act(deleted)
 	kept := 0
-	for n := range store.ViewSlices {
-		if left := fx.Count(store.Views, store.ViewPartition(item.ID, n)); left > 0 {
+	for n := range story.ViewSlices {
+		if left := fx.Count(story.Views, store.SlicePartition(item.ID, n)); left > 0 {
 			t.Errorf("slice %d: %d views are left", n, left)
 		}
-		kept += fx.Count(store.Views, store.ViewPartition(other.ID, n))
+		kept += fx.Count(story.Views, store.SlicePartition(other.ID, n))
 	}
 	if kept != len(viewers) {
 		t.Errorf("of another story's %d views %d are left", len(viewers), kept)
 	}
 	for _, viewer := range viewers {
-		if fx.Count(store.Seen, string(viewer[:])) != 1 {
+		if fx.Count(story.Seen, string(viewer[:])) != 1 {
 			t.Fatal("what a viewer has seen is not the other story alone")
 		}
 	}
@@ -65,7 +66,7 @@ func TestTheViewsOfWhatIsHeldStay(t *testing.T) {
 	deleted, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
 	fx.Must(err)
 	fx.Act(deleted)
-	if fx.Count(store.Views, store.ViewKey(item.ID, erasure.Follower(erasure.Ana())).Partition) != 1 {
+	if fx.Count(story.Views, story.ViewKey(item.ID, erasure.Follower(erasure.Ana())).Partition) != 1 {
 		t.Error("the view of a held story is gone (I21)")
 	}
 }

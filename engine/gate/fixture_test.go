@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	rowtables "github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/fixture"
@@ -183,7 +184,7 @@ func (h *engine) restore(ids ...mayfly.ID) {
 	h.Helper()
 	var b store.Batch
 	for _, id := range ids {
-		b.Put(store.Restored, store.RestoredKey(id), []byte{1}, 0)
+		b.Put(rowtables.Restored, rowtables.RestoredKey(id), []byte{1}, 0)
 	}
 	if err := h.Set.Writer.Commit(context.Background(), &b); err != nil {
 		h.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -103,7 +104,7 @@ func (r *restoredSet) at(ctx context.Context, now since) (*restoredIDs, error) {
 }
 
 func (r *restoredSet) lookUp(ctx context.Context, id mayfly.ID) (bool, error) {
-	found, err := r.rows.Get(ctx, store.Restored, store.RestoredKey(id))
+	found, err := r.rows.Get(ctx, engine.Restored, engine.RestoredKey(id))
 	if err != nil {
 		return false, fmt.Errorf("look up %s in the restored set: %w", id, err)
 	}
@@ -143,7 +144,7 @@ func (r *restoredSet) read(ctx context.Context, from since) (*restoredIDs, error
 func (r *restoredSet) readShard(ctx context.Context, set *restoredIDs, partition string) error {
 	from := ""
 	for {
-		page, err := r.rows.Range(ctx, store.Restored, store.Range{Partition: partition, From: from, Limit: restoredPage})
+		page, err := r.rows.Range(ctx, engine.Restored, store.Range{Partition: partition, From: from, Limit: restoredPage})
 		if err != nil {
 			return err
 		}

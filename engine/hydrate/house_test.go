@@ -17,6 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 const born mayfly.Instant = 1_800_000_000_000
@@ -47,7 +48,7 @@ func open(t *testing.T) *house {
 	if err := fs.MkdirAll(cfg.Data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s, err := profile.EmbeddedOn(fs, cfg.Data, cfg)
+	s, err := profile.EmbeddedOn(fs, cfg.Data, cfg, tables.All())
 	if err != nil {
 		t.Fatal(err)
 	}

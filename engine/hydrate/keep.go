@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -38,7 +39,7 @@ func (h *Hydrate) keep(ctx context.Context, r rendition, made *picture) error {
 		}
 	}
 	var b store.Batch
-	b.Put(store.Renditions, upload.RenditionKey(row.ID, g, r.n), upload.AppendRendition(nil, made.Medium), reclaimAt(row, r.now))
+	b.Put(engine.Renditions, upload.RenditionKey(row.ID, g, r.n), upload.AppendRendition(nil, made.Medium), reclaimAt(row, r.now))
 	if err := h.writer.Commit(ctx, &b); err != nil {
 		return h.takeBack(ctx, row, g, r.n, fmt.Errorf("describe it: %w", err))
 	}
@@ -84,7 +85,7 @@ func (h *Hydrate) takeBack(ctx context.Context, row mayfly.Item, g mayfly.Genera
 		return fmt.Errorf("take object %d back: %w", n, err)
 	}
 	var b store.Batch
-	b.Delete(store.Renditions, upload.RenditionKey(row.ID, g, n))
+	b.Delete(engine.Renditions, upload.RenditionKey(row.ID, g, n))
 	if err := h.writer.Commit(ctx, &b); err != nil {
 		return fmt.Errorf("take the description of object %d back: %w", n, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
@@ -80,7 +81,7 @@ func (h *Hydrate) openRendition(ctx context.Context, item mayfly.Item, n int) (*
 	if len(keys) == 0 {
 		return nil, missing
 	}
-	values, err := h.rows.Get(ctx, store.Renditions, keys...)
+	values, err := h.rows.Get(ctx, engine.Renditions, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("hydrate %s: look for object %d: %w", item.ID, n, err)
 	}

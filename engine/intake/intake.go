@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
@@ -168,7 +169,7 @@ func (in *Intake) Admit(ctx context.Context, owner mayfly.UserID) (Admission, er
 	if owner.IsZero() {
 		return a, nil
 	}
-	erased, err := in.set.Rows.Get(ctx, store.Erased, store.ErasedKey(owner))
+	erased, err := in.set.Rows.Get(ctx, engine.Erased, engine.ErasedKey(owner))
 	if err != nil {
 		return Admission{}, fmt.Errorf("is the account erased: %w", err)
 	}
@@ -257,10 +258,10 @@ func (in *Intake) commit(ctx context.Context, r request, c claim) (Published, er
 
 	var b store.Batch
 	if !item.Owner.IsZero() {
-		b.Put(store.Owners, store.OwnerKey(item.Owner, item.ID), []byte{byte(item.Product)}, 0)
+		b.Put(engine.Owners, engine.OwnerKey(item.Owner, item.ID), []byte{byte(item.Product)}, 0)
 	}
 	if item.Media > 0 {
-		b.Put(store.Uploads, store.UploadKey(item.Upload), item.ID[:], 0)
+		b.Put(engine.Uploads, engine.UploadKey(item.Upload), item.ID[:], 0)
 	}
 	b.Then()
 	b.Insert(store.Birth{Item: item, Body: body})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
@@ -342,7 +343,7 @@ func TestNothingIsPublishedForAnErasedAccount(t *testing.T) {
 	if _, err := in.Publish(t.Context(), d, start); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.Real.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(ana), nil, []byte("erased"), 0); err != nil {
+	if _, _, err := e.Real.Rows.Swap(t.Context(), engine.Erased, engine.ErasedKey(ana), nil, []byte("erased"), 0); err != nil {
 		t.Fatal(err)
 	}
 	for name, d := range map[string]intake.Draft{"a new one": e.Draft(), "a retry": d} {
@@ -381,9 +382,9 @@ func TestAnAdmissionHoldsForASecondAndForItsOwner(t *testing.T) {
 		in := e.Intake(intake.Options{})
 		admitted, err := in.Admit(t.Context(), ana)
 		e.Must(err)
-		_, _, err = e.Real.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(ana), nil, []byte("erased"), 0)
+		_, _, err = e.Real.Rows.Swap(t.Context(), engine.Erased, engine.ErasedKey(ana), nil, []byte("erased"), 0)
 		e.Must(err)
-		_, _, err = e.Real.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(ben), nil, []byte("erased"), 0)
+		_, _, err = e.Real.Rows.Swap(t.Context(), engine.Erased, engine.ErasedKey(ben), nil, []byte("erased"), 0)
 		e.Must(err)
 		d := e.Draft()
 		d.Admission = admitted

@@ -29,7 +29,7 @@ const (
 func (in *Intake) claimKey(ctx context.Context, r request, mine claim) (c claim, first bool, err error) {
 	key := store.Key{Partition: string(r.Owner[:]), Clustering: r.Key}
 	value := mine.append(nil)
-	_, err = store.UpdateFrom(ctx, in.set.Rows, store.Idempotency, key, nil, r.now.Add(in.o.KeepKeys), func(old []byte) ([]byte, error) {
+	_, err = store.UpdateFrom(ctx, in.set.Rows, Idempotency, key, nil, r.now.Add(in.o.KeepKeys), func(old []byte) ([]byte, error) {
 		c, first = mine, true
 		if old == nil || bytes.Equal(old, value) {
 			return value, nil
@@ -57,7 +57,7 @@ func (in *Intake) Known(ctx context.Context, owner mayfly.UserID, key string, no
 	if key == "" || owner.IsZero() {
 		return mayfly.ID{}, false, nil
 	}
-	found, err := in.set.Rows.Get(ctx, store.Idempotency, store.Key{Partition: string(owner[:]), Clustering: key})
+	found, err := in.set.Rows.Get(ctx, Idempotency, store.Key{Partition: string(owner[:]), Clustering: key})
 	if err != nil {
 		return mayfly.ID{}, false, fmt.Errorf("look up the idempotency key: %w", err)
 	}

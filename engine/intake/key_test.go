@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/upload"
@@ -276,7 +277,7 @@ func TestAResumedBirthIsTheSameInEveryByte(t *testing.T) {
 		if got, want := e.Objects(e.Real.Hot), []mayfly.BlobKey{mayfly.UploadKey(d.Upload.ID, 0)}; !slices.Equal(got, want) {
 			t.Errorf("%+v: objects %v, want %v", f, got, want)
 		}
-		owner, err := e.Real.Rows.Get(t.Context(), store.Uploads, store.UploadKey(d.Upload.ID))
+		owner, err := e.Real.Rows.Get(t.Context(), engine.Uploads, engine.UploadKey(d.Upload.ID))
 		if err != nil || string(owner[0]) != string(second.Item.ID[:]) {
 			t.Errorf("%+v: the upload belongs to %x, %v", f, owner[0], err)
 		}
@@ -337,7 +338,7 @@ func TestAKeyThatCannotBeReadIsCorrupt(t *testing.T) {
 	for _, value := range []string{"?", strings.Repeat("\x02", 73)} {
 		e := fixture.Open(t)
 		key := store.Key{Partition: string(ana[:]), Clustering: "k"}
-		if _, _, err := e.Real.Rows.Swap(t.Context(), store.Idempotency, key, nil, []byte(value), 0); err != nil {
+		if _, _, err := e.Real.Rows.Swap(t.Context(), intake.Idempotency, key, nil, []byte(value), 0); err != nil {
 			t.Fatal(err)
 		}
 		d := e.Draft()

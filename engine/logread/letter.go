@@ -63,7 +63,7 @@ func (r *Reader) bury(ctx context.Context, l Letter) error {
 	key, value := letterKey(l.Group, l.Event), l.bytes()
 	var old []byte
 	for range tries {
-		swapped, current, err := r.set.Rows.Swap(ctx, store.DeadEvents, key, old, value, l.Since.Add(r.o.Kept))
+		swapped, current, err := r.set.Rows.Swap(ctx, DeadEvents, key, old, value, l.Since.Add(r.o.Kept))
 		if err != nil {
 			return fmt.Errorf("keep %s as a dead letter: %w", l.Event.Type(), err)
 		}
@@ -82,7 +82,7 @@ func Letters(ctx context.Context, rows store.Rows, group string, after Letter, l
 	if after.Event.Verb != 0 {
 		r.From = letterKey(group, after.Event).Clustering + "\x00"
 	}
-	found, err := rows.Range(ctx, store.DeadEvents, r)
+	found, err := rows.Range(ctx, DeadEvents, r)
 	if err != nil {
 		return nil, fmt.Errorf("dead letters of group %s: %w", group, err)
 	}
@@ -101,7 +101,7 @@ func (r *Reader) Retry(ctx context.Context, l Letter) error {
 	if err := r.o.Handle(ctx, l.Event); err != nil {
 		return fmt.Errorf("retry %s: %w", l.Event.Type(), err)
 	}
-	swapped, _, err := r.set.Rows.Swap(ctx, store.DeadEvents, letterKey(r.o.Group, l.Event), l.bytes(), nil, 0)
+	swapped, _, err := r.set.Rows.Swap(ctx, DeadEvents, letterKey(r.o.Group, l.Event), l.bytes(), nil, 0)
 	if err != nil {
 		return fmt.Errorf("retry %s: forget the dead letter: %w", l.Event.Type(), err)
 	}

@@ -229,7 +229,7 @@ func TestAnEventIsNotPassedBeforeItsDeadLetterIsKept(t *testing.T) {
 			return nil
 		}}
 		e.Hooks.Swap = func(_ context.Context, table store.Table, _ store.Key, do fixture.Swap) (bool, []byte, error) {
-			if table == store.DeadEvents && refuse {
+			if table == logread.DeadEvents && refuse {
 				return false, nil, mayfly.Unavailable
 			}
 			return do()

@@ -29,7 +29,7 @@ func bury(ctx context.Context, rows store.Rows, r Reminder, now mayfly.Instant) 
 	value := binary.BigEndian.AppendUint64([]byte{format}, uint64(now))
 	value = appendNote(value, r.Reason, r.Tries, r.History)
 	key := deadKey(r.ID, r.Step)
-	if _, err := store.UpdateFrom(ctx, rows, store.DeadLetters, key, nil, 0, func([]byte) ([]byte, error) { return value, nil }); err != nil {
+	if _, err := store.UpdateFrom(ctx, rows, DeadTable, key, nil, 0, func([]byte) ([]byte, error) { return value, nil }); err != nil {
 		return fmt.Errorf("write dead letter %s of %s: %w", r.Step, r.ID, err)
 	}
 	return nil
@@ -42,7 +42,7 @@ func DeadLetters(ctx context.Context, rows store.Rows, shard mayfly.Shard, after
 	if !after.ID.IsZero() {
 		r.From = deadKey(after.ID, after.Step).Clustering + "\x00"
 	}
-	found, err := rows.Range(ctx, store.DeadLetters, r)
+	found, err := rows.Range(ctx, DeadTable, r)
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
@@ -67,7 +67,7 @@ func DeadLetter(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) (
 }
 
 func deadValue(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) ([]byte, error) {
-	found, err := rows.Get(ctx, store.DeadLetters, deadKey(id, step))
+	found, err := rows.Get(ctx, DeadTable, deadKey(id, step))
 	if err != nil {
 		return nil, fmt.Errorf("dead letter %s of %s: %w", step, id, err)
 	}
@@ -106,7 +106,7 @@ func Drop(ctx context.Context, rows store.Rows, id mayfly.ID, step Step) error {
 }
 
 func unbury(ctx context.Context, rows store.Rows, id mayfly.ID, step Step, value []byte) error {
-	if err := store.Replace(ctx, rows, store.DeadLetters, deadKey(id, step), value, nil, 0); err != nil {
+	if err := store.Replace(ctx, rows, DeadTable, deadKey(id, step), value, nil, 0); err != nil {
 		return fmt.Errorf("remove dead letter %s of %s: %w", step, id, err)
 	}
 	return nil

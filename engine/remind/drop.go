@@ -52,7 +52,7 @@ func (w *Walker) drop(ctx context.Context) error {
 	var b store.Batch
 	for i, there := range full {
 		if there {
-			b.DeletePartition(store.Reminders, Partition(first+mayfly.Minute(i), w.shard.Number()))
+			b.DeletePartition(Reminders, Partition(first+mayfly.Minute(i), w.shard.Number()))
 		}
 	}
 	if len(b.Stages()) > 0 {
@@ -76,7 +76,7 @@ func (w *Walker) full(ctx context.Context, first, end mayfly.Minute) ([]bool, er
 	for i := range full {
 		g.Go(func() error {
 			r := store.Range{Partition: Partition(first+mayfly.Minute(i), w.shard.Number()), Limit: 1}
-			rows, err := w.set.Rows.Range(ctx, store.Reminders, r)
+			rows, err := w.set.Rows.Range(ctx, Reminders, r)
 			full[i] = len(rows) > 0
 			return err
 		})

@@ -18,7 +18,7 @@ import (
 func (h *fixture) due(from, to mayfly.Instant) (all []mayfly.Instant) {
 	h.t.Helper()
 	for minute := from.Minute(); minute <= to.Minute(); minute++ {
-		rows, err := h.set.Rows.Range(h.t.Context(), store.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1000})
+		rows, err := h.set.Rows.Range(h.t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1000})
 		if err != nil {
 			h.t.Fatal(err)
 		}

@@ -119,7 +119,7 @@ func Write(b *store.Batch, r Reminder) {
 	if r.Waits != 0 {
 		value = binary.BigEndian.AppendUint64([]byte{waiting}, uint64(r.Waits))
 	}
-	b.Put(store.Reminders, r.key(), appendNote(value, r.Reason, r.Tries, r.History), 0)
+	b.Put(Reminders, r.key(), appendNote(value, r.Reason, r.Tries, r.History), 0)
 }
 
 // failed returns the reminder after one more failed try.

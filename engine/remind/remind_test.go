@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 const now mayfly.Instant = 1_800_000_017_345
@@ -32,7 +33,7 @@ func newID(t testing.TB, random uint64) mayfly.ID {
 }
 
 func TestARemindersWayThroughTheStore(t *testing.T) {
-	db, err := pebblestore.Open(pebblestore.Options{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestARemindersWayThroughTheStore(t *testing.T) {
 	if err := db.Writer().Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := db.Rows().Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(minute, 5), Limit: 100})
+	rows, err := db.Rows().Range(t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(minute, 5), Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func New(set store.Set, shard *walk.Shard, acts Acts, o Options) (*Walker, error
 	}
 	w := &Walker{set: set, shard: shard, acts: acts, o: o, trouble: map[Step]trouble{}}
 	w.walker, err = walk.New(set, walk.Walk{
-		Name: Name, Offset: o.Settle, Over: &walk.Rows{Table: store.Reminders, Partition: Partition},
+		Name: Name, Offset: o.Settle, Over: &walk.Rows{Table: Reminders, Partition: Partition},
 		// Each step of a page may time out twice, for the batch and for one item.
 		Limit: time.Duration(2*len(Steps())+1) * o.Timeout,
 		Act:   w.act, Park: park,

@@ -16,6 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 const shard mayfly.Shard = 5
@@ -32,7 +33,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	db, err := pebblestore.Open(pebblestore.Options{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +461,7 @@ type rewritten struct {
 func (w *rewritten) Commit(ctx context.Context, b *store.Batch) error {
 	for _, stage := range b.Stages() {
 		for _, p := range stage.Puts {
-			if p.Table == store.Reminders {
+			if p.Table == remind.Reminders {
 				w.n++
 			}
 		}
@@ -521,12 +522,12 @@ func TestAReminderThatCannotBeReadBecomesADeadLetterAndBlocksNoOther(t *testing.
 	h := newFixture(t)
 	a, b := h.item(), h.item()
 	h.remind(remind.Reminder{Due: now.Add(soon), ID: a, Step: remind.Erase}, remind.Reminder{Due: now.Add(soon), ID: b, Step: remind.Erase})
-	rows, err := h.set.Rows.Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(now.Add(soon).Minute(), shard), Limit: 1})
+	rows, err := h.set.Rows.Range(t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(now.Add(soon).Minute(), shard), Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var batch store.Batch
-	batch.Put(store.Reminders, store.Key{Partition: remind.Partition(now.Add(soon).Minute(), shard), Clustering: rows[0].Clustering}, []byte("?"), 0)
+	batch.Put(remind.Reminders, store.Key{Partition: remind.Partition(now.Add(soon).Minute(), shard), Clustering: rows[0].Clustering}, []byte("?"), 0)
 	h.commit(&batch)
 	h.pass(h.walker(remind.Options{}), now.Add(time.Hour))
 	if dead := h.dead(); len(dead) != 1 || len(h.done[remind.Erase]) != 1 || dead[0].ID == h.done[remind.Erase][0] {

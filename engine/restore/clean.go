@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
@@ -148,7 +149,7 @@ func (c *cleaning) forget(ctx context.Context) error {
 	}
 	var b store.Batch
 	for _, id := range c.over {
-		b.Delete(store.Restored, store.RestoredKey(id))
+		b.Delete(engine.Restored, engine.RestoredKey(id))
 	}
 	if err := c.set.Writer.Commit(ctx, &b); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
@@ -147,7 +148,7 @@ func TestAnOldEntryThatLandsLateDoesNotEndALaterRestore(t *testing.T) {
 	back, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
 	h.must(err)
 	var b store.Batch
-	b.Put(store.Restored, store.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(h.now-1)), 0)
+	b.Put(engine.Restored, engine.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(h.now-1)), 0)
 	h.must(h.real.Writer.Commit(context.Background(), &b))
 	_, err = h.support().Clean(context.Background(), batchOf(h.now, back))
 	h.must(err)
@@ -161,7 +162,7 @@ func TestAnEntryThatACleanerTakesOutMeanwhileIsPutBack(t *testing.T) {
 	door, item := h.door(), h.item(expired, 1)
 	h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(int) {
 		var b store.Batch
-		b.Delete(store.Restored, store.RestoredKey(item.ID))
+		b.Delete(engine.Restored, engine.RestoredKey(item.ID))
 		h.must(h.real.Writer.Commit(context.Background(), &b))
 	}}
 	_, err := h.support().Item(context.Background(), h.request(item.ID), h.now)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/store"
@@ -109,7 +110,7 @@ func TestTheReminderOfADeedTellsTheCaches(t *testing.T) {
 		change := deed.change(h)
 		if change.ServesUntil != 0 {
 			var b store.Batch
-			b.Put(store.Restored, store.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(change.ServesUntil)), 0)
+			b.Put(engine.Restored, engine.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(change.ServesUntil)), 0)
 			h.must(h.real.Writer.Commit(context.Background(), &b))
 		}
 		h.must(h.change(item.ID, change))

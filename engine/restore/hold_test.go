@@ -199,7 +199,7 @@ func (n noting) Commit(ctx context.Context, b *store.Batch) error {
 	for _, s := range b.Stages() {
 		for _, put := range s.Puts {
 			r, err := remind.Read(store.Row{Clustering: put.Key.Clustering, Value: put.Value})
-			if put.Table != store.Reminders || err != nil {
+			if put.Table != remind.Reminders || err != nil {
 				continue
 			}
 			if first, known := n.noted[r.Step]; !known || r.Due < first {

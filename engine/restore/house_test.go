@@ -15,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/erase"
@@ -27,6 +28,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskfs"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 const (
@@ -56,7 +58,7 @@ func openHouse(fs diskfs.FS, now mayfly.Instant) (*house, error) {
 	if err := fs.MkdirAll(cfg.Data, 0o755); err != nil {
 		return nil, err
 	}
-	s, err := profile.EmbeddedOn(fs, cfg.Data, cfg)
+	s, err := profile.EmbeddedOn(fs, cfg.Data, cfg, tables.All())
 	if err != nil {
 		return nil, err
 	}
@@ -378,7 +380,7 @@ func (h *house) events(id mayfly.ID) (map[mayfly.EventKey]int, error) {
 }
 
 func (h *house) restoredEntry(id mayfly.ID) (bool, error) {
-	found, err := h.real.Rows.Get(context.Background(), store.Restored, store.RestoredKey(id))
+	found, err := h.real.Rows.Get(context.Background(), engine.Restored, engine.RestoredKey(id))
 	if err != nil {
 		return false, err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
@@ -217,7 +218,7 @@ func (r *Restore) transition(ctx context.Context, c mayfly.Change) (current mayf
 // putRestored adds an id to the restored set. Past its time the entry says
 // nothing, so that the store may take it back if Clean never comes.
 func putRestored(b *store.Batch, id mayfly.ID, until mayfly.Instant) {
-	b.Put(store.Restored, store.RestoredKey(id), binary.BigEndian.AppendUint64(nil, uint64(until)), until.Add(remind.Kept))
+	b.Put(engine.Restored, engine.RestoredKey(id), binary.BigEndian.AppendUint64(nil, uint64(until)), until.Add(remind.Kept))
 }
 
 // restoredUntil are the entries of ids in the restored set; 0 for one that is
@@ -225,9 +226,9 @@ func putRestored(b *store.Batch, id mayfly.ID, until mayfly.Instant) {
 func (r *Restore) restoredUntil(ctx context.Context, ids ...mayfly.ID) ([]mayfly.Instant, error) {
 	keys := make([]store.Key, len(ids))
 	for i, id := range ids {
-		keys[i] = store.RestoredKey(id)
+		keys[i] = engine.RestoredKey(id)
 	}
-	found, err := r.set.Rows.Get(ctx, store.Restored, keys...)
+	found, err := r.set.Rows.Get(ctx, engine.Restored, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("read the restored set: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
@@ -194,7 +195,7 @@ func TestWhatMayNotComeBackDoesNot(t *testing.T) {
 func TestNothingOfAnErasedAccountComesBack(t *testing.T) {
 	h := open(t)
 	item := h.item(expired, 1)
-	_, _, err := h.real.Rows.Swap(context.Background(), store.Erased, store.ErasedKey(item.Owner), nil, []byte("erased"), 0)
+	_, _, err := h.real.Rows.Swap(context.Background(), engine.Erased, engine.ErasedKey(item.Owner), nil, []byte("erased"), 0)
 	h.must(err)
 	if _, err := h.support().Item(context.Background(), h.request(item.ID), h.now); !errors.Is(err, mayfly.Gone) || h.get(item.ID) != item {
 		t.Fatalf("%v", err)

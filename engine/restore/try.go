@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
@@ -85,7 +86,7 @@ func (t *try) accountLives(ctx context.Context, owner mayfly.UserID) error {
 	if owner.IsZero() {
 		return nil
 	}
-	found, err := t.set.Rows.Get(ctx, store.Erased, store.ErasedKey(owner))
+	found, err := t.set.Rows.Get(ctx, engine.Erased, engine.ErasedKey(owner))
 	if err != nil {
 		return fmt.Errorf("look for the owner's tombstone: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -39,7 +40,7 @@ func (s *Scrubber) Next(ctx context.Context, run Run, every time.Duration) (Repo
 func scrubMark() store.Key { return store.Key{Partition: "scrub"} }
 
 func (p *pass) next(ctx context.Context, every time.Duration) error {
-	found, err := p.set.Rows.Get(ctx, store.Watermarks, scrubMark())
+	found, err := p.set.Rows.Get(ctx, walk.Watermarks, scrubMark())
 	if err != nil {
 		return fmt.Errorf("load the position: %w", err)
 	}
@@ -63,7 +64,7 @@ func (p *pass) next(ctx context.Context, every time.Duration) error {
 		return failed
 	}
 	// The position moves over what was read, also when something failed after it.
-	if err := store.Replace(ctx, p.set.Rows, store.Watermarks, scrubMark(), old, next.bytes(), 0); err != nil {
+	if err := store.Replace(ctx, p.set.Rows, walk.Watermarks, scrubMark(), old, next.bytes(), 0); err != nil {
 		return errors.Join(failed, fmt.Errorf("move the position: %w", err))
 	}
 	return failed

@@ -153,7 +153,7 @@ func TestAScrubLetsTheArchiveCopyAgainWhereHotIsWhole(t *testing.T) {
 		t.Fatal("the row of one whose hot copy is gone was moved")
 	}
 	due := fx.Now.Add(2 * time.Minute)
-	notes, err := fx.Real.Rows.Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(due.Minute(), whole.ID.Shard()), Limit: 9})
+	notes, err := fx.Real.Rows.Range(t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(due.Minute(), whole.ID.Shard()), Limit: 9})
 	fx.Must(err)
 	if note, err := remind.Read(notes[0]); err != nil || len(notes) != 1 || note.ID != whole.ID || note.Step != remind.Archive {
 		t.Fatalf("%+v, %v", note, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
@@ -29,7 +30,7 @@ func TestALogThatIsAwayForTwoMinutesParksNoItemAndIsCaughtUp(t *testing.T) {
 			e.Hooks.Commit = func(_ context.Context, b *store.Batch, do func() error) error {
 				for _, stage := range b.Stages() {
 					for _, put := range stage.Puts {
-						if put.Table == store.Reminders {
+						if put.Table == remind.Reminders {
 							parked++
 						}
 					}

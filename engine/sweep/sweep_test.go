@@ -335,7 +335,7 @@ func TestAParkedItemIsRemindedToExpire(t *testing.T) {
 	if err := e.Set.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := e.Set.Rows.Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(deadline.Minute(), item.ID.Shard()), Limit: 10})
+	rows, err := e.Set.Rows.Range(t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(deadline.Minute(), item.ID.Shard()), Limit: 10})
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%v, %v", rows, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -14,7 +15,7 @@ import (
 // erases every key that the upload can have (L11), because a medium may be on its
 // way. Errors: Unavailable.
 func Abandon(ctx context.Context, set store.Set, upload mayfly.ID) (objects int, err error) {
-	named, err := set.Rows.Get(ctx, store.Uploads, store.UploadKey(upload))
+	named, err := set.Rows.Get(ctx, engine.Uploads, engine.UploadKey(upload))
 	if err != nil {
 		return 0, fmt.Errorf("abandon upload %s: %w", upload, err)
 	}
@@ -49,7 +50,7 @@ const erasePage = 100
 func EraseOf(ctx context.Context, set store.Set, user mayfly.UserID) (rows, objects int, err error) {
 	r := store.Range{Partition: string(user[:]), Limit: erasePage}
 	for {
-		page, err := set.Rows.Range(ctx, store.Reservations, r)
+		page, err := set.Rows.Range(ctx, engine.Reservations, r)
 		if err != nil {
 			return rows, objects, fmt.Errorf("erase reservations: %w", err)
 		}
@@ -74,7 +75,7 @@ func eraseReservation(ctx context.Context, set store.Set, key store.Key, old []b
 	if len(key.Clustering) != len(mayfly.ID{}) {
 		return 0, mayfly.Errorf(mayfly.Corrupt, "the key of a reservation has %d bytes", len(key.Clustering))
 	}
-	_, err = store.UpdateFrom(ctx, set.Rows, store.Reservations, key, old, 0, func(old []byte) ([]byte, error) {
+	_, err = store.UpdateFrom(ctx, set.Rows, engine.Reservations, key, old, 0, func(old []byte) ([]byte, error) {
 		if old == nil {
 			return nil, nil
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
@@ -273,7 +274,7 @@ func TestErasingTheReservationsOfAUserErasesTheirMedia(t *testing.T) {
 	_, err = r.uploads.Put(t.Context(), ana, published.Upload, 0, r.photo(8), start)
 	r.Must(err)
 	var b store.Batch
-	b.Put(store.Uploads, store.UploadKey(published.Upload), make([]byte, 16), 0)
+	b.Put(engine.Uploads, engine.UploadKey(published.Upload), make([]byte, 16), 0)
 	r.Must(r.Real.Writer.Commit(t.Context(), &b))
 
 	rows, objects, err := upload.EraseOf(t.Context(), r.Set, ana)
@@ -282,7 +283,7 @@ func TestErasingTheReservationsOfAUserErasesTheirMedia(t *testing.T) {
 	}
 	want := []mayfly.BlobKey{mayfly.UploadKey(others.Upload, 0), mayfly.UploadKey(published.Upload, 0)}
 	slices.Sort(want)
-	if left := r.Objects(r.Real.Hot); !slices.Equal(left, want) || len(r.Partition(store.Reservations, string(ana[:]))) > 0 {
+	if left := r.Objects(r.Real.Hot); !slices.Equal(left, want) || len(r.Partition(engine.Reservations, string(ana[:]))) > 0 {
 		t.Errorf("left %v, want %v", left, want)
 	}
 	if rows, objects, err := upload.EraseOf(t.Context(), r.Set, ana); err != nil || rows+objects != 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -84,7 +85,7 @@ func (c *check) owner(ctx context.Context, id mayfly.ID) (mayfly.Item, bool, err
 	if err != nil || rows[0].Found {
 		return rows0(rows), err == nil, err
 	}
-	upload, err := c.set.Rows.Get(ctx, store.Uploads, store.UploadKey(id))
+	upload, err := c.set.Rows.Get(ctx, engine.Uploads, engine.UploadKey(id))
 	if err != nil || len(upload[0]) != len(id) {
 		return mayfly.Item{}, false, err
 	}

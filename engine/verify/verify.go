@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -211,14 +212,14 @@ func (c *check) onTime(item mayfly.Item, body store.FoundBody) {
 // item's.
 func (c *check) owned(ctx context.Context, item mayfly.Item) error {
 	if !item.Owner.IsZero() && item.State != mayfly.Deleted {
-		erased, err := c.set.Rows.Get(ctx, store.Erased, store.ErasedKey(item.Owner))
+		erased, err := c.set.Rows.Get(ctx, engine.Erased, engine.ErasedKey(item.Owner))
 		if err != nil {
 			return err
 		}
 		if erased[0] != nil && !item.Held && item.ID.Birth() < c.o.Now.Add(-c.o.Late) {
 			c.find(Resurrected, item.ID, "its owner's account is erased, and it is %s", item.State)
 		}
-		indexed, err := c.set.Rows.Get(ctx, store.Owners, store.OwnerKey(item.Owner, item.ID))
+		indexed, err := c.set.Rows.Get(ctx, engine.Owners, engine.OwnerKey(item.Owner, item.ID))
 		if err != nil {
 			return err
 		}
@@ -229,7 +230,7 @@ func (c *check) owned(ctx context.Context, item mayfly.Item) error {
 	if item.Media == 0 {
 		return nil
 	}
-	found, err := c.set.Rows.Get(ctx, store.Uploads, store.UploadKey(item.Upload))
+	found, err := c.set.Rows.Get(ctx, engine.Uploads, engine.UploadKey(item.Upload))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
@@ -70,7 +71,7 @@ func (h *healthy) insert(birth mayfly.Instant) mayfly.Item {
 	h.Must(err)
 	item := h.live
 	item.ID, item.Media, item.Upload, item.Keys = id, 0, mayfly.ID{}, mayfly.Keys{}
-	h.put(store.Owners, store.OwnerKey(item.Owner, id), []byte{byte(mayfly.Story)})
+	h.put(engine.Owners, engine.OwnerKey(item.Owner, id), []byte{byte(mayfly.Story)})
 	h.InsertItem(item, mayfly.Body{Text: "sea"})
 	return item
 }
@@ -134,7 +135,7 @@ func TestEveryPlantedViolationIsFoundByItsWord(t *testing.T) {
 			h.expect(h.live.ID, func(e *verify.Expected) { e.Deleted = verify.Yes })
 		}},
 		"an erased account has items": {verify.Resurrected, 2, func(t *testing.T, h *healthy) {
-			_, _, err := h.Real.Rows.Swap(t.Context(), store.Erased, store.ErasedKey(fixture.Ana()), nil, []byte("x"), 0)
+			_, _, err := h.Real.Rows.Swap(t.Context(), engine.Erased, engine.ErasedKey(fixture.Ana()), nil, []byte("x"), 0)
 			h.Must(err)
 		}},
 		"the log is ahead of the row": {verify.Resurrected, 1, func(t *testing.T, h *healthy) {
@@ -171,7 +172,7 @@ func TestEveryPlantedViolationIsFoundByItsWord(t *testing.T) {
 			h.Must(h.Real.Log.Append(t.Context(), mayfly.EventOf(h.Row(h.live.ID), mayfly.WasHeld)))
 		}},
 		"an upload belongs to two items": {verify.Double, 1, func(_ *testing.T, h *healthy) {
-			h.put(store.Uploads, store.UploadKey(h.live.Upload), h.cold.ID[:])
+			h.put(engine.Uploads, engine.UploadKey(h.live.Upload), h.cold.ID[:])
 			h.rowsOnly = true // its objects do not belong to the other item either
 		}},
 		"no client knows of a row": {verify.Double, 1, func(_ *testing.T, h *healthy) {
@@ -193,7 +194,7 @@ func TestEveryPlantedViolationIsFoundByItsWord(t *testing.T) {
 		}},
 		"an item that its owner's index does not have": {verify.Orphan, 1, func(t *testing.T, h *healthy) {
 			var b store.Batch
-			b.Delete(store.Owners, store.OwnerKey(h.live.Owner, h.live.ID))
+			b.Delete(engine.Owners, engine.OwnerKey(h.live.Owner, h.live.ID))
 			h.Must(h.Real.Writer.Commit(t.Context(), &b))
 		}},
 	} {

@@ -16,6 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 // start is when the tests begin: not at the beginning of a minute.
@@ -30,7 +31,7 @@ const (
 // open is the embedded store on memory.
 func open(t testing.TB) store.Set {
 	t.Helper()
-	db, err := pebblestore.Open(pebblestore.Options{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func pass(t testing.TB, w *walk.Walker, now mayfly.Instant) {
 // stored is the watermark as it is stored; 0 when there is none.
 func stored(t testing.TB, set store.Set) mayfly.Instant {
 	t.Helper()
-	found, err := set.Rows.Get(t.Context(), store.Watermarks, store.Key{Partition: name, Clustering: string([]byte{byte(shard)})})
+	found, err := set.Rows.Get(t.Context(), walk.Watermarks, store.Key{Partition: name, Clustering: string([]byte{byte(shard)})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +169,7 @@ func stored(t testing.TB, set store.Set) mayfly.Instant {
 // parked are the ids that a reminder was written for, due at an instant.
 func parked(t testing.TB, set store.Set, at mayfly.Instant) (ids []mayfly.ID) {
 	t.Helper()
-	rows, err := set.Rows.Range(t.Context(), store.Reminders, store.Range{Partition: remind.Partition(at.Minute(), shard), Limit: 1000})
+	rows, err := set.Rows.Range(t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(at.Minute(), shard), Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

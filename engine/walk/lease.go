@@ -1,4 +1,4 @@
-package store
+package walk
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // Lease is a row that one process holds for a while: a shard that it walks, or its
@@ -15,8 +16,8 @@ import (
 // never rests on it (L4): rows are fenced by their generation, watermarks by
 // compare-and-set. One goroutine uses it.
 type Lease struct {
-	rows   Rows
-	key    Key
+	rows   store.Rows
+	key    store.Key
 	holder string
 	lasts  time.Duration
 	idle   time.Duration // for how long after it was written it is not written again
@@ -35,8 +36,8 @@ func shardSort(shard mayfly.Shard) string { return string([]byte{byte(shard)}) }
 
 // NewLease is holder's lease of shard, not yet taken. Holder names one process
 // in one life: two that run at once never share it.
-func NewLease(rows Rows, shard mayfly.Shard, holder string, lasts time.Duration) *Lease {
-	return &Lease{rows: rows, key: Key{Partition: shardLeases, Clustering: shardSort(shard)}, holder: holder, lasts: lasts, idle: lasts / 3}
+func NewLease(rows store.Rows, shard mayfly.Shard, holder string, lasts time.Duration) *Lease {
+	return &Lease{rows: rows, key: store.Key{Partition: shardLeases, Clustering: shardSort(shard)}, holder: holder, lasts: lasts, idle: lasts / 3}
 }
 
 // Until is up to when the lease is held, by what we wrote last; 0: not at all.
@@ -133,4 +134,14 @@ func readLease(value []byte) (holder string, until mayfly.Instant, err error) {
 		return "", 0, mayfly.Errorf(mayfly.Corrupt, "lease row of %d bytes", len(value))
 	}
 	return string(bytes.Clone(value[8:])), mayfly.Instant(binary.BigEndian.Uint64(value)), nil
+}
+
+// LeaseHolder says who holds the lease of a shard and until when, for people who
+// ask; nobody: empty.
+func LeaseHolder(ctx context.Context, rows store.Rows, shard mayfly.Shard) (holder string, until mayfly.Instant, err error) {
+	found, err := rows.Get(ctx, Leases, store.Key{Partition: shardLeases, Clustering: shardSort(shard)})
+	if err != nil {
+		return "", 0, fmt.Errorf("lease of shard: %w", err)
+	}
+	return HolderOf(found[0])
 }

@@ -113,7 +113,7 @@ func TestAWatermarkOfUnknownOutcomeIsReadAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set, k := open(t), &recorder{}
 			ids := due(t, set, start)
-			rows := &swaps{Rows: set.Rows, table: store.Watermarks, lands: lands}
+			rows := &swaps{Rows: set.Rows, table: walk.Watermarks, lands: lands}
 			set.Rows = rows
 			w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 			rows.lose = 1
@@ -165,7 +165,7 @@ func TestALeaseOfUnknownOutcomeHoldsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set, k := open(t), &recorder{}
 			ids := due(t, set, start)
-			rows := &swaps{Rows: set.Rows, table: store.Leases, lands: lands, lose: 1}
+			rows := &swaps{Rows: set.Rows, table: walk.Leases, lands: lands, lose: 1}
 			set.Rows = rows
 			w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 			if _, err := w.Pass(t.Context(), start); !errors.Is(err, mayfly.Unknown) || len(k.done) > 0 || w.Progress().Held {
@@ -184,7 +184,7 @@ func TestOriginIsAMinuteBeforeTheFirstNodeForEver(t *testing.T) {
 	}{"all goes well": {}, "the answer is lost": {lose: 1, lands: true}, "the write is lost": {lose: 1}} {
 		t.Run(name, func(t *testing.T) {
 			set := open(t)
-			rows := &swaps{Rows: set.Rows, table: store.Watermarks, lose: tc.lose, lands: tc.lands}
+			rows := &swaps{Rows: set.Rows, table: walk.Watermarks, lose: tc.lose, lands: tc.lands}
 			for i := range 3 {
 				got, err := walk.Origin(t.Context(), rows, start.Add(time.Duration(i)*time.Hour))
 				if err != nil || got != start.Add(-time.Minute) {
@@ -193,7 +193,7 @@ func TestOriginIsAMinuteBeforeTheFirstNodeForEver(t *testing.T) {
 			}
 		})
 	}
-	rows := &swaps{Rows: open(t).Rows, table: store.Watermarks, lose: 1_000}
+	rows := &swaps{Rows: open(t).Rows, table: walk.Watermarks, lose: 1_000}
 	if _, err := walk.Origin(t.Context(), rows, start); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("an origin that was not written: %v", err)
 	}
@@ -209,7 +209,7 @@ func TestAWalkBeginsAtTheOrigin(t *testing.T) {
 func TestAWatermarkThatCannotBeReadStopsTheWalk(t *testing.T) {
 	set, k := open(t), &recorder{}
 	key := store.Key{Partition: name, Clustering: string([]byte{byte(shard)})}
-	if _, _, err := set.Rows.Swap(t.Context(), store.Watermarks, key, nil, []byte("?"), 0); err != nil {
+	if _, _, err := set.Rows.Swap(t.Context(), walk.Watermarks, key, nil, []byte("?"), 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := walker(t, set, k.walk(), walk.Options{Unpaced: true}).Pass(t.Context(), start); !errors.Is(err, mayfly.Corrupt) {

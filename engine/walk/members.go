@@ -1,4 +1,4 @@
-package store
+package walk
 
 import (
 	"context"
@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 )
 
-// Walker is a process on the roll: it walks, as far as anybody knows.
-type Walker struct {
+// Member is a process on the roll of walkers.
+type Member struct {
 	Name   string // of its node
 	Holder string // of this process in this life
 }
@@ -23,24 +24,24 @@ const maxWalkers = 1000
 // NewPlace is the place of the node called name on the roll of walkers, not yet
 // taken. It is a lease: a node that dies is off the roll when it has run out. Who
 // comes by three times in a lease, or a little more often, renews it each time.
-func NewPlace(rows Rows, name, holder string, lasts time.Duration) *Lease {
-	return &Lease{rows: rows, key: Key{Partition: walkerRoll, Clustering: name}, holder: holder, lasts: lasts, idle: lasts / 4, kept: placeKept}
+func NewPlace(rows store.Rows, name, holder string, lasts time.Duration) *Lease {
+	return &Lease{rows: rows, key: store.Key{Partition: walkerRoll, Clustering: name}, holder: holder, lasts: lasts, idle: lasts / 4, kept: placeKept}
 }
 
-// Walkers is the roll: who walks at now, by name.
-func Walkers(ctx context.Context, rows Rows, now mayfly.Instant) ([]Walker, error) {
-	found, err := rows.Range(ctx, Leases, Range{Partition: walkerRoll, Limit: maxWalkers})
+// Members returns the processes on the roll at now, by name.
+func Members(ctx context.Context, rows store.Rows, now mayfly.Instant) ([]Member, error) {
+	found, err := rows.Range(ctx, Leases, store.Range{Partition: walkerRoll, Limit: maxWalkers})
 	if err != nil {
 		return nil, fmt.Errorf("roll of walkers: %w", err)
 	}
-	var roll []Walker
+	var roll []Member
 	for _, row := range found {
 		holder, until, err := readLease(row.Value)
 		if err != nil {
 			return nil, err
 		}
 		if now < until {
-			roll = append(roll, Walker{Name: row.Clustering, Holder: holder})
+			roll = append(roll, Member{Name: row.Clustering, Holder: holder})
 		}
 	}
 	return roll, nil
@@ -48,9 +49,9 @@ func Walkers(ctx context.Context, rows Rows, now mayfly.Instant) ([]Walker, erro
 
 // ShardLeases are the rows of the shards' leases as they are, for HoldOver; of a
 // shard that was never held nil.
-func ShardLeases(ctx context.Context, rows Rows) ([mayfly.Shards][]byte, error) {
+func ShardLeases(ctx context.Context, rows store.Rows) ([mayfly.Shards][]byte, error) {
 	var all [mayfly.Shards][]byte
-	found, err := rows.Range(ctx, Leases, Range{Partition: shardLeases, Limit: mayfly.Shards})
+	found, err := rows.Range(ctx, Leases, store.Range{Partition: shardLeases, Limit: mayfly.Shards})
 	if err != nil {
 		return all, fmt.Errorf("leases of shards: %w", err)
 	}

@@ -65,7 +65,7 @@ func TestAWalkThatIsStuckFallsBehindAndPromisesNothing(t *testing.T) {
 
 func TestLagGrowsWhileTheLeaseCannotBeAskedFor(t *testing.T) {
 	set, k := open(t), &recorder{}
-	rows := &swaps{Rows: set.Rows, table: store.Leases}
+	rows := &swaps{Rows: set.Rows, table: walk.Leases}
 	set.Rows = rows
 	w := walker(t, set, k.walk(), walk.Options{Unpaced: true})
 	pass(t, w, start)

@@ -23,7 +23,7 @@ type Roll struct {
 	name   string
 	holder string
 	lasts  time.Duration
-	place  *store.Lease
+	place  *Lease
 
 	shards []*Shard
 	asking chan struct{} // one renewal or leave at a time
@@ -49,7 +49,7 @@ type Turn struct {
 func NewRoll(rows store.Rows, t Turn) *Roll {
 	r := &Roll{
 		rows: rows, name: t.Name, holder: t.Holder, lasts: t.Lease,
-		place: store.NewPlace(rows, t.Name, t.Holder, t.Lease), asking: make(chan struct{}, 1),
+		place: NewPlace(rows, t.Name, t.Holder, t.Lease), asking: make(chan struct{}, 1),
 	}
 	for number := range mayfly.Shard(mayfly.Shards) {
 		s := NewShard(rows, number, t.Holder, shardLasts*t.Lease, t.Origin)
@@ -109,11 +109,11 @@ func (r *Roll) refused() error {
 
 // share takes and gives up shards according to the roll.
 func (r *Roll) share(ctx context.Context, now mayfly.Instant) error {
-	walkers, err := store.Walkers(ctx, r.rows, now)
+	walkers, err := Members(ctx, r.rows, now)
 	if err != nil {
 		return err
 	}
-	rows, err := store.ShardLeases(ctx, r.rows)
+	rows, err := ShardLeases(ctx, r.rows)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (r *Roll) share(ctx context.Context, now mayfly.Instant) error {
 	mine := sharesOf(r.name, walkers)
 	errs := []error{r.giveUp(ctx, mine)}
 	for i, s := range r.shards {
-		holder, until, err := store.HolderOf(rows[i])
+		holder, until, err := HolderOf(rows[i])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("shard %d: %w", i, err))
 		}
@@ -146,7 +146,7 @@ func (r *Roll) share(ctx context.Context, now mayfly.Instant) error {
 }
 
 // sharesOf returns the shards of the walker called name.
-func sharesOf(name string, walkers []store.Walker) (mine [mayfly.Shards]bool) {
+func sharesOf(name string, walkers []Member) (mine [mayfly.Shards]bool) {
 	for i := range mine {
 		mine[i] = len(walkers) > 0 && walkers[i%len(walkers)].Name == name
 	}

@@ -177,7 +177,7 @@ func TestALeftRollIsNotJoinedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	renew(t, one, start)
-	walkers, err := store.Walkers(t.Context(), set.Rows, start)
+	walkers, err := walk.Members(t.Context(), set.Rows, start)
 	if err != nil || len(walkers) != 0 || len(held(one, start)) != 0 {
 		t.Errorf("%v, %v", walkers, err)
 	}
@@ -231,7 +231,7 @@ type gets struct {
 }
 
 func (g *gets) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
-	if t == store.Watermarks {
+	if t == walk.Watermarks {
 		g.marks += len(keys)
 	}
 	return g.Rows.Get(ctx, t, keys...)

@@ -53,8 +53,8 @@ func (w *Walker) begin(ctx context.Context, now mayfly.Instant) error {
 	part := string(binary.BigEndian.AppendUint64([]byte{byte(w.shard.number)}, uint64(now)))
 	number := runPartition(run)
 	var b store.Batch
-	b.Put(store.Runs, store.Key{Partition: number, Clustering: part}, value, now.Add(runKept))
-	b.Put(store.Runs, store.Key{Partition: hourPartition(now), Clustering: number[len("run"):] + part}, value, now.Add(runKept))
+	b.Put(Runs, store.Key{Partition: number, Clustering: part}, value, now.Add(runKept))
+	b.Put(Runs, store.Key{Partition: hourPartition(now), Clustering: number[len("run"):] + part}, value, now.Add(runKept))
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	if err := w.set.Writer.Commit(ctx, &b); err != nil {
@@ -70,7 +70,7 @@ const maxParts = 100 * mayfly.Shards
 // RunsOf returns the parts of a run: every shard in which it did something, once for
 // each tenure.
 func RunsOf(ctx context.Context, rows store.Rows, run mayfly.Run) ([]Run, error) {
-	found, err := rows.Range(ctx, store.Runs, store.Range{Partition: runPartition(run), Limit: maxParts})
+	found, err := rows.Range(ctx, Runs, store.Range{Partition: runPartition(run), Limit: maxParts})
 	if err != nil {
 		return nil, fmt.Errorf("run %x: %w", uint64(run), err)
 	}
@@ -87,7 +87,7 @@ func RunsOf(ctx context.Context, rows store.Rows, run mayfly.Run) ([]Run, error)
 
 // RunsIn returns the runs that began in the hour of at, at most limit parts of them.
 func RunsIn(ctx context.Context, rows store.Rows, at mayfly.Instant, limit int) ([]Run, error) {
-	found, err := rows.Range(ctx, store.Runs, store.Range{Partition: hourPartition(at), Limit: limit})
+	found, err := rows.Range(ctx, Runs, store.Range{Partition: hourPartition(at), Limit: limit})
 	if err != nil {
 		return nil, fmt.Errorf("runs of an hour: %w", err)
 	}

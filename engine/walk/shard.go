@@ -16,7 +16,7 @@ type Shard struct {
 	origin  mayfly.Instant
 	granted bool          // on a roll
 	asking  chan struct{} // held while the lease is requested; a channel, so that ctx can end the wait
-	lease   *store.Lease
+	lease   *Lease
 
 	mu     sync.Mutex
 	held   bool
@@ -29,7 +29,7 @@ type Shard struct {
 // NewShard returns a shard alone: the first process that calls Hold takes the lease.
 // No item can be due before origin.
 func NewShard(rows store.Rows, number mayfly.Shard, holder string, lasts time.Duration, origin mayfly.Instant) *Shard {
-	return &Shard{number: number, origin: origin, asking: make(chan struct{}, 1), lease: store.NewLease(rows, number, holder, lasts)}
+	return &Shard{number: number, origin: origin, asking: make(chan struct{}, 1), lease: NewLease(rows, number, holder, lasts)}
 }
 
 // Number returns the shard's number.

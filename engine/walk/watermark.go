@@ -26,7 +26,7 @@ func markKey(walk string, shard mayfly.Shard) store.Key {
 // not begun is at the origin.
 func LoadWatermark(ctx context.Context, rows store.Rows, name string, shard *Shard) (Watermark, error) {
 	key := markKey(name, shard.number)
-	found, err := rows.Get(ctx, store.Watermarks, key)
+	found, err := rows.Get(ctx, Watermarks, key)
 	if err != nil {
 		return Watermark{}, err
 	}
@@ -52,7 +52,7 @@ func readMark(value []byte) (mayfly.Instant, error) {
 func (m *Watermark) Move(ctx context.Context, rows store.Rows, to mayfly.Instant, run mayfly.Run) error {
 	next := binary.BigEndian.AppendUint64(nil, uint64(to))
 	next = binary.BigEndian.AppendUint64(next, uint64(run))
-	swapped, _, err := rows.Swap(ctx, store.Watermarks, m.key, m.value, next, 0)
+	swapped, _, err := rows.Swap(ctx, Watermarks, m.key, m.value, next, 0)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func Origin(ctx context.Context, rows store.Rows, now mayfly.Instant) (mayfly.In
 	key := store.Key{Partition: "origin"}
 	value := binary.BigEndian.AppendUint64(nil, uint64(now.Add(-time.Minute)))
 	value = binary.BigEndian.AppendUint64(value, 0)
-	current, err := store.Update(ctx, rows, store.Watermarks, key, 0, func(old []byte) ([]byte, error) {
+	current, err := store.Update(ctx, rows, Watermarks, key, 0, func(old []byte) ([]byte, error) {
 		if old != nil {
 			return old, nil
 		}

@@ -10,10 +10,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/memstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 const start mayfly.Instant = 1_800_000_000_000
@@ -35,7 +37,7 @@ type house struct {
 
 func open(t testing.TB, change ...func(*account.Options)) *house {
 	t.Helper()
-	db, err := pebblestore.Open(pebblestore.Options{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +78,7 @@ func (h *house) must(err error) {
 // erase leaves the tombstone of a user, as the beginning of an erasure does.
 func (h *house) erase(user mayfly.UserID) {
 	h.Helper()
-	swapped, _, err := h.rows.Swap(h.Context(), store.Erased, store.ErasedKey(user), nil, []byte(`{"format":1}`), 0)
+	swapped, _, err := h.rows.Swap(h.Context(), engine.Erased, engine.ErasedKey(user), nil, []byte(`{"format":1}`), 0)
 	if h.must(err); !swapped {
 		h.Fatal("erased already")
 	}

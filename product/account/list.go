@@ -35,7 +35,7 @@ func (a *Accounts) List(ctx context.Context, owner mayfly.UserID, rel mayfly.Rel
 	}
 	limit = min(limit, listMost)
 	for range listPages {
-		page, err := a.o.Rows.Range(ctx, store.Relations, store.Range{Partition: string(owner[:]), From: from, Limit: listPage})
+		page, err := a.o.Rows.Range(ctx, Relations, store.Range{Partition: string(owner[:]), From: from, Limit: listPage})
 		if err != nil {
 			return nil, "", fmt.Errorf("list relations: %w", err)
 		}

@@ -34,7 +34,7 @@ func (a *Accounts) Issue(ctx context.Context, user mayfly.UserID, subject string
 	}
 	first := a.o.Key.refreshOf(user, id, 1)
 	f := family{number: 1, good: first.hash(), until: now.Add(a.o.Refresh), subject: subject}
-	swapped, _, err := a.o.Rows.Swap(ctx, store.Families, familyKey(user, id), nil, f.bytes(), f.until)
+	swapped, _, err := a.o.Rows.Swap(ctx, Families, familyKey(user, id), nil, f.bytes(), f.until)
 	if err != nil {
 		return "", "", fmt.Errorf("issue tokens: %w", err)
 	}
@@ -74,7 +74,7 @@ func (a *Accounts) rotate(ctx context.Context, t refreshToken, now mayfly.Instan
 	made := a.o.Key.refreshOf(t.user, t.family, t.number)
 	genuine := hmac.Equal(made.secret[:], t.secret[:])
 	for range rounds {
-		found, err := a.o.Rows.Get(ctx, store.Families, key)
+		found, err := a.o.Rows.Get(ctx, Families, key)
 		if err != nil {
 			return family{}, "", err
 		}
@@ -127,7 +127,7 @@ func (a *Accounts) rotate(ctx context.Context, t refreshToken, now mayfly.Instan
 // swapFamily answers false also when the outcome is in doubt: the row, read
 // again, tells, since a token that has been rotated stands as retried.
 func (a *Accounts) swapFamily(ctx context.Context, key store.Key, old []byte, f family) (bool, error) {
-	swapped, _, err := a.o.Rows.Swap(ctx, store.Families, key, old, f.bytes(), f.until)
+	swapped, _, err := a.o.Rows.Swap(ctx, Families, key, old, f.bytes(), f.until)
 	if errors.Is(err, mayfly.Unknown) {
 		return false, nil
 	}

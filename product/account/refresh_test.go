@@ -113,7 +113,7 @@ func TestOnlyTheHashOfARefreshTokenIsStored(t *testing.T) {
 	secret, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[3])
 	h.must(err)
 	user := ana()
-	rows, err := h.rows.Range(t.Context(), store.Families, store.Range{Partition: string(user[:]), Limit: 10})
+	rows, err := h.rows.Range(t.Context(), account.Families, store.Range{Partition: string(user[:]), Limit: 10})
 	h.must(err)
 	if len(rows) != 1 || bytes.Contains(rows[0].Value, secret[8:]) || bytes.Contains(rows[0].Value, []byte(token)) {
 		t.Fatalf("%d rows, or the token itself", len(rows))
@@ -215,9 +215,9 @@ func TestAFamilyThatCannotBeReadIsCorruptAndGivesNothing(t *testing.T) {
 	h := open(t)
 	token := h.issue()
 	user := ana()
-	rows, err := h.rows.Range(t.Context(), store.Families, store.Range{Partition: string(user[:]), Limit: 1})
+	rows, err := h.rows.Range(t.Context(), account.Families, store.Range{Partition: string(user[:]), Limit: 1})
 	h.must(err)
-	_, _, err = h.rows.Swap(t.Context(), store.Families, store.Key{Partition: string(user[:]), Clustering: rows[0].Clustering}, rows[0].Value, []byte{9}, 0)
+	_, _, err = h.rows.Swap(t.Context(), account.Families, store.Key{Partition: string(user[:]), Clustering: rows[0].Clustering}, rows[0].Value, []byte{9}, 0)
 	h.must(err)
 	if access, _, _, err := h.accounts.Refresh(t.Context(), token, start); !errors.Is(err, mayfly.Corrupt) || access != "" {
 		t.Error(err)

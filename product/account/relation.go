@@ -32,7 +32,7 @@ func (a *Accounts) Relation(ctx context.Context, owner, other mayfly.UserID) (ma
 	if owner.IsZero() || other.IsZero() {
 		return 0, nil
 	}
-	found, err := a.o.Rows.Get(ctx, store.Relations, store.RelationKey(owner, other))
+	found, err := a.o.Rows.Get(ctx, Relations, RelationKey(owner, other))
 	if err != nil {
 		return 0, fmt.Errorf("relation of two users: %w", err)
 	}
@@ -100,9 +100,9 @@ func checkRelate(owner, other mayfly.UserID, set, clear mayfly.Relation) error {
 // outlives it: an erasure stopped anywhere finds whatever names its user. Who lets it
 // fade lets only that fade which stood there before.
 func (a *Accounts) relate(ctx context.Context, owner, other mayfly.UserID, set, clear mayfly.Relation, now mayfly.Instant) error {
-	key, back := store.RelationKey(owner, other), store.RelatedKey(other, owner)
+	key, back := RelationKey(owner, other), RelatedKey(other, owner)
 	for range rounds {
-		found, err := a.o.Rows.Get(ctx, store.Relations, key)
+		found, err := a.o.Rows.Get(ctx, Relations, key)
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (a *Accounts) relate(ctx context.Context, owner, other mayfly.UserID, set, 
 			return err
 		}
 		next := old&^clear | set
-		reverse, err := a.o.Rows.Get(ctx, store.Related, back)
+		reverse, err := a.o.Rows.Get(ctx, Related, back)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (a *Accounts) relate(ctx context.Context, owner, other mayfly.UserID, set, 
 		if err != nil {
 			return err
 		}
-		swapped, _, err := a.o.Rows.Swap(ctx, store.Relations, key, found[0], value, until)
+		swapped, _, err := a.o.Rows.Swap(ctx, Relations, key, found[0], value, until)
 		if err != nil && !errors.Is(err, mayfly.Unknown) {
 			return err
 		}
@@ -155,10 +155,10 @@ func (a *Accounts) note(ctx context.Context, back store.Key, old []byte, until m
 	if err != nil {
 		return nil, err
 	}
-	swapped, _, err := a.o.Rows.Swap(ctx, store.Related, back, old, value, until)
+	swapped, _, err := a.o.Rows.Swap(ctx, Related, back, old, value, until)
 	if errors.Is(err, mayfly.Unknown) {
 		var found [][]byte
-		if found, err = a.o.Rows.Get(ctx, store.Related, back); err == nil {
+		if found, err = a.o.Rows.Get(ctx, Related, back); err == nil {
 			swapped = bytes.Equal(found[0], value)
 		}
 	}

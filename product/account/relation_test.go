@@ -30,7 +30,7 @@ func (h *house) relation(owner, other mayfly.UserID) mayfly.Relation {
 // related says whether other's partition tells that owner's relations name it.
 func (h *house) related(other, owner mayfly.UserID) bool {
 	h.Helper()
-	found, err := h.rows.Get(h.Context(), store.Related, store.RelatedKey(other, owner))
+	found, err := h.rows.Get(h.Context(), account.Related, account.RelatedKey(other, owner))
 	h.must(err)
 	return found[0] != nil
 }
@@ -393,7 +393,7 @@ type meddling struct {
 }
 
 func (m *meddling) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
-	if meddle := m.meddle; t == store.Relations && meddle != nil {
+	if meddle := m.meddle; t == account.Relations && meddle != nil {
 		m.meddle = nil
 		meddle()
 	}
@@ -428,7 +428,7 @@ func TestRowsThatCannotBeReadAreCorruptAndGrantNothing(t *testing.T) {
 			t.Fatal("not planted")
 		}
 	}
-	plant(store.Relations, store.RelationKey(ana(), ben()))
+	plant(account.Relations, account.RelationKey(ana(), ben()))
 	if r, err := h.accounts.Relation(t.Context(), ana(), ben()); !errors.Is(err, mayfly.Corrupt) || r != 0 {
 		t.Errorf("%b, %v", r, err)
 	}
@@ -438,7 +438,7 @@ func TestRowsThatCannotBeReadAreCorruptAndGrantNothing(t *testing.T) {
 	if _, _, err := h.accounts.List(t.Context(), ana(), mayfly.Blocked, "", 10); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
 	}
-	plant(store.Relations, store.Key{Partition: store.RelationKey(ben(), ana()).Partition, Clustering: "short"})
+	plant(account.Relations, store.Key{Partition: account.RelationKey(ben(), ana()).Partition, Clustering: "short"})
 	if _, _, err := h.accounts.List(t.Context(), ben(), mayfly.Blocked, "", 10); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
 	}

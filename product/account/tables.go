@@ -1,14 +1,57 @@
-package store
+package account
 
-import "github.com/mayflyhq/mayfly"
+import (
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
 
-// RelationKey is where it is said how owner stands to other.
-func RelationKey(owner, other mayfly.UserID) Key {
-	return Key{Partition: string(owner[:]), Clustering: string(other[:])}
+var (
+	// Relations says who follows whom, who is a close friend, who is blocked.
+	Relations = store.DeclareTable(store.Declaration{
+		Name: "relations", Number: 13, Purpose: "user, other → follows, close friend, blocked",
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, Mirror: "related", MirrorKey: mirrorKey,
+	})
+	// Related is the other direction: in whose relations a user is named. A row
+	// exists whenever the relation does, so that erasing the user finds it (ST14).
+	Related = store.DeclareTable(store.Declaration{
+		Name: "related", Number: 14, Purpose: "other, user → that relations name it",
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, Mirror: "relations", MirrorKey: mirrorKey,
+		Changed: relationsChanged,
+	})
+	// Families holds the chains of refresh tokens.
+	Families = store.DeclareTable(store.Declaration{
+		Name: "families", Number: 15, Purpose: "user, family → the one refresh token that is good",
+		Mode: store.Swapped, Erasure: store.PartitionIsUser,
+	})
+)
+
+// Tables returns the tables that this package declares.
+func Tables() []store.Table { return []store.Table{Relations, Related, Families} }
+
+// RelationKey returns the key of the row that says how owner stands to other.
+func RelationKey(owner, other mayfly.UserID) store.Key {
+	return store.Key{Partition: string(owner[:]), Clustering: string(other[:])}
 }
 
-// RelatedKey is the other direction: where it is said that owner's relations name
-// other. It is there whenever the relation is, so that erasing other finds it (ST14).
-func RelatedKey(other, owner mayfly.UserID) Key {
-	return Key{Partition: string(other[:]), Clustering: string(owner[:])}
+// RelatedKey returns the key of the row that says that owner's relations name
+// other.
+func RelatedKey(other, owner mayfly.UserID) store.Key {
+	return store.Key{Partition: string(other[:]), Clustering: string(owner[:])}
+}
+
+// mirrorKey returns the key of the same relation in the other table.
+func mirrorKey(key store.Key) (store.Key, error) {
+	if len(key.Clustering) != len(mayfly.UserID{}) {
+		return store.Key{}, mayfly.Errorf(mayfly.Corrupt, "a relation with a clustering key of %d bytes", len(key.Clustering))
+	}
+	return store.Key{Partition: key.Clustering, Clustering: key.Partition}, nil
+}
+
+// relationsChanged returns the signal about the user whose relations named an
+// erased one. Caches about the erased user grant nothing: no token of that user is
+// valid any more.
+func relationsChanged(key store.Key) store.Signal {
+	var owner mayfly.UserID
+	copy(owner[:], key.Clustering)
+	return store.Signal{Topic: store.RelationsChanged, Owner: owner}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -39,7 +40,7 @@ func (s *Stories) Archive(ctx context.Context, author mayfly.UserID, between Bet
 	limit = pageOf(limit)
 	for scanned := 0; scanned < archiveScan; {
 		r.Limit = max(limit-len(stories), archivePage)
-		page, err := s.o.Rows.Range(ctx, store.Owners, r)
+		page, err := s.o.Rows.Range(ctx, engine.Owners, r)
 		if err != nil {
 			return nil, "", fmt.Errorf("archive: read the owner index: %w", err)
 		}

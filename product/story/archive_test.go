@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -108,7 +109,7 @@ func TestAnArchiveBehindManyLiveStoriesComesInShortPages(t *testing.T) {
 	for i := range uint64(2_500) { // entries of births that were abandoned
 		id, err := mayfly.NewID(e.clock(), mustLifetime(t, "48h"), user("ana").Trace(), i)
 		e.Must(err)
-		b.Put(store.Owners, store.OwnerKey(user("ana"), id), []byte{byte(mayfly.Story)}, 0)
+		b.Put(engine.Owners, engine.OwnerKey(user("ana"), id), []byte{byte(mayfly.Story)}, 0)
 	}
 	e.Must(e.Set.Writer.Commit(t.Context(), &b))
 	e.at(old.Deadline())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -136,7 +137,7 @@ func (s *Stories) serving(ctx context.Context, author mayfly.UserID, now mayfly.
 	ids := slices.DeleteFunc(restored, func(id mayfly.ID) bool { return !id.ExpiredAt(now) }) // the others are in the index
 	r := store.Range{Partition: string(author[:]), From: bornFrom(now.Add(-s.o.Longest)), Limit: ownedPage}
 	for {
-		page, err := s.o.Rows.Range(ctx, store.Owners, r)
+		page, err := s.o.Rows.Range(ctx, engine.Owners, r)
 		if err != nil {
 			return nil, fmt.Errorf("read the owner index: %w", err)
 		}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/product/story"
-	"github.com/mayflyhq/mayfly/store"
 )
 
 func TestAStoryIsWhatItsAuthorHasPublished(t *testing.T) {
@@ -96,7 +96,7 @@ func TestADraftThatIsNotByTheRulesIsRefusedAndNothingIsStored(t *testing.T) {
 				t.Errorf("%v, want %s with a hint of %q", err, tc.kind, tc.hint)
 			}
 			author := user("ana")
-			if n := e.objects(e.Set.Hot); n != 0 || e.count(store.Owners, string(author[:])) != 0 {
+			if n := e.objects(e.Set.Hot); n != 0 || e.count(engine.Owners, string(author[:])) != 0 {
 				t.Errorf("%d objects were left", n)
 			}
 		})

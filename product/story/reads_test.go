@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -113,13 +114,13 @@ func TestPublishReadsTheErasedMarkAndTheOwnerIndexSideBySide(t *testing.T) {
 		<-begun[other]
 	}
 	e.Hooks.RowsGet = func(_ context.Context, t store.Table, do func() ([][]byte, error)) ([][]byte, error) {
-		if t == store.Erased {
+		if t == engine.Erased {
 			meet("erased", "owners")
 		}
 		return do()
 	}
 	e.Hooks.Range = func(_ context.Context, t store.Table, do func() ([]store.Row, error)) ([]store.Row, error) {
-		if t == store.Owners {
+		if t == engine.Owners {
 			meet("owners", "erased")
 		}
 		return do()

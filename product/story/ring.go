@@ -58,9 +58,9 @@ func (s *Stories) seen(ctx context.Context, user mayfly.UserID, live []gate.Open
 	}
 	keys := make([]store.Key, len(live))
 	for i, o := range live {
-		keys[i] = store.SeenKey(user, o.Item.ID)
+		keys[i] = SeenKey(user, o.Item.ID)
 	}
-	rows, err := s.o.Rows.Get(ctx, store.Seen, keys...)
+	rows, err := s.o.Rows.Get(ctx, Seen, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("what %s has seen: %w", user, err)
 	}

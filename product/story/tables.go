@@ -1,21 +1,68 @@
-package store
+package story
 
-import "github.com/mayflyhq/mayfly"
+import (
+	"time"
 
-// ViewSlices is over how many partitions the views of one story are spread, so
-// that a story that everybody watches is not one partition.
-const ViewSlices = 64
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
 
-// ViewPartition is where slice n of the views of an item lies.
-func ViewPartition(id mayfly.ID, n int) string { return string(append(id[:], byte(n))) }
+var (
+	// Views says who has seen a story. Its rows are split over ViewSlices partitions,
+	// so that a story that many users watch is not one partition.
+	Views = store.DeclareTable(store.Declaration{
+		Name: "views", Number: 16, Purpose: "story and slice, viewer → when it was seen",
+		Mode: store.Plain, Erasure: store.PartitionIsItem, TimeToLive: viewsLive, Slices: ViewSlices, MayHave: mayHaveViews,
+		Mirror: "seen", MirrorKey: seenOfView,
+	})
+	// Seen is the other direction: what a user has seen.
+	Seen = store.DeclareTable(store.Declaration{
+		Name: "seen", Number: 17, Purpose: "viewer, story → when it was seen",
+		Mode: store.Plain, Erasure: store.PartitionIsUser, TimeToLive: viewsLive, Mirror: "views", MirrorKey: viewOfSeen,
+	})
+)
 
-// ViewKey is where it is said when user has seen an item. The slice is taken from
-// the user's own bits: the same in every process (trap 3).
-func ViewKey(id mayfly.ID, user mayfly.UserID) Key {
-	return Key{Partition: ViewPartition(id, int(user[len(user)-1]%ViewSlices)), Clustering: string(user[:])}
+// Tables returns the tables that this package declares.
+func Tables() []store.Table { return []store.Table{Views, Seen} }
+
+const (
+	// ViewSlices is over how many partitions the views of one story are spread.
+	ViewSlices = 64
+	// viewsLive is about how long a view is kept by default: a day of the story and
+	// two days after its end.
+	viewsLive = 72 * time.Hour
+	// viewsOver is how long after its end a story has no views left: many times what
+	// views are kept for.
+	viewsOver = 30 * 24 * time.Hour
+)
+
+// mayHaveViews reports whether the item can have views. Only stories have any, and
+// one that was deleted long after its end has none left.
+func mayHaveViews(item mayfly.Item) bool {
+	return item.Product == mayfly.Story && (!item.ID.Expires() || item.Changed <= item.End().Add(viewsOver))
 }
 
-// SeenKey is the other direction: where it is said that a user has seen id.
-func SeenKey(user mayfly.UserID, id mayfly.ID) Key {
-	return Key{Partition: string(user[:]), Clustering: string(id[:])}
+// ViewKey returns the key of a user's view of an item. The slice is taken from the
+// user's own bits: the same in every process (trap 3).
+func ViewKey(id mayfly.ID, user mayfly.UserID) store.Key {
+	return store.Key{Partition: store.SlicePartition(id, int(user[len(user)-1]%ViewSlices)), Clustering: string(user[:])}
+}
+
+// SeenKey returns the key of the row that says that a user has seen id.
+func SeenKey(user mayfly.UserID, id mayfly.ID) store.Key {
+	return store.Key{Partition: string(user[:]), Clustering: string(id[:])}
+}
+
+func viewOfSeen(key store.Key) (store.Key, error) {
+	if len(key.Partition) != len(mayfly.UserID{}) || len(key.Clustering) != len(mayfly.ID{}) {
+		return store.Key{}, mayfly.Errorf(mayfly.Corrupt, "seen: a key of %d and %d bytes", len(key.Partition), len(key.Clustering))
+	}
+	return ViewKey(mayfly.ID([]byte(key.Clustering)), mayfly.UserID([]byte(key.Partition))), nil
+}
+
+func seenOfView(key store.Key) (store.Key, error) {
+	if len(key.Partition) != len(mayfly.ID{})+1 || len(key.Clustering) != len(mayfly.UserID{}) {
+		return store.Key{}, mayfly.Errorf(mayfly.Corrupt, "views: a key of %d and %d bytes", len(key.Partition), len(key.Clustering))
+	}
+	return SeenKey(mayfly.UserID([]byte(key.Clustering)), mayfly.ID([]byte(key.Partition[:16]))), nil
 }

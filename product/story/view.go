@@ -22,8 +22,8 @@ func (s *Stories) View(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, 
 	if opened.Verdict != gate.Serve || viewer.Moderator() || viewer.User().IsZero() || viewer.Wrote(opened.Item) {
 		return nil
 	}
-	key := store.ViewKey(id, viewer.User())
-	found, err := s.o.Rows.Get(ctx, store.Views, key)
+	key := ViewKey(id, viewer.User())
+	found, err := s.o.Rows.Get(ctx, Views, key)
 	if err != nil {
 		return fmt.Errorf("view %s: %w", id, err)
 	}
@@ -33,9 +33,9 @@ func (s *Stories) View(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, 
 	kept := opened.Item.End().Add(s.o.ViewsKept)
 	value := view{at: now, kept: kept}.append(nil)
 	var b store.Batch
-	b.Put(store.Seen, store.SeenKey(viewer.User(), id), value, kept)
+	b.Put(Seen, SeenKey(viewer.User(), id), value, kept)
 	b.Then() // so that a row in Views implies one in Seen
-	b.Put(store.Views, key, value, kept)
+	b.Put(Views, key, value, kept)
 	if err := s.o.Writer.Commit(ctx, &b); err != nil {
 		return fmt.Errorf("view %s: %w", id, err)
 	}
@@ -140,9 +140,9 @@ func (s *Stories) countViews(ctx context.Context, id mayfly.ID, now mayfly.Insta
 // reports whether there may be more. Rows past their time are left out.
 func (s *Stories) viewsFrom(ctx context.Context, id mayfly.ID, c *viewCursor, limit int, now mayfly.Instant) ([]Viewed, bool, error) {
 	var all []Viewed
-	for c.slice < store.ViewSlices {
-		r := store.Range{Partition: store.ViewPartition(id, c.slice), From: c.from, Limit: limit - len(all)}
-		page, err := s.o.Rows.Range(ctx, store.Views, r)
+	for c.slice < ViewSlices {
+		r := store.Range{Partition: store.SlicePartition(id, c.slice), From: c.from, Limit: limit - len(all)}
+		page, err := s.o.Rows.Range(ctx, Views, r)
 		if err != nil {
 			return nil, false, err
 		}
@@ -183,7 +183,7 @@ func (c viewCursor) String() string {
 
 func readViewCursor(text string) (viewCursor, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(b) < 9 || len(b) > 9+17 || b[8] >= store.ViewSlices || b[0] != 0 {
+	if err != nil || len(b) < 9 || len(b) > 9+17 || b[8] >= ViewSlices || b[0] != 0 {
 		return viewCursor{}, mayfly.Errorf(mayfly.Invalid, "%.40q is no cursor", text).WithHint("use next of the page before")
 	}
 	return viewCursor{count: int(binary.BigEndian.Uint64(b)), slice: int(b[8]), from: string(b[9:])}, nil

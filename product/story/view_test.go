@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/product/story"
 )
 
 func TestAViewIsNotedOnceWithItsFirstInstantAndSeenInTheRing(t *testing.T) {
@@ -49,7 +49,7 @@ func TestAViewAtTheDeadlineDoesNotCount(t *testing.T) {
 	}
 	e.Must(e.stories.View(t.Context(), id, mayfly.ViewerOf(user("ana")), id.Deadline()))
 	seen := user("ben")
-	if count, _, _, err := e.stories.Viewers(t.Context(), id, mayfly.ViewerOf(user("ana")), "", 0, id.Deadline()); count != 0 || err != nil || e.count(store.Seen, string(seen[:])) != 0 {
+	if count, _, _, err := e.stories.Viewers(t.Context(), id, mayfly.ViewerOf(user("ana")), "", 0, id.Deadline()); count != 0 || err != nil || e.count(story.Seen, string(seen[:])) != 0 {
 		t.Error(count, err)
 	}
 	e.Must(e.stories.View(t.Context(), id, ben, id.Deadline()-1))

@@ -11,7 +11,7 @@ var _ store.Writer = writer{}
 
 // Commit implements store.Writer: stage by stage, what is in a stage side by side.
 func (s writer) Commit(ctx context.Context, b *store.Batch) error {
-	if err := b.Validate(); err != nil {
+	if err := s.declared.CheckBatch(b); err != nil {
 		return err
 	}
 	if err := begin(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/faultnet"
@@ -113,20 +114,20 @@ func TestASwapWhoseAnswerIsLostIsUnknownAndTheRowTells(t *testing.T) {
 	s, cut := openCut(t)
 	for _, way := range []faultnet.Direction{faultnet.Answer, faultnet.Request} {
 		key := store.Key{Partition: "swap", Clustering: births(t, 1, "24h")[0].Item.ID.Short()}
-		if _, _, err := s.Rows().Swap(t.Context(), store.Leases, key, nil, []byte("first"), 0); err != nil {
+		if _, _, err := s.Rows().Swap(t.Context(), walk.Leases, key, nil, []byte("first"), 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.Rows().Swap(t.Context(), store.Leases, key, []byte("first"), []byte("warm"), 0); err != nil {
+		if _, _, err := s.Rows().Swap(t.Context(), walk.Leases, key, []byte("first"), []byte("warm"), 0); err != nil {
 			t.Fatal(err)
 		}
 		awaitOpen(t, s)
 		cut.Lose(way, 0)
-		_, _, err := s.Rows().Swap(t.Context(), store.Leases, key, []byte("warm"), []byte("mine"), 0)
+		_, _, err := s.Rows().Swap(t.Context(), walk.Leases, key, []byte("warm"), []byte("mine"), 0)
 		if !errors.Is(err, mayfly.Unknown) {
 			t.Fatalf("a swap whose answer is lost is %v", err)
 		}
 		awaitOpen(t, s)
-		value, err := s.value(t.Context(), settleDoubt, store.Leases, key)
+		value, err := s.value(t.Context(), settleDoubt, walk.Leases, key)
 		want := map[faultnet.Direction]string{faultnet.Answer: "mine", faultnet.Request: "warm"}[way]
 		if err != nil || string(value) != want {
 			t.Errorf("the row is %q, want %q: %v", value, want, err)

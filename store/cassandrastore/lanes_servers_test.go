@@ -5,6 +5,7 @@ package cassandrastore
 import (
 	"testing"
 
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -14,7 +15,7 @@ func TestALeaseIsRenewedWhileEveryPigeonholeIsBusy(t *testing.T) {
 		lane <- struct{}{}
 	}
 	key := store.Key{Partition: "busy", Clustering: births(t, 1, "24h")[0].Item.ID.Short()}
-	if swapped, _, err := s.Rows().Swap(t.Context(), store.Leases, key, nil, []byte("mine"), 0); err != nil || !swapped {
+	if swapped, _, err := s.Rows().Swap(t.Context(), walk.Leases, key, nil, []byte("mine"), 0); err != nil || !swapped {
 		t.Errorf("swapped %t: %v", swapped, err)
 	}
 }

@@ -138,7 +138,7 @@ func (m migrator) climb(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		todo, err := pending(migrations(m.opts.Keyspace), done)
+		todo, err := pending(migrations(m.opts.Keyspace, m.opts.Tables), done)
 		if err != nil {
 			return err
 		}

@@ -14,15 +14,16 @@ import (
 // Store is a connection to the cluster: a Writer, a Ledger and Rows. Safe for
 // concurrent use.
 type Store struct {
-	opts    Options
-	session *gocql.Session
-	forms   forms
-	tables  map[store.Table]*tableText
-	stamps  *stamps
-	lanes   *lanes                           // of the ledger
-	swaps   map[store.Table]*lanes           // apart: no lease waits behind a batch that hangs
-	listed  listed                           // entries of the index of minutes
-	second  gocql.SpeculativeExecutionPolicy // for what may be asked twice
+	opts     Options
+	session  *gocql.Session
+	forms    forms
+	declared *store.TableSet
+	tables   map[store.Table]*tableText
+	stamps   *stamps
+	lanes    *lanes                           // of the ledger
+	swaps    map[store.Table]*lanes           // apart: no lease waits behind a batch that hangs
+	listed   listed                           // entries of the index of minutes
+	second   gocql.SpeculativeExecutionPolicy // for what may be asked twice
 }
 
 type (
@@ -52,12 +53,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 func newStore(o Options, session *gocql.Session) *Store {
-	o.Credentials = conn.Credentials{} // the session has them
+	o.Credentials = conn.Credentials{}         // the session has them
+	declared, _ := store.NewTableSet(o.Tables) // complete has checked them
 	s := &Store{
-		opts: o, session: session, forms: newForms(), tables: map[store.Table]*tableText{},
+		declared: declared, opts: o, session: session, forms: newForms(), tables: map[store.Table]*tableText{},
 		stamps: &stamps{now: o.Now}, lanes: newLanes(), swaps: map[store.Table]*lanes{}, second: secondAsking(),
 	}
-	for _, t := range store.Tables() {
+	for _, t := range o.Tables {
 		s.tables[t] = newTableText(t)
 		if t.Declared().Mode == store.Swapped {
 			s.swaps[t] = newLanes()

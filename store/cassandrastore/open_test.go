@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 // texts are all statements that a store prepares.
@@ -22,7 +24,7 @@ func texts() map[string]bool {
 			all[f.read(n)] = true
 		}
 	}
-	for _, t := range store.Tables() {
+	for _, t := range tables.All() {
 		text := newTableText(t)
 		for _, text := range []string{text.get, text.put, text.remove, text.drop, text.begin, text.replace, text.end} {
 			all[text] = text != ""
@@ -53,17 +55,17 @@ func TestTheDriverDoesNotWaitLongForNodesToAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if statements := time.Duration(3 * len(migrations("k"))); c.MaxWaitSchemaAgreement > defaultPatience/statements {
+		if statements := time.Duration(3 * len(migrations("k", tables.All()))); c.MaxWaitSchemaAgreement > defaultPatience/statements {
 			t.Errorf("%s for each statement of the schema", c.MaxWaitSchemaAgreement)
 		}
 	}
 }
 
 func TestNoLeaseWaitsForALaneThatAnotherTableTakes(t *testing.T) {
-	s := newStore(Options{}, nil)
+	s := newStore(Options{Tables: tables.All()}, nil)
 	all := []*lanes{s.lanes}
 	for table, lanes := range s.swaps {
-		if table != store.Leases {
+		if table != walk.Leases {
 			all = append(all, lanes)
 		}
 	}
@@ -72,7 +74,7 @@ func TestNoLeaseWaitsForALaneThatAnotherTableTakes(t *testing.T) {
 			lane <- struct{}{}
 		}
 	}
-	leave, err := s.swaps[store.Leases].enter(t.Context(), "shard 3")
+	leave, err := s.swaps[walk.Leases].enter(t.Context(), "shard 3")
 	if err != nil {
 		t.Fatal(err)
 	}

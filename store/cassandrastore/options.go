@@ -25,6 +25,8 @@ type Options struct {
 	Copies      int
 	DataCentres map[string]int
 
+	Tables []store.Table // what is stored beside items; another table is refused
+
 	Credentials conn.Credentials // none if zero
 	TLS         conn.TLS         // plain TCP if zero
 
@@ -67,6 +69,9 @@ func (o Options) complete() (Options, error) {
 }
 
 func (o Options) validate() error {
+	if _, err := store.NewTableSet(o.Tables); err != nil {
+		return err
+	}
 	bad := func(format string, args ...any) error {
 		return mayfly.Errorf(mayfly.Invalid, "cassandra: "+format, args...)
 	}

@@ -8,17 +8,20 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
 )
 
 func TestAPlainWriteThatLandsAgainLateChangesNothing(t *testing.T) {
 	s := openHouse(t)
-	key := store.OwnerKey(mayfly.UserOf("late", fmt.Sprint(wall())), births(t, 1, "24h")[0].Item.ID)
+	key := engine.OwnerKey(mayfly.UserOf("late", fmt.Sprint(wall())), births(t, 1, "24h")[0].Item.ID)
 	put := func(value string) store.Stage {
-		return store.Stage{Puts: []store.Put{{Table: store.Owners, Key: key, Value: []byte(value)}}}
+		return store.Stage{Puts: []store.Put{{Table: engine.Owners, Key: key, Value: []byte(value)}}}
 	}
-	remove := store.Stage{Deletes: []store.Delete{{Table: store.Owners, Key: key}}}
-	drop := store.Stage{Drops: []store.Drop{{Table: store.Owners, Partition: key.Partition}}}
+	remove := store.Stage{Deletes: []store.Delete{{Table: engine.Owners, Key: key}}}
+	drop := store.Stage{Drops: []store.Drop{{Table: engine.Owners, Partition: key.Partition}}}
 	var sent []task
 	for i, step := range []struct {
 		stage store.Stage
@@ -31,7 +34,7 @@ func TestAPlainWriteThatLandsAgainLateChangesNothing(t *testing.T) {
 			}
 		}
 		sent = append(sent, tasks...)
-		got, err := s.Rows().Get(t.Context(), store.Owners, key)
+		got, err := s.Rows().Get(t.Context(), engine.Owners, key)
 		if err != nil || string(got[0]) != step.want || (got[0] == nil) != (step.want == "") {
 			t.Errorf("after step %d the row is %q, want %q: %v", i, got[0], step.want, err)
 		}
@@ -41,7 +44,7 @@ func TestAPlainWriteThatLandsAgainLateChangesNothing(t *testing.T) {
 func TestOnlyTablesThatMayBeReclaimedHaveATTL(t *testing.T) {
 	s := openHouse(t)
 	ahead := wall().Add(time.Hour)
-	for _, table := range store.Tables() {
+	for _, table := range allTables() {
 		key := store.Key{Partition: fmt.Sprint("ttl", wall()), Clustering: "s"}
 		if table.Declared().Mode == store.Plain {
 			var b store.Batch
@@ -57,7 +60,7 @@ func TestOnlyTablesThatMayBeReclaimedHaveATTL(t *testing.T) {
 		if err := s.query(readRows, read, []byte(key.Partition), []byte(key.Clustering)).ScanContext(t.Context(), &left); err != nil {
 			t.Fatal(err)
 		}
-		never := table == store.Owners || table == store.Reminders
+		never := table == engine.Owners || table == remind.Reminders
 		switch {
 		case never && left != nil:
 			t.Errorf("%s has a TTL of %d s", table, *left)
@@ -75,7 +78,7 @@ func TestARowSwappedWithoutAReclaimTimeAfterOneStays(t *testing.T) {
 		at       mayfly.Instant
 	}{{nil, []byte("a"), wall().Add(time.Hour)}, {[]byte("a"), []byte("b"), 0}}
 	for _, step := range steps {
-		if swapped, _, err := s.Rows().Swap(t.Context(), store.Families, key, step.old, step.new, step.at); err != nil || !swapped {
+		if swapped, _, err := s.Rows().Swap(t.Context(), account.Families, key, step.old, step.new, step.at); err != nil || !swapped {
 			t.Fatalf("swapped %t, %v", swapped, err)
 		}
 	}

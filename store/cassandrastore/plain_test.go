@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -56,14 +59,14 @@ func TestATTLIsNeverEarly(t *testing.T) {
 		at    mayfly.Instant
 		want  int
 	}{
-		{store.Views, 0, 0},
-		{store.Views, now.Add(-time.Hour), 600},
-		{store.Views, now, 600},
-		{store.Views, now + 1, 601},
-		{store.Views, now.Add(time.Hour), 4200},
-		{store.Views, now.Add(6 * 365 * 24 * time.Hour), 0},
-		{store.Owners, now.Add(time.Hour), 0},
-		{store.Reminders, now.Add(time.Hour), 0},
+		{story.Views, 0, 0},
+		{story.Views, now.Add(-time.Hour), 600},
+		{story.Views, now, 600},
+		{story.Views, now + 1, 601},
+		{story.Views, now.Add(time.Hour), 4200},
+		{story.Views, now.Add(6 * 365 * 24 * time.Hour), 0},
+		{engine.Owners, now.Add(time.Hour), 0},
+		{remind.Reminders, now.Add(time.Hour), 0},
 	} {
 		if got := ttl(c.table, c.at, now); got != c.want {
 			t.Errorf("ttl(%s, now%+d ms) = %d, want %d", c.table, c.at-now, got, c.want)

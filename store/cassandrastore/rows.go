@@ -12,10 +12,13 @@ import (
 
 var _ store.Rows = rows{}
 
+// Tables implements store.Rows.
+func (s rows) Tables() []store.Table { return s.declared.List() }
+
 // Get implements store.Rows.
 func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
 	for _, key := range keys {
-		if err := t.CheckRead(key); err != nil {
+		if err := s.declared.CheckRead(t, key); err != nil {
 			return nil, err
 		}
 	}
@@ -45,7 +48,7 @@ func (s *Store) value(ctx context.Context, d deed, t store.Table, key store.Key)
 
 // Range implements store.Rows.
 func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.Row, error) {
-	if err := t.CheckRead(store.Key{Partition: r.Partition}); err != nil {
+	if err := s.declared.CheckRead(t, store.Key{Partition: r.Partition}); err != nil {
 		return nil, err
 	}
 	if r.Limit <= 0 || r.To != "" && r.From >= r.To {
@@ -81,7 +84,7 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 
 // Swap implements store.Rows.
 func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
-	if err := t.CheckSwap(key); err != nil {
+	if err := s.declared.CheckSwap(t, key); err != nil {
 		return false, nil, err
 	}
 	if err := begin(ctx); err != nil {

@@ -3,6 +3,7 @@ package cassandrastore
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mayflyhq/mayfly"
@@ -25,8 +26,8 @@ const ledgerFormat = 2
 // migration firstTable + t. What is below changes the ledger.
 const firstTable = 100
 
-// migrations are all steps, in order, for a keyspace.
-func migrations(keyspace string) []migration {
+// migrations returns all steps, in order, for a keyspace with these tables.
+func migrations(keyspace string, tables []store.Table) []migration {
 	all := []migration{{ledgerFormat, "the ledger", []string{
 		// A pigeonhole is a partition; within it rows lie by deadline, so that a
 		// walk reads what is due and nothing else (L3, trap 15).
@@ -39,10 +40,11 @@ func migrations(keyspace string) []migration {
 			rewritten, "which minutes a shard has in items and in eternal"),
 		createTable(keyspace, "bodies", `id blob PRIMARY KEY, body blob`, rewritten, "immutable content of items"),
 	}}}
-	for _, t := range store.Tables() {
-		all = append(all, migration{firstTable + int(t), "table " + t.String(), []string{
+	tables = slices.SortedFunc(slices.Values(tables), func(a, b store.Table) int { return int(a.Number()) - int(b.Number()) })
+	for _, t := range tables {
+		all = append(all, migration{firstTable + int(t.Number()), "table " + t.String(), []string{
 			createTable(keyspace, tableName(t), `partition blob, sort blob, value blob, PRIMARY KEY (partition, sort)`,
-				compactionOf(t), t.Declared().Purpose),
+				compactionOf(t), t.Declared().Purpose) + graceOf(t),
 		}})
 	}
 	return all
@@ -55,14 +57,23 @@ const (
 	writtenOnce = `{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS', 'compaction_window_size': '2'}`
 )
 
-// compactionOf: of the tables whose rows all have a TTL only the idempotency keys
-// are also written once and left alone; views and what was seen are deleted with
-// their story.
+// compactionOf returns how a declared table is packed: in time windows if its rows
+// are written once and live by TTL.
 func compactionOf(t store.Table) string {
-	if t == store.Idempotency {
+	if t.Declared().WrittenOnce {
 		return writtenOnce
 	}
 	return rewritten
+}
+
+// graceOf returns for how long the server keeps tombstones of a table. Rows that
+// live by TTL are gone soon anyway: a deleted one that a node missed comes back
+// for a few days at most, and is judged again at read.
+func graceOf(t store.Table) string {
+	if t.Declared().TimeToLive == 0 {
+		return ""
+	}
+	return " AND gc_grace_seconds = 86400"
 }
 
 func createTable(keyspace, name, columns, compaction, purpose string) string {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -37,7 +38,7 @@ func TestNodesThatStartAtOnceMakeOneSchema(t *testing.T) {
 		defer s.Close()
 		insert(t, s, births(t, 1, "24h")...)
 		insert(t, s, births(t, 1, "never")...)
-		for _, table := range store.Tables() {
+		for _, table := range allTables() {
 			if _, err := s.Rows().Get(t.Context(), table, store.Key{Partition: "p"}); err != nil {
 				t.Errorf("node %d: %v", n, err)
 			}
@@ -45,8 +46,8 @@ func TestNodesThatStartAtOnceMakeOneSchema(t *testing.T) {
 	}
 	m := migrator{stores[0], "another", timesFor(0)}
 	done, err := m.done(t.Context())
-	if err != nil || len(done) != 1+len(store.Tables()) {
-		t.Errorf("%d migrations are done, want %d: %v", len(done), 1+len(store.Tables()), err)
+	if err != nil || len(done) != 1+len(allTables()) {
+		t.Errorf("%d migrations are done, want %d: %v", len(done), 1+len(allTables()), err)
 	}
 	if held, err := m.hold(t.Context()); err != nil || !held {
 		t.Errorf("the lease was not given back: held %t, %v", held, err)
@@ -103,7 +104,7 @@ func loseQuorum(t *testing.T, s *Store) {
 	_, bodyErr := s.Ledger().Body(ctx, there.Item.ID)
 	_, walkErr := s.Ledger().Walk(ctx, store.Stretch{Minute: there.Item.ID.Minute(), Shard: there.Item.ID.Shard(), To: there.Item.ID.Deadline()}, 10)
 	_, changeErr := s.Ledger().Transition(ctx, []mayfly.Change{expire(there.Item)})
-	_, rangeErr := s.Rows().Range(ctx, store.Owners, store.Range{Partition: "p", Limit: 1})
+	_, rangeErr := s.Rows().Range(ctx, engine.Owners, store.Range{Partition: "p", Limit: 1})
 	for what, err := range map[string]error{
 		"get": getErr, "body": bodyErr, "walk": walkErr, "transition": changeErr, "range": rangeErr,
 		"commit": s.Writer().Commit(ctx, &b), "remove": s.Ledger().Remove(ctx, there.Item.ID),
@@ -138,7 +139,7 @@ func TestTheServerPacksRewrittenTablesWithoutTimeWindows(t *testing.T) {
 			t.Errorf("%s has a TTL of its own: %d s", name, lasts)
 		}
 	}
-	if err := iter.Close(); err != nil || tables != 6+len(store.Tables()) {
-		t.Errorf("%d tables, want %d: %v", tables, 6+len(store.Tables()), err)
+	if err := iter.Close(); err != nil || tables != 6+len(allTables()) {
+		t.Errorf("%d tables, want %d: %v", tables, 6+len(allTables()), err)
 	}
 }

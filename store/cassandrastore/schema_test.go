@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 func TestAServerThatIsTooOldIsNotRecent(t *testing.T) {
@@ -20,7 +21,7 @@ func TestAServerThatIsTooOldIsNotRecent(t *testing.T) {
 }
 
 func TestMigrationsHaveNumbersOfTheirOwnInOrder(t *testing.T) {
-	all := migrations("k")
+	all := migrations("k", tables.All())
 	for i := 1; i < len(all); i++ {
 		if all[i].number <= all[i-1].number {
 			t.Errorf("migration %d comes after %d", all[i].number, all[i-1].number)

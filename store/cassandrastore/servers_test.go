@@ -22,6 +22,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/conn"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 // The real servers are those of docs/servers.md, one without TLS and one with it:
@@ -136,7 +138,7 @@ func openWith(t testing.TB, adjust func(*Options)) *Store {
 // openSet is the store with the embedded log beside it.
 func openSet(t *testing.T) store.Set {
 	t.Helper()
-	log, err := pebblestore.Open(pebblestore.Options{FS: vfs.NewMem(), Dir: "log", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	log, err := pebblestore.Open(pebblestore.Options{Tables: allTables(), FS: vfs.NewMem(), Dir: "log", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,3 +177,6 @@ func advanced(t testing.TB, item mayfly.Item, c mayfly.Change) write {
 	}
 	return write{before: item, after: after}
 }
+
+// allTables returns every table that a test may use.
+func allTables() []store.Table { return append(tables.All(), storetest.Own()...) }

@@ -59,6 +59,5 @@ func ttl(t store.Table, reclaimAt, now mayfly.Instant) int {
 	return int((left + time.Second - 1) / time.Second)
 }
 
-// mayReclaim says whether the server's TTL may end rows of t. Never the owner
-// index, and never a reminder: the server cannot know whether it is done (L13).
-func mayReclaim(t store.Table) bool { return t != store.Owners && t != store.Reminders }
+// mayReclaim reports whether the TTL of the server may remove rows of t.
+func mayReclaim(t store.Table) bool { return !t.Declared().NotByServer }

@@ -11,11 +11,12 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 func TestKafkaKeepsTheContract(t *testing.T) {
 	storetest.Log(t, "kafkastore", func(t *testing.T) store.Set {
-		rest, err := pebblestore.Open(pebblestore.Options{FS: vfs.NewMem(), Dir: "rest", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+		rest, err := pebblestore.Open(pebblestore.Options{Tables: append(tables.All(), storetest.Own()...), FS: vfs.NewMem(), Dir: "rest", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

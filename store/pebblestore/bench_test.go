@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -135,7 +136,7 @@ func BenchmarkBirths(b *testing.B) {
 			for next.Add(1) <= int64(b.N) {
 				one := birth(b, r, testBirth+mayfly.Instant(next.Load()/20), "24h")
 				var batch store.Batch
-				batch.Put(store.Owners, store.Key{Partition: string(one.Item.Owner[:]), Clustering: string(one.Item.ID[:])}, nil, 0)
+				batch.Put(engine.Owners, store.Key{Partition: string(one.Item.Owner[:]), Clustering: string(one.Item.ID[:])}, nil, 0)
 				batch.Then()
 				batch.Insert(one)
 				batch.Then()

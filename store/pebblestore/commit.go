@@ -16,7 +16,7 @@ import (
 // a stage with drops ends one, because a partition may be large: its keys are
 // deleted in pieces, and what follows is written behind them.
 func (s writer) Commit(ctx context.Context, b *store.Batch) error {
-	if err := b.Validate(); err != nil {
+	if err := s.tables.CheckBatch(b); err != nil {
 		return err
 	}
 	stages := b.Stages()
@@ -103,10 +103,10 @@ func wanted(stages []store.Stage) []lock {
 			w = append(w, ledgerLock(stage.Inserts[i].Item.ID))
 		}
 		for _, p := range stage.Puts {
-			w = append(w, rowLock(p.Table, p.Key))
+			w = append(w, rowLock(p.Table.Number(), p.Key))
 		}
 		for _, d := range stage.Deletes {
-			w = append(w, rowLock(d.Table, d.Key))
+			w = append(w, rowLock(d.Table.Number(), d.Key))
 		}
 		w = appendLogLocks(w, stage.Events)
 	}

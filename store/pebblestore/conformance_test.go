@@ -8,6 +8,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 // openers are the file systems that the store is held to its contracts on. The
@@ -15,10 +16,10 @@ import (
 func openers() map[string]storetest.Open {
 	return map[string]storetest.Open{
 		"pebblestore/memory": func(t *testing.T) store.Set {
-			return open(t, pebblestore.Options{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 64 << 10, CacheBytes: 1 << 20})
+			return open(t, pebblestore.Options{Tables: append(tables.All(), storetest.Own()...), FS: vfs.NewMem(), Dir: "db", MemtableBytes: 64 << 10, CacheBytes: 1 << 20})
 		},
 		"pebblestore/disk": func(t *testing.T) store.Set {
-			return open(t, pebblestore.Options{FS: vfs.Default, Dir: t.TempDir()})
+			return open(t, pebblestore.Options{Tables: append(tables.All(), storetest.Own()...), FS: vfs.Default, Dir: t.TempDir()})
 		},
 	}
 }

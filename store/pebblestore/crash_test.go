@@ -12,8 +12,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/pace"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 // diary is what was tried and what was acknowledged.
@@ -109,7 +112,7 @@ func live(t *testing.T, s *Store, d *diary, w int, n uint64, one store.Birth) {
 	d.note(func() { d.tried[one.Item.ID] = one })
 	created := mayfly.EventOf(one.Item, mayfly.WasCreated)
 	var b store.Batch
-	b.Put(store.Owners, ownerKey(one.Item), []byte("v"), 0)
+	b.Put(engine.Owners, ownerKey(one.Item), []byte("v"), 0)
 	b.Then()
 	b.Insert(one)
 	b.Then()
@@ -133,7 +136,7 @@ func live(t *testing.T, s *Store, d *diary, w int, n uint64, one store.Birth) {
 		old = binary.BigEndian.AppendUint64(nil, n)
 	}
 	key := store.Key{Partition: fmt.Sprint("worker ", w)}
-	if ok, current, err := s.Rows().Swap(t.Context(), store.Watermarks, key, old, binary.BigEndian.AppendUint64(nil, n+1), 0); !ok || err != nil {
+	if ok, current, err := s.Rows().Swap(t.Context(), walk.Watermarks, key, old, binary.BigEndian.AppendUint64(nil, n+1), 0); !ok || err != nil {
 		t.Error(ok, current, err)
 	}
 	d.note(func() { d.swapped[w] = n + 1 })
@@ -146,7 +149,7 @@ func ownerKey(item mayfly.Item) store.Key {
 // survived opens what a power loss left, checks it against the diary, and names
 // the state that it found.
 func survived(t *testing.T, n int, loss powerLoss) string {
-	s, err := Open(Options{FS: loss.fs, Dir: "db"})
+	s, err := Open(Options{Tables: tables.All(), FS: loss.fs, Dir: "db"})
 	if err != nil {
 		t.Fatalf("power loss %d: %v", n, err)
 	}
@@ -178,7 +181,7 @@ func survived(t *testing.T, n int, loss powerLoss) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		owned, err := s.Rows().Get(t.Context(), store.Owners, ownerKey(one.Item))
+		owned, err := s.Rows().Get(t.Context(), engine.Owners, ownerKey(one.Item))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +204,7 @@ func survived(t *testing.T, n int, loss powerLoss) string {
 	}
 	var marks uint64
 	for w, at := range d.swapped {
-		values, err := s.Rows().Get(t.Context(), store.Watermarks, store.Key{Partition: fmt.Sprint("worker ", w)})
+		values, err := s.Rows().Get(t.Context(), walk.Watermarks, store.Key{Partition: fmt.Sprint("worker ", w)})
 		if err != nil || len(values[0]) != 8 || binary.BigEndian.Uint64(values[0]) < at {
 			t.Errorf("power loss %d: swap %d of worker %d is lost: %x, %v", n, at, w, values, err)
 			continue
@@ -237,7 +240,7 @@ func TestAPowerLossDuringTheFirstOpenLeavesAFolderThatOpens(t *testing.T) {
 		mu.Unlock()
 		for n, clone := range taken {
 			tried++
-			s, err := Open(Options{FS: clone, Dir: "db", MemtableBytes: 64 << 10})
+			s, err := Open(Options{Tables: tables.All(), FS: clone, Dir: "db", MemtableBytes: 64 << 10})
 			if err != nil {
 				t.Fatalf("power loss %d: %v", n, err)
 			}

@@ -12,6 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -139,7 +141,7 @@ func wantStopped(t *testing.T, s *Store, one store.Birth) {
 	var b store.Batch
 	b.Insert(one)
 	_, transitions := s.Ledger().Transition(t.Context(), []mayfly.Change{expire(one.Item, 1)})
-	_, _, swap := s.Rows().Swap(t.Context(), store.Leases, store.Key{Partition: "p"}, nil, []byte("v"), 0)
+	_, _, swap := s.Rows().Swap(t.Context(), walk.Leases, store.Key{Partition: "p"}, nil, []byte("v"), 0)
 	_, reclaim := s.Reclaim(t.Context(), 1, 1)
 	_, get := s.Ledger().Get(t.Context(), one.Item.ID)
 	for what, err := range map[string]error{
@@ -207,14 +209,14 @@ func TestBirthsAreRefusedBelowTheFloorAndEverythingElseGoesOn(t *testing.T) {
 	second := birth(t, r, testBirth, "24h")
 	var b store.Batch
 	key := store.Key{Partition: "p"}
-	b.Put(store.Owners, key, []byte("v"), 0)
+	b.Put(engine.Owners, key, []byte("v"), 0)
 	b.Then()
 	b.Insert(second)
 	var e *mayfly.Error
 	if err := s.Writer().Commit(t.Context(), &b); !errors.As(err, &e) || e.Kind != mayfly.Full || e.Hint == "" {
 		t.Fatalf("a birth below the floor: %v", err)
 	}
-	if values, err := s.Rows().Get(t.Context(), store.Owners, key); err != nil || values[0] != nil {
+	if values, err := s.Rows().Get(t.Context(), engine.Owners, key); err != nil || values[0] != nil {
 		t.Fatalf("something of the refused batch was written: %q, %v", values, err)
 	}
 	out := transition(t, s, expire(first.Item, 5))
@@ -222,7 +224,7 @@ func TestBirthsAreRefusedBelowTheFloorAndEverythingElseGoesOn(t *testing.T) {
 		t.Fatalf("expiry below the floor: %+v", out)
 	}
 	commit(t, s, func(b *store.Batch) { b.Append(mayfly.EventOf(out[0].Current, mayfly.WasExpired)) })
-	if ok, _, err := s.Rows().Swap(t.Context(), store.Leases, key, nil, []byte("v"), 0); !ok || err != nil {
+	if ok, _, err := s.Rows().Swap(t.Context(), walk.Leases, key, nil, []byte("v"), 0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1000})

@@ -11,7 +11,7 @@ import (
 )
 
 // Format is the version of everything that is written under our prefixes.
-const Format = 2
+const Format = 3
 
 // FormatError says that the database was written in a format that this version
 // does not know.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 const testBirth = mayfly.Instant(1_800_000_000_000)
@@ -20,6 +21,7 @@ func openMem(t testing.TB, fs vfs.FS) *Store {
 
 func openWith(t testing.TB, opts Options) *Store {
 	t.Helper()
+	opts.Tables = tables.All()
 	s, err := Open(opts)
 	if err != nil {
 		t.Fatal(err)

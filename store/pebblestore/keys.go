@@ -82,7 +82,7 @@ func appendBodyKey(b []byte, id mayfly.ID) []byte {
 // appendPartition appends what all rows of a partition begin with. The length
 // in front keeps one partition from running into another.
 func appendPartition(b []byte, t store.Table, partition string) []byte {
-	b = append(b, tablePrefix, byte(t))
+	b = append(b, tablePrefix, t.Number())
 	b = binary.BigEndian.AppendUint16(b, uint16(len(partition)))
 	return append(b, partition...)
 }

@@ -48,9 +48,9 @@ func logLock(stream mayfly.Stream, partition uint32) lock {
 	return logLocks + lock(tailIndex(stream, partition))
 }
 
-func rowLock(t store.Table, key store.Key) lock {
+func rowLock(table uint8, key store.Key) lock {
 	h := uint32(2166136261) // FNV-1a
-	h = (h ^ uint32(t)) * 16777619
+	h = (h ^ uint32(table)) * 16777619
 	for i := range len(key.Partition) {
 		h = (h ^ uint32(key.Partition[i])) * 16777619
 	}

@@ -28,6 +28,7 @@ type Store struct {
 	closing chan struct{}
 	closed  sync.Once
 
+	tables  *store.TableSet
 	scratch sync.Pool // *page
 	trouble diskfs.Trouble
 	counts  counts
@@ -74,7 +75,11 @@ func Open(opts Options) (*Store, error) {
 	if err := opts.Fuse.Err(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
 	}
-	s := &Store{opts: opts, fuse: opts.Fuse, closing: make(chan struct{})}
+	tables, err := store.NewTableSet(opts.Tables)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
+	}
+	s := &Store{opts: opts, fuse: opts.Fuse, tables: tables, closing: make(chan struct{})}
 	s.fs = diskfs.Guard(opts.FS, opts.Fuse)
 	if opts.Share > 0 {
 		s.fs = diskfs.Paced(s.fs, opts.Share, s.hurry.now)

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskfs"
 )
@@ -88,7 +89,7 @@ func TestEverythingIsThereAfterAReopen(t *testing.T) {
 	mortal, eternal := birth(t, r, testBirth, "1h"), birth(t, r, testBirth, "never")
 	commit(t, s, func(b *store.Batch) { b.Insert(mortal, eternal) })
 	moved := transition(t, s, expire(mortal.Item, 9))[0].Current
-	if ok, _, err := s.Rows().Swap(t.Context(), store.Leases, store.Key{Partition: "p"}, nil, []byte{}, 0); !ok || err != nil {
+	if ok, _, err := s.Rows().Swap(t.Context(), walk.Leases, store.Key{Partition: "p"}, nil, []byte{}, 0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if err := s.Close(); err != nil {
@@ -104,7 +105,7 @@ func TestEverythingIsThereAfterAReopen(t *testing.T) {
 	if got, ok := found(t, s, eternal.Item.ID); !ok || got != eternal.Item {
 		t.Fatalf("%+v", got)
 	}
-	values, err := s.Rows().Get(t.Context(), store.Leases, store.Key{Partition: "p"})
+	values, err := s.Rows().Get(t.Context(), walk.Leases, store.Key{Partition: "p"})
 	if err != nil || values[0] == nil {
 		t.Fatal(values, err)
 	}

@@ -20,6 +20,8 @@ type Options struct {
 	Dir  string // the folder of the database
 	Fuse *store.Fuse
 
+	Tables []store.Table // what is stored beside items; another table is refused
+
 	Floor         int64 // births are refused while less is free, in bytes; 0 is no floor
 	CacheBytes    int64 // of blocks read; 64 MiB if 0
 	MemtableBytes int64 // of writes before they go to a table; 32 MiB if 0

@@ -100,7 +100,7 @@ func (s *Store) reclaimRow(b *pebble.Batch, entry []byte, now mayfly.Instant) er
 func rowLockOf(key []byte) (lock, error) {
 	if len(key) >= 3 {
 		if n := 3 + int(key[1])<<8 + int(key[2]); n <= len(key) {
-			return rowLock(store.Table(key[0]), store.Key{Partition: string(key[3:n]), Clustering: string(key[n:])}), nil
+			return rowLock(key[0], store.Key{Partition: string(key[3:n]), Clustering: string(key[n:])}), nil
 		}
 	}
 	return 0, mayfly.Errorf(mayfly.Corrupt, "reclaim entry of %x", key)

@@ -8,6 +8,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -38,9 +41,9 @@ func TestReclaimTakesWhatIsDueAndNothingElse(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
 	commit(t, s, func(b *store.Batch) {
 		for n := range 200 {
-			b.Put(store.Reminders, store.Key{Partition: fmt.Sprint("p", n)}, []byte("v"), mayfly.Instant(1000+n))
+			b.Put(remind.Reminders, store.Key{Partition: fmt.Sprint("p", n)}, []byte("v"), mayfly.Instant(1000+n))
 		}
-		b.Put(store.Reminders, store.Key{Partition: "for ever"}, []byte("v"), 0)
+		b.Put(remind.Reminders, store.Key{Partition: "for ever"}, []byte("v"), 0)
 	})
 	reclaim(t, s, 999, 1000, 0)
 	reclaim(t, s, 1000, 1000, 1)
@@ -53,7 +56,7 @@ func TestReclaimTakesWhatIsDueAndNothingElse(t *testing.T) {
 	if n := keysUnder(t, s, reclaimPrefix); n != 0 {
 		t.Errorf("%d entries are left", n)
 	}
-	values, err := s.Rows().Get(t.Context(), store.Reminders, store.Key{Partition: "for ever"})
+	values, err := s.Rows().Get(t.Context(), remind.Reminders, store.Key{Partition: "for ever"})
 	if err != nil || values[0] == nil {
 		t.Error(values, err)
 	}
@@ -63,22 +66,22 @@ func TestReclaimAsksTheRowItself(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
 	plain, swapped := store.Key{Partition: "p", Clustering: "s"}, store.Key{Partition: "q"}
 	for _, at := range []mayfly.Instant{10, 20, 0} {
-		commit(t, s, func(b *store.Batch) { b.Put(store.Owners, plain, fmt.Append(nil, int64(at)), at) })
+		commit(t, s, func(b *store.Batch) { b.Put(engine.Owners, plain, fmt.Append(nil, int64(at)), at) })
 	}
-	if _, _, err := s.Rows().Swap(t.Context(), store.Leases, swapped, nil, []byte("a"), 10); err != nil {
+	if _, _, err := s.Rows().Swap(t.Context(), walk.Leases, swapped, nil, []byte("a"), 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Rows().Swap(t.Context(), store.Leases, swapped, []byte("a"), []byte("b"), 30); err != nil {
+	if _, _, err := s.Rows().Swap(t.Context(), walk.Leases, swapped, []byte("a"), []byte("b"), 30); err != nil {
 		t.Fatal(err)
 	}
-	commit(t, s, func(b *store.Batch) { b.Put(store.Owners, store.Key{Partition: "x"}, nil, 10) })
-	commit(t, s, func(b *store.Batch) { b.Delete(store.Owners, store.Key{Partition: "x"}) })
+	commit(t, s, func(b *store.Batch) { b.Put(engine.Owners, store.Key{Partition: "x"}, nil, 10) })
+	commit(t, s, func(b *store.Batch) { b.Delete(engine.Owners, store.Key{Partition: "x"}) })
 	reclaim(t, s, 25, 100, 4)
-	values, err := s.Rows().Get(t.Context(), store.Owners, plain)
+	values, err := s.Rows().Get(t.Context(), engine.Owners, plain)
 	if err != nil || string(values[0]) != "0" {
 		t.Errorf("a row that was written again for ever is %q, %v", values, err)
 	}
-	values, err = s.Rows().Get(t.Context(), store.Leases, swapped)
+	values, err = s.Rows().Get(t.Context(), walk.Leases, swapped)
 	if err != nil || string(values[0]) != "b" {
 		t.Errorf("a row that was swapped for longer is %q, %v", values, err)
 	}
@@ -94,19 +97,19 @@ func TestALargePartitionIsDroppedInPieces(t *testing.T) {
 	for from := 0; from < n; from += 1000 {
 		commit(t, s, func(b *store.Batch) {
 			for i := from; i < min(from+1000, n); i++ {
-				b.Put(store.Owners, store.Key{Partition: "p", Clustering: fmt.Sprint(i)}, nil, 0)
+				b.Put(engine.Owners, store.Key{Partition: "p", Clustering: fmt.Sprint(i)}, nil, 0)
 			}
-			b.Put(store.Owners, store.Key{Partition: "pp"}, nil, 0)
+			b.Put(engine.Owners, store.Key{Partition: "pp"}, nil, 0)
 		})
 	}
 	commit(t, s, func(b *store.Batch) {
-		b.Put(store.Owners, store.Key{Partition: "p", Clustering: "before"}, nil, 0)
+		b.Put(engine.Owners, store.Key{Partition: "p", Clustering: "before"}, nil, 0)
 		b.Then()
-		b.DeletePartition(store.Owners, "p")
+		b.DeletePartition(engine.Owners, "p")
 		b.Then()
-		b.Put(store.Owners, store.Key{Partition: "p", Clustering: "after"}, []byte("v"), 0)
+		b.Put(engine.Owners, store.Key{Partition: "p", Clustering: "after"}, []byte("v"), 0)
 	})
-	rows, err := s.Rows().Range(t.Context(), store.Owners, store.Range{Partition: "p", Limit: 10})
+	rows, err := s.Rows().Range(t.Context(), engine.Owners, store.Range{Partition: "p", Limit: 10})
 	if err != nil || len(rows) != 1 || rows[0].Clustering != "after" {
 		t.Fatal(rows, err)
 	}

@@ -39,10 +39,13 @@ func rowValue(value []byte) ([]byte, error) {
 	return append([]byte{}, value[rowValueHead:]...), nil
 }
 
+// Tables implements store.Rows.
+func (s rows) Tables() []store.Table { return s.tables.List() }
+
 // Get implements store.Rows.
 func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
 	for _, key := range keys {
-		if err := t.CheckRead(key); err != nil {
+		if err := s.tables.CheckRead(t, key); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +70,7 @@ func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]by
 
 // Range implements store.Rows.
 func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.Row, error) {
-	if err := t.CheckRead(store.Key{Partition: r.Partition}); err != nil {
+	if err := s.tables.CheckRead(t, store.Key{Partition: r.Partition}); err != nil {
 		return nil, err
 	}
 	prefix := appendPartition(nil, t, r.Partition)
@@ -108,13 +111,13 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 // durable, so that who is told "it is this now" is not told of something that
 // a power loss takes back.
 func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
-	if err := t.CheckSwap(key); err != nil {
+	if err := s.tables.CheckSwap(t, key); err != nil {
 		return false, nil, err
 	}
 	if err := s.begin(ctx); err != nil {
 		return false, nil, err
 	}
-	held := []lock{rowLock(t, key)}
+	held := []lock{rowLock(t.Number(), key)}
 	if err := s.locks.take(ctx, s.fuse, held); err != nil {
 		s.leave()
 		return false, nil, err

@@ -90,7 +90,7 @@ func brokenRanges() []breakage {
 		{"all tables are one", Rows, "tables with the same keys are apart", func(_ *Model, set *store.Set) {
 			inner := set.Rows
 			set.Rows = badRows{Rows: inner, get: func(ctx context.Context, _ store.Table, keys ...store.Key) ([][]byte, error) {
-				return inner.Get(ctx, store.Owners, keys...)
+				return inner.Get(ctx, PlainTable, keys...)
 			}}
 		}},
 		{"an answer is the store's own memory", Rows, "what was read does not change when the row does", func(m *Model, set *store.Set) {

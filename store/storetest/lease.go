@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -57,7 +58,7 @@ func (s *scoped) Swap(ctx context.Context, t store.Table, key store.Key, old, ne
 	return s.Rows.Swap(ctx, t, s.own(key), old, next, reclaimAt)
 }
 
-func (c *trial) wantHold(l *store.Lease, now mayfly.Instant, want bool) {
+func (c *trial) wantHold(l *walk.Lease, now mayfly.Instant, want bool) {
 	c.Helper()
 	held, err := l.Hold(c.ctx, now)
 	c.must(err)
@@ -71,7 +72,7 @@ const noon = mayfly.Instant(1_780_000_000_000)
 
 func leaseTaken(c *trial) {
 	rows := c.scoped()
-	a, b := store.NewLease(rows, 3, "a", lasts), store.NewLease(rows, 3, "b", lasts)
+	a, b := walk.NewLease(rows, 3, "a", lasts), walk.NewLease(rows, 3, "b", lasts)
 	c.wantHold(a, noon, true)
 	c.wantHold(b, noon, false)
 	c.wantHold(b, noon.Add(lasts)-1, false)
@@ -80,26 +81,26 @@ func leaseTaken(c *trial) {
 
 func leaseRenewed(c *trial) {
 	rows := c.scoped()
-	a, b := store.NewLease(rows, 3, "a", lasts), store.NewLease(rows, 3, "b", lasts)
+	a, b := walk.NewLease(rows, 3, "a", lasts), walk.NewLease(rows, 3, "b", lasts)
 	for i := range 10 {
 		now := noon.Add(time.Duration(i) * lasts * 2 / 3)
 		c.wantHold(a, now, true)
 		c.wantHold(b, now, false)
 	}
-	again := store.NewLease(rows, 3, "a", lasts) // the same holder, after it lost its memory of the row
+	again := walk.NewLease(rows, 3, "a", lasts) // the same holder, after it lost its memory of the row
 	c.wantHold(again, noon.Add(6*lasts), true)
 }
 
 func leaseRunsOut(c *trial) {
 	rows := c.scoped()
-	a, b := store.NewLease(rows, 3, "a", lasts), store.NewLease(rows, 3, "b", lasts)
+	a, b := walk.NewLease(rows, 3, "a", lasts), walk.NewLease(rows, 3, "b", lasts)
 	c.wantHold(a, noon, true)
 	c.wantHold(b, noon.Add(lasts), true)
 }
 
 func leaseLost(c *trial) {
 	rows := c.scoped()
-	a, b := store.NewLease(rows, 3, "a", lasts), store.NewLease(rows, 3, "b", lasts)
+	a, b := walk.NewLease(rows, 3, "a", lasts), walk.NewLease(rows, 3, "b", lasts)
 	c.wantHold(a, noon, true)
 	late := noon.Add(lasts)
 	c.wantHold(b, late, true)
@@ -111,7 +112,7 @@ func leaseLost(c *trial) {
 
 func leaseReleased(c *trial) {
 	rows := c.scoped()
-	a, b := store.NewLease(rows, 3, "a", lasts), store.NewLease(rows, 3, "b", lasts)
+	a, b := walk.NewLease(rows, 3, "a", lasts), walk.NewLease(rows, 3, "b", lasts)
 	c.wantHold(a, noon, true)
 	c.must(a.Release(c.ctx))
 	c.must(a.Release(c.ctx))
@@ -121,29 +122,29 @@ func leaseReleased(c *trial) {
 
 func releaseComparesToken(c *trial) {
 	rows := c.scoped()
-	a, b, third := store.NewLease(rows, 3, "a", lasts), store.NewLease(rows, 3, "b", lasts), store.NewLease(rows, 3, "c", lasts)
+	a, b, third := walk.NewLease(rows, 3, "a", lasts), walk.NewLease(rows, 3, "b", lasts), walk.NewLease(rows, 3, "c", lasts)
 	c.wantHold(a, noon, true)
 	c.wantHold(b, noon.Add(lasts), true)
 	c.must(a.Release(c.ctx)) // a does not know that it has lost it
 	c.wantHold(third, noon.Add(lasts), false)
 	c.wantHold(b, noon.Add(lasts), true)
-	c.must(store.NewLease(rows, 3, "d", lasts).Release(c.ctx)) // never held
+	c.must(walk.NewLease(rows, 3, "d", lasts).Release(c.ctx)) // never held
 	c.wantHold(third, noon.Add(lasts), false)
 }
 
 func leasePerShard(c *trial) {
 	rows := c.scoped()
 	for shard := range mayfly.Shard(mayfly.Shards) {
-		c.wantHold(store.NewLease(rows, shard, fmt.Sprint("holder ", shard), lasts), noon, true)
+		c.wantHold(walk.NewLease(rows, shard, fmt.Sprint("holder ", shard), lasts), noon, true)
 	}
 	for shard := range mayfly.Shard(mayfly.Shards) {
-		c.wantHold(store.NewLease(rows, shard, "another", lasts), noon, false)
+		c.wantHold(walk.NewLease(rows, shard, "another", lasts), noon, false)
 	}
 }
 
 func leaseWritesSeldom(c *trial) {
 	rows := c.scoped()
-	a := store.NewLease(rows, 3, "a", lasts)
+	a := walk.NewLease(rows, 3, "a", lasts)
 	for i := range 30 {
 		c.wantHold(a, noon.Add(time.Duration(i)*100*time.Millisecond), true)
 	}
@@ -159,7 +160,7 @@ func leaseRace(c *trial) {
 		now := noon.Add(time.Duration(round) * lasts)
 		rows.read = c.meeting(16) // all have seen it free before one takes it
 		together(16, func(i int) {
-			held, err := store.NewLease(rows, 3, fmt.Sprintf("holder %d of round %d", i, round), lasts).Hold(c.ctx, now)
+			held, err := walk.NewLease(rows, 3, fmt.Sprintf("holder %d of round %d", i, round), lasts).Hold(c.ctx, now)
 			if err != nil {
 				c.Errorf("hold: %v", err)
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -27,7 +28,7 @@ func (s *scoped) Range(ctx context.Context, t store.Table, r store.Range) ([]sto
 
 func (c *trial) wantRoll(rows store.Rows, after int, want ...string) {
 	c.Helper()
-	walkers, err := store.Walkers(c.ctx, rows, noon.Add(lasts)+mayfly.Instant(after))
+	walkers, err := walk.Members(c.ctx, rows, noon.Add(lasts)+mayfly.Instant(after))
 	c.must(err)
 	var got []string
 	for _, w := range walkers {
@@ -41,10 +42,10 @@ func (c *trial) wantRoll(rows store.Rows, after int, want ...string) {
 func rollNames(c *trial) {
 	rows := c.scoped()
 	c.wantRoll(rows, 0)
-	c.wantHold(store.NewPlace(rows, "b", "2", lasts), noon+10, true)
-	c.wantHold(store.NewPlace(rows, "c", "3", lasts), noon, true)
-	c.wantHold(store.NewPlace(rows, "a", "1", lasts), noon+20, true)
-	c.wantHold(store.NewPlace(rows, "a", "another", lasts), noon+20, false)
+	c.wantHold(walk.NewPlace(rows, "b", "2", lasts), noon+10, true)
+	c.wantHold(walk.NewPlace(rows, "c", "3", lasts), noon, true)
+	c.wantHold(walk.NewPlace(rows, "a", "1", lasts), noon+20, true)
+	c.wantHold(walk.NewPlace(rows, "a", "another", lasts), noon+20, false)
 	c.wantRoll(rows, -1, "a 1", "b 2", "c 3")
 	c.wantRoll(rows, 0, "a 1", "b 2")
 	c.wantRoll(rows, 15, "a 1")
@@ -53,24 +54,24 @@ func rollNames(c *trial) {
 
 func rollLeft(c *trial) {
 	rows := c.scoped()
-	a, b := store.NewPlace(rows, "a", "1", lasts), store.NewPlace(rows, "b", "2", lasts)
+	a, b := walk.NewPlace(rows, "a", "1", lasts), walk.NewPlace(rows, "b", "2", lasts)
 	c.wantHold(a, noon, true)
 	c.wantHold(b, noon, true)
 	c.must(a.Release(c.ctx))
 	c.wantRoll(rows, -1, "b 2")
-	c.wantHold(store.NewPlace(rows, "a", "3", lasts), noon, true)
+	c.wantHold(walk.NewPlace(rows, "a", "3", lasts), noon, true)
 	c.wantRoll(rows, -1, "a 3", "b 2")
 }
 
 func leasesTogether(c *trial) {
 	rows := c.scoped()
 	for _, shard := range []byte{0, 3, 15} {
-		c.wantHold(store.NewLease(rows, mayfly.Shard(shard), fmt.Sprint("holder ", shard), lasts), noon, true)
+		c.wantHold(walk.NewLease(rows, mayfly.Shard(shard), fmt.Sprint("holder ", shard), lasts), noon, true)
 	}
-	all, err := store.ShardLeases(c.ctx, rows)
+	all, err := walk.ShardLeases(c.ctx, rows)
 	c.must(err)
 	for i, row := range all {
-		holder, until, err := store.HolderOf(row)
+		holder, until, err := walk.HolderOf(row)
 		c.must(err)
 		if want := i == 0 || i == 3 || i == 15; want != (holder == fmt.Sprint("holder ", i) && until == noon.Add(lasts)) || !want && row != nil {
 			c.Errorf("shard %d: %q until %d", i, holder, until)
@@ -80,10 +81,10 @@ func leasesTogether(c *trial) {
 
 func leaseTakenOver(c *trial) {
 	rows := c.scoped()
-	a, b := store.NewLease(rows, 3, "a", lasts), store.NewLease(rows, 3, "b", lasts)
+	a, b := walk.NewLease(rows, 3, "a", lasts), walk.NewLease(rows, 3, "b", lasts)
 	c.wantHold(a, noon, true)
-	over := func(l *store.Lease, gone string) bool {
-		all, err := store.ShardLeases(c.ctx, rows)
+	over := func(l *walk.Lease, gone string) bool {
+		all, err := walk.ShardLeases(c.ctx, rows)
 		c.must(err)
 		held, err := l.HoldOver(c.ctx, noon, all[3], func(holder string) bool { return holder == gone })
 		c.must(err)

@@ -19,13 +19,19 @@ type Model struct {
 	bodies map[mayfly.ID]mayfly.Body
 	rows   map[store.Table]map[store.Key][]byte
 	events map[mayfly.Stream][]mayfly.Event
+	tables *store.TableSet
 	places map[string]int // group → how many events are committed
 	wake   chan struct{}  // closed and replaced at every append
 }
 
 // NewModel is an empty store.
 func NewModel() *Model {
+	declared, err := store.NewTableSet(Tables())
+	if err != nil {
+		panic(err)
+	}
 	return &Model{
+		tables: declared,
 		items:  map[mayfly.ID]mayfly.Item{},
 		bodies: map[mayfly.ID]mayfly.Body{},
 		rows:   map[store.Table]map[store.Key][]byte{},
@@ -42,7 +48,7 @@ func (m *Model) Set() store.Set {
 
 // Commit writes every stage.
 func (m *Model) Commit(_ context.Context, b *store.Batch) error {
-	if err := b.Validate(); err != nil {
+	if err := m.tables.CheckBatch(b); err != nil {
 		return err
 	}
 	m.mu.Lock()

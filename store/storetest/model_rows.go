@@ -13,12 +13,14 @@ import (
 
 type modelRows Model
 
+func (r *modelRows) Tables() []store.Table { return r.tables.List() }
+
 func (r *modelRows) Get(_ context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	values := make([][]byte, len(keys))
 	for i, key := range keys {
-		if err := t.CheckRead(key); err != nil {
+		if err := r.tables.CheckRead(t, key); err != nil {
 			return nil, err
 		}
 		values[i] = bytes.Clone((*Model)(r).table(t)[key])
@@ -27,7 +29,7 @@ func (r *modelRows) Get(_ context.Context, t store.Table, keys ...store.Key) ([]
 }
 
 func (r *modelRows) Range(_ context.Context, t store.Table, rg store.Range) ([]store.Row, error) {
-	if err := t.CheckRead(store.Key{Partition: rg.Partition}); err != nil {
+	if err := r.tables.CheckRead(t, store.Key{Partition: rg.Partition}); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -46,7 +48,7 @@ func (r *modelRows) Range(_ context.Context, t store.Table, rg store.Range) ([]s
 }
 
 func (r *modelRows) Swap(_ context.Context, t store.Table, key store.Key, old, next []byte, _ mayfly.Instant) (bool, []byte, error) {
-	if err := t.CheckSwap(key); err != nil {
+	if err := r.tables.CheckSwap(t, key); err != nil {
 		return false, nil, err
 	}
 	r.mu.Lock()

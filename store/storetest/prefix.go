@@ -194,6 +194,8 @@ func (p prefixLedger) Remove(ctx context.Context, ids ...mayfly.ID) error {
 
 type prefixRows struct{ l *Landing }
 
+func (p prefixRows) Tables() []store.Table { return p.l.real.Rows.Tables() }
+
 func (p prefixRows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
 	if err := p.l.alive(); err != nil {
 		return nil, err

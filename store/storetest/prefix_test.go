@@ -17,8 +17,8 @@ func birthBatch() (*store.Batch, func(m *Model) [][2]bool) {
 	a, b, first, second := freshBirth(), freshBirth(), freshKey("first"), freshKey("second")
 	created, other := news(a.Item, mayfly.WasCreated), news(b.Item, mayfly.WasCreated)
 	var batch store.Batch
-	batch.Put(store.Owners, first, []byte("v"), 0)
-	batch.Put(store.Owners, second, []byte("v"), 0)
+	batch.Put(PlainTable, first, []byte("v"), 0)
+	batch.Put(PlainTable, second, []byte("v"), 0)
 	batch.Then()
 	batch.Insert(a, b)
 	batch.Then()
@@ -26,7 +26,7 @@ func birthBatch() (*store.Batch, func(m *Model) [][2]bool) {
 	return &batch, func(m *Model) [][2]bool {
 		has := func(id mayfly.ID) bool { return m.items[id].State != 0 }
 		return [][2]bool{
-			{m.rows[store.Owners][first] != nil, m.rows[store.Owners][second] != nil},
+			{m.rows[PlainTable][first] != nil, m.rows[PlainTable][second] != nil},
 			{has(a.Item.ID), has(b.Item.ID)},
 			{slices.Contains(m.events[mayfly.Births], created), slices.Contains(m.events[mayfly.Births], other)},
 		}
@@ -114,13 +114,13 @@ func TestALatePutOverwrites(t *testing.T) {
 	c := &trial{T: t, ctx: t.Context(), set: m.Set()}
 	key := freshKey("s")
 	var b store.Batch
-	b.Put(store.Owners, key, []byte("late"), 0)
+	b.Put(PlainTable, key, []byte("late"), 0)
 	if err := set.Writer.Commit(t.Context(), &b); err == nil {
 		t.Fatal("no error")
 	}
-	c.put(store.Owners, key, "in time")
+	c.put(PlainTable, key, "in time")
 	land(t, landing, 1)
-	c.wantValue(store.Owners, key, "late")
+	c.wantValue(PlainTable, key, "late")
 }
 
 func TestATransitionInDoubtLandsOnlyIfItsRowStillMatches(t *testing.T) {
@@ -174,12 +174,12 @@ func TestASwapInDoubtLandsOnlyIfItsRowIsStillTheOld(t *testing.T) {
 		set, landing := Prefix(m.Set(), FailNth(1, f))
 		c := &trial{T: t, ctx: t.Context(), set: m.Set()}
 		key := freshKey("s")
-		_, _, err := set.Rows.Swap(t.Context(), store.Idempotency, key, nil, []byte("mine"), 0)
+		_, _, err := set.Rows.Swap(t.Context(), SwappedTable, key, nil, []byte("mine"), 0)
 		written, never := f.Written == 1 || f.Stage == 1, f.Kind == mayfly.Unavailable
 		if errors.Is(err, mayfly.Unknown) == never {
 			t.Errorf("%+v: %v", f, err)
 		}
-		if got := c.get(store.Idempotency, key)[0]; (got != nil) != written {
+		if got := c.get(SwappedTable, key)[0]; (got != nil) != written {
 			t.Errorf("%+v: the row is %q", f, got)
 		}
 		if written || never {
@@ -188,7 +188,7 @@ func TestASwapInDoubtLandsOnlyIfItsRowIsStillTheOld(t *testing.T) {
 		}
 		c.wantSwap(key, nil, []byte("another's"), true, nil)
 		land(t, landing, 1)
-		c.wantValue(store.Idempotency, key, "another's")
+		c.wantValue(SwappedTable, key, "another's")
 	}
 }
 
@@ -213,16 +213,16 @@ func TestAHaltedStoreAnswersNothingUntilResumed(t *testing.T) {
 	set, landing := Prefix(m.Set(), FailNth(2, Fault{Halts: true}))
 	key := freshKey("s")
 	swap := func(old, next string) error {
-		_, _, err := set.Rows.Swap(t.Context(), store.Idempotency, key, []byte(old), []byte(next), 0)
+		_, _, err := set.Rows.Swap(t.Context(), SwappedTable, key, []byte(old), []byte(next), 0)
 		return err
 	}
-	if _, _, err := set.Rows.Swap(t.Context(), store.Idempotency, key, nil, []byte("a"), 0); err != nil {
+	if _, _, err := set.Rows.Swap(t.Context(), SwappedTable, key, nil, []byte("a"), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := swap("a", "b"); !errors.Is(err, mayfly.Unknown) {
 		t.Fatal(err)
 	}
-	_, readErr := set.Rows.Get(t.Context(), store.Idempotency, key)
+	_, readErr := set.Rows.Get(t.Context(), SwappedTable, key)
 	_, walkErr := set.Ledger.Walk(t.Context(), store.Stretch{}, 1)
 	for _, err := range []error{swap("a", "c"), readErr, walkErr, set.Writer.Commit(t.Context(), batchOf(life(1)...))} {
 		if !errors.Is(err, mayfly.Unavailable) {

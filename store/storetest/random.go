@@ -10,9 +10,10 @@ import (
 	"strconv"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
-	"pgregory.net/rapid"
 )
 
 // Options says how much Random tries.

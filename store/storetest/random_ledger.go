@@ -6,9 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
-	"pgregory.net/rapid"
 )
 
 func isKind(err error, k mayfly.Kind) bool { return errors.Is(err, k) }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/store"
 	"pgregory.net/rapid"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 func (h *history) key() store.Key {
@@ -19,7 +21,7 @@ func (h *history) key() store.Key {
 func (h *history) value() []byte { return []byte(draw(h, "value", rapid.StringN(0, 3, -1))) }
 
 func (h *history) plain() store.Table {
-	return draw(h, "table", rapid.SampledFrom([]store.Table{store.Owners, store.Uploads}))
+	return draw(h, "table", rapid.SampledFrom([]store.Table{PlainTable, OtherTable}))
 }
 
 func (h *history) put() {
@@ -72,7 +74,7 @@ func (h *history) invalid() {
 		b.Then()
 		switch h.number("fault", 0, 2) {
 		case 0:
-			b.Put(store.Leases, key, []byte("v"), 0)
+			b.Put(walk.Leases, key, []byte("v"), 0)
 		case 1:
 			bad := birth
 			bad.Item.Generation = 2
@@ -101,7 +103,7 @@ func (h *history) compareValues(t store.Table, keys ...store.Key) {
 }
 
 func (h *history) anyTable() store.Table {
-	return draw(h, "table", rapid.SampledFrom([]store.Table{store.Owners, store.Uploads, store.Idempotency, store.Table(99)}))
+	return draw(h, "table", rapid.SampledFrom([]store.Table{PlainTable, OtherTable, SwappedTable, undeclared()}))
 }
 
 func (h *history) getRows() { h.compareValues(h.anyTable(), h.key(), h.key(), h.key()) }
@@ -119,16 +121,16 @@ func (h *history) swapBoth(t store.Table, key store.Key, old, next []byte) {
 
 func (h *history) swap() {
 	key := h.key()
-	old := h.oracle.rows[store.Idempotency][key]
+	old := h.oracle.rows[SwappedTable][key]
 	next := h.value()
 	if old != nil && draw(h, "remove", rapid.Bool()) {
 		next = nil
 	}
-	h.swapBoth(store.Idempotency, key, old, next)
+	h.swapBoth(SwappedTable, key, old, next)
 }
 
 func (h *history) swapWrong() {
-	t, key, old := draw(h, "table", rapid.SampledFrom([]store.Table{store.Idempotency, store.Owners})), h.key(), h.value()
+	t, key, old := draw(h, "table", rapid.SampledFrom([]store.Table{SwappedTable, PlainTable})), h.key(), h.value()
 	if draw(h, "absent", rapid.Bool()) {
 		old = nil
 	}

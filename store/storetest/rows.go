@@ -61,12 +61,12 @@ func (c *trial) wantRange(t store.Table, r store.Range, want ...string) {
 	}
 }
 
-// fill puts one row per clustering key into a partition of plain table Owners.
+// fill puts one row per clustering key into a partition of PlainTable.
 func (c *trial) fill(partition string, sort ...string) {
 	c.Helper()
 	c.commit(func(b *store.Batch) {
 		for _, s := range sort {
-			b.Put(store.Owners, store.Key{Partition: partition, Clustering: s}, []byte("value of "+s), 0)
+			b.Put(PlainTable, store.Key{Partition: partition, Clustering: s}, []byte("value of "+s), 0)
 		}
 	})
 }
@@ -74,21 +74,21 @@ func (c *trial) fill(partition string, sort ...string) {
 func lastPutWins(c *trial) {
 	key := freshKey("s")
 	for i := range 5 {
-		c.put(store.Owners, key, fmt.Sprint(i))
-		c.wantValue(store.Owners, key, fmt.Sprint(i))
+		c.put(PlainTable, key, fmt.Sprint(i))
+		c.wantValue(PlainTable, key, fmt.Sprint(i))
 	}
-	c.commit(func(b *store.Batch) { b.Delete(store.Owners, key) })
-	c.put(store.Owners, key, "again")
-	c.wantValue(store.Owners, key, "again")
+	c.commit(func(b *store.Batch) { b.Delete(PlainTable, key) })
+	c.put(PlainTable, key, "again")
+	c.wantValue(PlainTable, key, "again")
 }
 
 func deleteRow(c *trial) {
 	key := freshKey("b")
 	c.fill(key.Partition, "a", "b", "c")
 	for range 2 {
-		c.commit(func(b *store.Batch) { b.Delete(store.Owners, key) })
-		c.wantAbsent(store.Owners, key)
-		c.wantRange(store.Owners, store.Range{Partition: key.Partition, Limit: 10}, "a", "c")
+		c.commit(func(b *store.Batch) { b.Delete(PlainTable, key) })
+		c.wantAbsent(PlainTable, key)
+		c.wantRange(PlainTable, store.Range{Partition: key.Partition, Limit: 10}, "a", "c")
 	}
 }
 
@@ -99,63 +99,65 @@ func dropPartition(c *trial) {
 		c.fill(n, "", "a", "\xff")
 	}
 	for range 2 {
-		c.commit(func(b *store.Batch) { b.DeletePartition(store.Owners, p) })
-		c.wantRange(store.Owners, store.Range{Partition: p, Limit: 10})
-		c.wantAbsent(store.Owners, store.Key{Partition: p, Clustering: "a"})
+		c.commit(func(b *store.Batch) { b.DeletePartition(PlainTable, p) })
+		c.wantRange(PlainTable, store.Range{Partition: p, Limit: 10})
+		c.wantAbsent(PlainTable, store.Key{Partition: p, Clustering: "a"})
 	}
 	for _, n := range neighbours {
-		c.wantRange(store.Owners, store.Range{Partition: n, Limit: 10}, "", "a", "\xff")
+		c.wantRange(PlainTable, store.Range{Partition: n, Limit: 10}, "", "a", "\xff")
 	}
 }
 
 func rowsGetKeepsOrder(c *trial) {
 	a, b := freshKey("a"), freshKey("b")
-	c.put(store.Owners, a, "1")
-	c.put(store.Owners, b, "2")
-	got := c.get(store.Owners, b, freshKey("a"), a, b)
+	c.put(PlainTable, a, "1")
+	c.put(PlainTable, b, "2")
+	got := c.get(PlainTable, b, freshKey("a"), a, b)
 	if string(got[0]) != "2" || got[1] != nil || string(got[2]) != "1" || string(got[3]) != "2" {
 		c.Errorf("values %q", got)
 	}
-	c.get(store.Owners)
+	c.get(PlainTable)
 }
 
 func emptyValue(c *trial) {
 	key := freshKey("s")
-	c.put(store.Owners, key, "")
-	c.wantValue(store.Owners, key, "")
-	if rows := c.readRange(store.Owners, store.Range{Partition: key.Partition, Limit: 5}); len(rows) != 1 || len(rows[0].Value) != 0 {
+	c.put(PlainTable, key, "")
+	c.wantValue(PlainTable, key, "")
+	if rows := c.readRange(PlainTable, store.Range{Partition: key.Partition, Limit: 5}); len(rows) != 1 || len(rows[0].Value) != 0 {
 		c.Errorf("range of a row with an empty value: %q", rows)
 	}
 	key = freshKey("nil")
-	c.commit(func(b *store.Batch) { b.Put(store.Owners, key, nil, 0) })
-	c.wantValue(store.Owners, key, "")
+	c.commit(func(b *store.Batch) { b.Put(PlainTable, key, nil, 0) })
+	c.wantValue(PlainTable, key, "")
 }
 
 func undeclaredTable(c *trial) {
-	_, err := c.set.Rows.Get(c.ctx, store.Table(250), freshKey("s"))
+	_, err := c.set.Rows.Get(c.ctx, undeclared(), freshKey("s"))
 	c.wantKind(mayfly.Invalid, err)
-	_, err = c.set.Rows.Range(c.ctx, store.Table(0), store.Range{Partition: "p", Limit: 1})
+	_, err = c.set.Rows.Range(c.ctx, store.Table{}, store.Range{Partition: "p", Limit: 1})
 	c.wantKind(mayfly.Invalid, err)
-	_, err = c.set.Rows.Get(c.ctx, store.Owners, store.Key{Clustering: "no partition"})
+	_, err = c.set.Rows.Get(c.ctx, PlainTable, store.Key{Clustering: "no partition"})
 	c.wantKind(mayfly.Invalid, err)
 }
 
 func tablesApart(c *trial) {
 	key := freshKey("s")
-	for _, t := range store.Tables() {
+	for _, t := range Tables() {
 		if t.Declared().Mode == store.Plain {
 			c.put(t, key, t.String())
 		} else if swapped, _ := c.swap(t, key, nil, []byte(t.String())); !swapped {
 			c.Fatalf("%s: a fresh row is not absent", t)
 		}
 	}
-	for _, t := range store.Tables() {
+	for _, t := range Tables() {
 		c.wantValue(t, key, t.String())
 	}
-	c.commit(func(b *store.Batch) { b.DeletePartition(store.Owners, key.Partition) })
-	c.wantAbsent(store.Owners, key)
-	for _, t := range store.Tables()[1:] {
-		c.wantValue(t, key, t.String())
+	c.commit(func(b *store.Batch) { b.DeletePartition(PlainTable, key.Partition) })
+	c.wantAbsent(PlainTable, key)
+	for _, t := range Tables() {
+		if t != PlainTable {
+			c.wantValue(t, key, t.String())
+		}
 	}
 }
 
@@ -173,7 +175,7 @@ func partitionsApart(c *trial) {
 	for i, tail := range awkward() {
 		c.commit(func(b *store.Batch) {
 			for _, s := range []string{"", tail, "x"} {
-				b.Put(store.Owners, store.Key{Partition: base + tail, Clustering: s}, []byte(fmt.Sprint(i)), 0)
+				b.Put(PlainTable, store.Key{Partition: base + tail, Clustering: s}, []byte(fmt.Sprint(i)), 0)
 			}
 		})
 	}
@@ -181,7 +183,7 @@ func partitionsApart(c *trial) {
 		want := []string{"", tail, "x"}
 		slices.Sort(want)
 		want = slices.Compact(want)
-		rows := c.readRange(store.Owners, store.Range{Partition: base + tail, Limit: 10})
+		rows := c.readRange(PlainTable, store.Range{Partition: base + tail, Limit: 10})
 		if !slices.Equal(sorts(rows), want) {
 			c.Errorf("partition …%q\n got %q\nwant %q", tail, sorts(rows), want)
 		}
@@ -190,7 +192,7 @@ func partitionsApart(c *trial) {
 				c.Errorf("partition …%q holds a row of another: %q", tail, r)
 			}
 		}
-		backwards := c.readRange(store.Owners, store.Range{Partition: base + tail, Limit: 10, Reverse: true})
+		backwards := c.readRange(PlainTable, store.Range{Partition: base + tail, Limit: 10, Reverse: true})
 		slices.Reverse(want)
 		if !slices.Equal(sorts(backwards), want) {
 			c.Errorf("partition …%q backwards\n got %q\nwant %q", tail, sorts(backwards), want)
@@ -203,14 +205,14 @@ func sortKeysAreBytes(c *trial) {
 	want := awkward()
 	c.fill(p, want...)
 	slices.Sort(want)
-	c.wantRange(store.Owners, store.Range{Partition: p, Limit: 100}, want...)
+	c.wantRange(PlainTable, store.Range{Partition: p, Limit: 100}, want...)
 	for _, s := range want {
-		c.wantValue(store.Owners, store.Key{Partition: p, Clustering: s}, "value of "+s)
+		c.wantValue(PlainTable, store.Key{Partition: p, Clustering: s}, "value of "+s)
 	}
 	for i := range want {
-		c.wantRange(store.Owners, store.Range{Partition: p, From: want[i], Limit: 100}, want[i:]...)
+		c.wantRange(PlainTable, store.Range{Partition: p, From: want[i], Limit: 100}, want[i:]...)
 		if want[i] != "" { // an empty To is the end
-			c.wantRange(store.Owners, store.Range{Partition: p, To: want[i], Limit: 100}, want[:i]...)
+			c.wantRange(PlainTable, store.Range{Partition: p, To: want[i], Limit: 100}, want[:i]...)
 		}
 	}
 }
@@ -218,12 +220,12 @@ func sortKeysAreBytes(c *trial) {
 func longestKeys(c *trial) {
 	p := freshKey("").Partition
 	key := store.Key{Partition: p + strings.Repeat("\xff", store.MaxPartition-len(p)), Clustering: strings.Repeat("\xff", store.MaxClustering)}
-	c.put(store.Owners, key, "v")
-	c.wantValue(store.Owners, key, "v")
-	if rows := c.readRange(store.Owners, store.Range{Partition: key.Partition, From: key.Clustering, Limit: 2}); len(rows) != 1 {
+	c.put(PlainTable, key, "v")
+	c.wantValue(PlainTable, key, "v")
+	if rows := c.readRange(PlainTable, store.Range{Partition: key.Partition, From: key.Clustering, Limit: 2}); len(rows) != 1 {
 		c.Errorf("%d rows in the partition with the longest name", len(rows))
 	}
-	if swapped, _ := c.swap(store.Idempotency, key, nil, []byte("v")); !swapped {
+	if swapped, _ := c.swap(SwappedTable, key, nil, []byte("v")); !swapped {
 		c.Errorf("a row with the longest key cannot be swapped in")
 	}
 }
@@ -231,8 +233,8 @@ func longestKeys(c *trial) {
 func bigValue(c *trial) {
 	key := freshKey("s")
 	value := strings.Repeat("\x00big\xff", 40_000)
-	c.put(store.Owners, key, value)
-	if got := c.get(store.Owners, key)[0]; string(got) != value {
+	c.put(PlainTable, key, value)
+	if got := c.get(PlainTable, key)[0]; string(got) != value {
 		c.Errorf("a value of %d bytes comes back with %d", len(value), len(got))
 	}
 }

@@ -27,8 +27,8 @@ func rangeBothWays(c *trial) {
 	p := freshKey("").Partition
 	all := letters('a', 'j')
 	c.fill(p, reversed(all)...)
-	c.wantRange(store.Owners, store.Range{Partition: p, Limit: 100}, all...)
-	c.wantRange(store.Owners, store.Range{Partition: p, Limit: 100, Reverse: true}, reversed(all)...)
+	c.wantRange(PlainTable, store.Range{Partition: p, Limit: 100}, all...)
+	c.wantRange(PlainTable, store.Range{Partition: p, Limit: 100, Reverse: true}, reversed(all)...)
 }
 
 func rangeBounds(c *trial) {
@@ -50,8 +50,8 @@ func rangeBounds(c *trial) {
 		{"", "b", nil},
 		{"", "\xff\xff", []string{"b", "d", "dd", "f", "h"}},
 	} {
-		c.wantRange(store.Owners, store.Range{Partition: p, From: r.from, To: r.to, Limit: 100}, r.want...)
-		c.wantRange(store.Owners, store.Range{Partition: p, From: r.from, To: r.to, Limit: 100, Reverse: true}, reversed(r.want)...)
+		c.wantRange(PlainTable, store.Range{Partition: p, From: r.from, To: r.to, Limit: 100}, r.want...)
+		c.wantRange(PlainTable, store.Range{Partition: p, From: r.from, To: r.to, Limit: 100, Reverse: true}, reversed(r.want)...)
 	}
 }
 
@@ -61,10 +61,10 @@ func rangeLimit(c *trial) {
 	c.fill(p, all...)
 	for n := 1; n <= len(all)+1; n++ {
 		k := min(n, len(all))
-		c.wantRange(store.Owners, store.Range{Partition: p, Limit: n}, all[:k]...)
-		c.wantRange(store.Owners, store.Range{Partition: p, Limit: n, Reverse: true}, reversed(all)[:k]...)
+		c.wantRange(PlainTable, store.Range{Partition: p, Limit: n}, all[:k]...)
+		c.wantRange(PlainTable, store.Range{Partition: p, Limit: n, Reverse: true}, reversed(all)[:k]...)
 	}
-	c.wantRange(store.Owners, store.Range{Partition: p, From: "c", To: "f", Limit: 2, Reverse: true}, "e", "d")
+	c.wantRange(PlainTable, store.Range{Partition: p, From: "c", To: "f", Limit: 2, Reverse: true}, "e", "d")
 }
 
 func rangePages(c *trial) {
@@ -78,7 +78,7 @@ func rangePages(c *trial) {
 	for _, limit := range []int{7, 100, 299} {
 		var forwards, backwards []string
 		for from := ""; ; {
-			page := sorts(c.readRange(store.Owners, store.Range{Partition: p, From: from, Limit: limit}))
+			page := sorts(c.readRange(PlainTable, store.Range{Partition: p, From: from, Limit: limit}))
 			if len(page) == 0 || len(forwards) > n {
 				break
 			}
@@ -86,7 +86,7 @@ func rangePages(c *trial) {
 			from = page[len(page)-1] + "\x00" // just after it
 		}
 		for to := ""; ; {
-			page := sorts(c.readRange(store.Owners, store.Range{Partition: p, To: to, Limit: limit, Reverse: true}))
+			page := sorts(c.readRange(PlainTable, store.Range{Partition: p, To: to, Limit: limit, Reverse: true}))
 			if len(page) == 0 || len(backwards) > n {
 				break
 			}
@@ -101,57 +101,57 @@ func rangePages(c *trial) {
 
 func rangeEmpty(c *trial) {
 	p := freshKey("").Partition
-	c.wantRange(store.Owners, store.Range{Partition: p, Limit: 10})
-	c.wantRange(store.Owners, store.Range{Partition: p, Limit: 10, Reverse: true})
+	c.wantRange(PlainTable, store.Range{Partition: p, Limit: 10})
+	c.wantRange(PlainTable, store.Range{Partition: p, Limit: 10, Reverse: true})
 }
 
 func reclaimAhead(c *trial) {
 	key := freshKey("a")
 	ahead := wall().Add(time.Hour)
 	c.commit(func(b *store.Batch) {
-		b.Put(store.Owners, key, []byte("value of a"), ahead)
-		b.Put(store.Owners, store.Key{Partition: key.Partition, Clustering: "b"}, []byte("value of b"), ahead.Add(80*365*24*time.Hour))
+		b.Put(PlainTable, key, []byte("value of a"), ahead)
+		b.Put(PlainTable, store.Key{Partition: key.Partition, Clustering: "b"}, []byte("value of b"), ahead.Add(80*365*24*time.Hour))
 	})
-	c.wantValue(store.Owners, key, "value of a")
-	c.wantRange(store.Owners, store.Range{Partition: key.Partition, Limit: 10}, "a", "b")
-	swapped, _, err := c.set.Rows.Swap(c.ctx, store.Idempotency, key, nil, []byte("v"), ahead)
+	c.wantValue(PlainTable, key, "value of a")
+	c.wantRange(PlainTable, store.Range{Partition: key.Partition, Limit: 10}, "a", "b")
+	swapped, _, err := c.set.Rows.Swap(c.ctx, SwappedTable, key, nil, []byte("v"), ahead)
 	c.must(err)
 	if !swapped {
 		c.Errorf("a fresh row is not absent")
 	}
-	c.wantValue(store.Idempotency, key, "v")
+	c.wantValue(SwappedTable, key, "v")
 }
 
 func reclaimPast(c *trial) {
 	key := freshKey("b")
 	c.fill(key.Partition, "a", "c")
-	c.commit(func(b *store.Batch) { b.Put(store.Owners, key, []byte("value of b"), wall().Add(-time.Hour)) })
-	if got := c.get(store.Owners, key)[0]; got != nil && string(got) != "value of b" {
+	c.commit(func(b *store.Batch) { b.Put(PlainTable, key, []byte("value of b"), wall().Add(-time.Hour)) })
+	if got := c.get(PlainTable, key)[0]; got != nil && string(got) != "value of b" {
 		c.Errorf("past its reclaim time the row is %q", got)
 	}
-	rows := slices.DeleteFunc(sorts(c.readRange(store.Owners, store.Range{Partition: key.Partition, Limit: 10})),
+	rows := slices.DeleteFunc(sorts(c.readRange(PlainTable, store.Range{Partition: key.Partition, Limit: 10})),
 		func(s string) bool { return s == "b" })
 	if !slices.Equal(rows, []string{"a", "c"}) {
 		c.Errorf("the rows beside it: %q", rows)
 	}
 	// What is put again without one stays.
-	c.put(store.Owners, key, "kept")
-	c.wantValue(store.Owners, key, "kept")
+	c.put(PlainTable, key, "kept")
+	c.wantValue(PlainTable, key, "kept")
 }
 
 func readIsStable(c *trial) {
 	key := freshKey("a")
 	c.fill(key.Partition, "a", "b")
-	got := c.get(store.Owners, key)[0]
-	rows := c.readRange(store.Owners, store.Range{Partition: key.Partition, Limit: 10})
-	c.put(store.Owners, key, "VALUE OF A")
+	got := c.get(PlainTable, key)[0]
+	rows := c.readRange(PlainTable, store.Range{Partition: key.Partition, Limit: 10})
+	c.put(PlainTable, key, "VALUE OF A")
 	for range 3 {
-		c.readRange(store.Owners, store.Range{Partition: key.Partition, Limit: 10, Reverse: true})
+		c.readRange(PlainTable, store.Range{Partition: key.Partition, Limit: 10, Reverse: true})
 	}
 	if string(got) != "value of a" || !bytes.Equal(rows[0].Value, got) || string(rows[1].Value) != "value of b" {
 		c.Errorf("what was read is now %q and %q", got, rows)
 	}
-	c.get(store.Owners, key)[0][0] = '!' // an answer is the caller's own
-	c.readRange(store.Owners, store.Range{Partition: key.Partition, Limit: 1})[0].Value[0] = '!'
-	c.wantValue(store.Owners, key, "VALUE OF A")
+	c.get(PlainTable, key)[0][0] = '!' // an answer is the caller's own
+	c.readRange(PlainTable, store.Range{Partition: key.Partition, Limit: 1})[0].Value[0] = '!'
+	c.wantValue(PlainTable, key, "VALUE OF A")
 }

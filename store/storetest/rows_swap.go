@@ -27,7 +27,7 @@ func swapCases() []testCase {
 
 func (c *trial) wantSwap(key store.Key, old, next []byte, want bool, current []byte) {
 	c.Helper()
-	swapped, now := c.swap(store.Idempotency, key, old, next)
+	swapped, now := c.swap(SwappedTable, key, old, next)
 	if swapped != want {
 		c.Errorf("swap %q → %q: swapped %t, want %t", old, next, swapped, want)
 	}
@@ -39,9 +39,9 @@ func (c *trial) wantSwap(key store.Key, old, next []byte, want bool, current []b
 func swapFromAbsence(c *trial) {
 	key := freshKey("s")
 	c.wantSwap(key, nil, []byte("first"), true, nil)
-	c.wantValue(store.Idempotency, key, "first")
+	c.wantValue(SwappedTable, key, "first")
 	c.wantSwap(key, nil, []byte("second"), false, []byte("first"))
-	c.wantValue(store.Idempotency, key, "first")
+	c.wantValue(SwappedTable, key, "first")
 }
 
 func swapReplaces(c *trial) {
@@ -49,21 +49,21 @@ func swapReplaces(c *trial) {
 	c.wantSwap(key, nil, []byte("0"), true, nil)
 	for i := range 5 {
 		c.wantSwap(key, fmt.Append(nil, i), fmt.Append(nil, i+1), true, nil)
-		c.wantValue(store.Idempotency, key, fmt.Sprint(i+1))
+		c.wantValue(SwappedTable, key, fmt.Sprint(i+1))
 	}
 	c.wantSwap(key, []byte("5"), []byte("5"), true, nil)
-	c.wantValue(store.Idempotency, key, "5")
+	c.wantValue(SwappedTable, key, "5")
 }
 
 func swapTold(c *trial) {
 	key := freshKey("s")
 	c.wantSwap(key, []byte("old"), []byte("new"), false, nil)
-	c.wantAbsent(store.Idempotency, key)
+	c.wantAbsent(SwappedTable, key)
 	c.wantSwap(key, nil, []byte("a"), true, nil)
 	c.wantSwap(key, []byte("A"), []byte("b"), false, []byte("a"))
 	c.wantSwap(key, []byte("a\x00"), []byte("b"), false, []byte("a"))
 	c.wantSwap(key, []byte("A"), nil, false, []byte("a"))
-	c.wantValue(store.Idempotency, key, "a")
+	c.wantValue(SwappedTable, key, "a")
 }
 
 func swapToAbsence(c *trial) {
@@ -71,8 +71,8 @@ func swapToAbsence(c *trial) {
 	for range 2 {
 		c.wantSwap(key, nil, []byte("v"), true, nil)
 		c.wantSwap(key, []byte("v"), nil, true, nil)
-		c.wantAbsent(store.Idempotency, key)
-		if rows := c.readRange(store.Idempotency, store.Range{Partition: key.Partition, Limit: 5}); len(rows) != 0 {
+		c.wantAbsent(SwappedTable, key)
+		if rows := c.readRange(SwappedTable, store.Range{Partition: key.Partition, Limit: 5}); len(rows) != 0 {
 			c.Errorf("a removed row is still in the range: %q", rows)
 		}
 	}
@@ -82,20 +82,20 @@ func swapEmptyValue(c *trial) {
 	key := freshKey("s")
 	c.wantSwap(key, []byte{}, []byte("v"), false, nil)
 	c.wantSwap(key, nil, []byte{}, true, nil)
-	c.wantValue(store.Idempotency, key, "")
+	c.wantValue(SwappedTable, key, "")
 	c.wantSwap(key, nil, []byte("v"), false, []byte{})
 	c.wantSwap(key, []byte{}, []byte("v"), true, nil)
-	c.wantValue(store.Idempotency, key, "v")
+	c.wantValue(SwappedTable, key, "v")
 }
 
 func swapPlain(c *trial) {
 	key := freshKey("s")
-	_, _, err := c.set.Rows.Swap(c.ctx, store.Owners, key, nil, []byte("v"), 0)
+	_, _, err := c.set.Rows.Swap(c.ctx, PlainTable, key, nil, []byte("v"), 0)
 	c.wantKind(mayfly.Invalid, err)
-	c.wantAbsent(store.Owners, key)
-	_, _, err = c.set.Rows.Swap(c.ctx, store.Table(250), key, nil, []byte("v"), 0)
+	c.wantAbsent(PlainTable, key)
+	_, _, err = c.set.Rows.Swap(c.ctx, undeclared(), key, nil, []byte("v"), 0)
 	c.wantKind(mayfly.Invalid, err)
-	_, _, err = c.set.Rows.Swap(c.ctx, store.Idempotency, store.Key{Clustering: "s"}, nil, []byte("v"), 0)
+	_, _, err = c.set.Rows.Swap(c.ctx, SwappedTable, store.Key{Clustering: "s"}, nil, []byte("v"), 0)
 	c.wantKind(mayfly.Invalid, err)
 }
 
@@ -104,8 +104,8 @@ func swapRanged(c *trial) {
 	for _, s := range []string{"c", "a", "b"} {
 		c.wantSwap(store.Key{Partition: p, Clustering: s}, nil, []byte("value of "+s), true, nil)
 	}
-	c.wantRange(store.Idempotency, store.Range{Partition: p, Limit: 10}, "a", "b", "c")
-	c.wantRange(store.Idempotency, store.Range{Partition: p, Limit: 2, Reverse: true}, "c", "b")
+	c.wantRange(SwappedTable, store.Range{Partition: p, Limit: 10}, "a", "b", "c")
+	c.wantRange(SwappedTable, store.Range{Partition: p, Limit: 2, Reverse: true}, "c", "b")
 }
 
 func swapRaceFromAbsence(c *trial) {
@@ -114,12 +114,12 @@ func swapRaceFromAbsence(c *trial) {
 	var winner atomic.Value
 	together(16, func(i int) {
 		mine := fmt.Appendf(nil, "writer %d", i)
-		swapped, _, err := c.set.Rows.Swap(c.ctx, store.Idempotency, key, nil, mine, 0)
+		swapped, _, err := c.set.Rows.Swap(c.ctx, SwappedTable, key, nil, mine, 0)
 		if err != nil && !errors.Is(err, mayfly.Unknown) {
 			c.Errorf("a racing swap: %v", err)
 		}
 		if err != nil { // a value that only this caller can have written tells
-			found, err := c.set.Rows.Get(c.ctx, store.Idempotency, key)
+			found, err := c.set.Rows.Get(c.ctx, SwappedTable, key)
 			swapped = err == nil && bytes.Equal(found[0], mine)
 		}
 		if swapped {
@@ -130,7 +130,7 @@ func swapRaceFromAbsence(c *trial) {
 	if wins.Load() != 1 {
 		c.Fatalf("%d of 16 racing swaps won", wins.Load())
 	}
-	c.wantValue(store.Idempotency, key, winner.Load().(string))
+	c.wantValue(SwappedTable, key, winner.Load().(string))
 }
 
 func swapCounter(c *trial) {
@@ -140,7 +140,7 @@ func swapCounter(c *trial) {
 	for round := range each {
 		allRead := c.meeting(swappers)
 		together(swappers, func(int) {
-			found, err := c.set.Rows.Get(c.ctx, store.Idempotency, key)
+			found, err := c.set.Rows.Get(c.ctx, SwappedTable, key)
 			allRead() // so that all but one of the first swaps must lose
 			if err != nil || len(found[0]) != 8 {
 				c.Errorf("read the counter: %q, %v", found, err)
@@ -148,7 +148,7 @@ func swapCounter(c *trial) {
 			}
 			for current := found[0]; ; {
 				next := binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(current)+1)
-				swapped, told, err := c.set.Rows.Swap(c.ctx, store.Idempotency, key, current, next, 0)
+				swapped, told, err := c.set.Rows.Swap(c.ctx, SwappedTable, key, current, next, 0)
 				switch {
 				case err != nil:
 					c.Errorf("swap: %v", err)
@@ -162,7 +162,7 @@ func swapCounter(c *trial) {
 				current = told
 			}
 		})
-		got := c.get(store.Idempotency, key)[0]
+		got := c.get(SwappedTable, key)[0]
 		if want := uint64(swappers * (round + 1)); binary.BigEndian.Uint64(got) != want {
 			c.Fatalf("the counter is %d, want %d", binary.BigEndian.Uint64(got), want)
 		}

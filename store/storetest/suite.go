@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -90,7 +91,7 @@ func Signals(t *testing.T, driver string, open Open) {
 	hold(t, driver, "signals", open, signalsCases())
 }
 
-// Lease holds store.Lease on the driver's Rows to its promises.
+// Lease holds walk.Lease on the driver's Rows to its promises.
 func Lease(t *testing.T, driver string, open Open) {
 	hold(t, driver, "lease", open, append(leaseCases(), rollCases()...))
 }
@@ -119,4 +120,23 @@ func hold(t *testing.T, driver, contract string, open Open, cases []testCase) {
 			reportCase(t, driver, contract+"/"+c.name, passed)
 		}
 	}
+}
+
+var (
+	// PlainTable and OtherTable are plain tables of the suites.
+	PlainTable = store.DeclareTable(store.Declaration{Name: "suite_plain", Number: 240, Purpose: "rows of the conformance suites", Mode: store.Plain, Erasure: store.NoUser})
+	OtherTable = store.DeclareTable(store.Declaration{Name: "suite_other", Number: 241, Purpose: "rows of the conformance suites", Mode: store.Plain, Erasure: store.NoUser})
+	// SwappedTable is a swapped table of the suites.
+	SwappedTable = store.DeclareTable(store.Declaration{Name: "suite_swapped", Number: 242, Purpose: "rows of the conformance suites", Mode: store.Swapped, Erasure: store.NoUser})
+)
+
+// Own returns the tables that only the suites use.
+func Own() []store.Table { return []store.Table{PlainTable, OtherTable, SwappedTable} }
+
+// Tables returns the tables with which a driver under test must be opened.
+func Tables() []store.Table { return append(Own(), walk.Tables()...) }
+
+// undeclared returns a table that no driver was opened with.
+func undeclared() store.Table {
+	return store.DeclareTable(store.Declaration{Name: "undeclared", Number: 250, Purpose: "none", Mode: store.Plain, Erasure: store.NoUser})
 }

@@ -35,8 +35,8 @@ func commitIsVisible(c *trial) {
 	r := c.reader(mayfly.Births, freshName("visible"))
 	event := news(birth.Item, mayfly.WasCreated)
 	c.commit(func(b *store.Batch) {
-		b.Put(store.Owners, key, []byte("v"), 0)
-		b.Put(store.Uploads, upload, []byte("w"), 0)
+		b.Put(PlainTable, key, []byte("v"), 0)
+		b.Put(OtherTable, upload, []byte("w"), 0)
 		b.Then()
 		b.Insert(birth)
 		b.Then()
@@ -44,40 +44,40 @@ func commitIsVisible(c *trial) {
 	})
 	c.wantRow(birth.Item)
 	c.wantBody(birth.Item.ID, birth.Body)
-	c.wantValue(store.Owners, key, "v")
-	c.wantValue(store.Uploads, upload, "w")
+	c.wantValue(PlainTable, key, "v")
+	c.wantValue(OtherTable, upload, "w")
 	r.wantInOrder(event)
 }
 
 func stagesInOrder(c *trial) {
 	put, gone := freshKey("put"), freshKey("gone")
 	c.commit(func(b *store.Batch) {
-		b.Put(store.Owners, put, []byte("first"), 0)
-		b.Put(store.Owners, gone, []byte("first"), 0)
+		b.Put(PlainTable, put, []byte("first"), 0)
+		b.Put(PlainTable, gone, []byte("first"), 0)
 		b.Then()
-		b.Delete(store.Owners, put)
+		b.Delete(PlainTable, put)
 		b.Then()
-		b.Put(store.Owners, put, []byte("second"), 0)
-		b.Delete(store.Owners, gone)
+		b.Put(PlainTable, put, []byte("second"), 0)
+		b.Delete(PlainTable, gone)
 		b.Then()
-		b.Put(store.Owners, put, []byte("third"), 0)
+		b.Put(PlainTable, put, []byte("third"), 0)
 	})
-	c.wantValue(store.Owners, put, "third")
-	c.wantAbsent(store.Owners, gone)
+	c.wantValue(PlainTable, put, "third")
+	c.wantAbsent(PlainTable, gone)
 }
 
 func dropThenPut(c *trial) {
 	key := freshKey("b")
 	early := store.Key{Partition: key.Partition, Clustering: "a"}
-	c.put(store.Owners, early, "old")
+	c.put(PlainTable, early, "old")
 	c.commit(func(b *store.Batch) {
-		b.Put(store.Owners, store.Key{Partition: key.Partition, Clustering: "c"}, []byte("also old"), 0)
+		b.Put(PlainTable, store.Key{Partition: key.Partition, Clustering: "c"}, []byte("also old"), 0)
 		b.Then()
-		b.DeletePartition(store.Owners, key.Partition)
+		b.DeletePartition(PlainTable, key.Partition)
 		b.Then()
-		b.Put(store.Owners, key, []byte("new"), 0)
+		b.Put(PlainTable, key, []byte("new"), 0)
 	})
-	rows, err := c.set.Rows.Range(c.ctx, store.Owners, store.Range{Partition: key.Partition, Limit: 10})
+	rows, err := c.set.Rows.Range(c.ctx, PlainTable, store.Range{Partition: key.Partition, Limit: 10})
 	c.must(err)
 	if len(rows) != 1 || rows[0].Clustering != "b" || string(rows[0].Value) != "new" {
 		c.Errorf("partition holds %q, want only the row put after the drop", rows)
@@ -87,15 +87,15 @@ func dropThenPut(c *trial) {
 func commitAgain(c *trial) {
 	birth, put, gone := freshBirth(), freshKey("put"), freshKey("gone")
 	dropped := freshKey("x")
-	c.put(store.Owners, gone, "here")
-	c.put(store.Owners, dropped, "here")
+	c.put(PlainTable, gone, "here")
+	c.put(PlainTable, dropped, "here")
 	r := c.reader(mayfly.Births, freshName("again"))
 	event := news(birth.Item, mayfly.WasCreated)
 	for range 3 {
 		c.commit(func(b *store.Batch) {
-			b.Put(store.Owners, put, []byte("v"), 0)
-			b.Delete(store.Owners, gone)
-			b.DeletePartition(store.Owners, dropped.Partition)
+			b.Put(PlainTable, put, []byte("v"), 0)
+			b.Delete(PlainTable, gone)
+			b.DeletePartition(PlainTable, dropped.Partition)
 			b.Then()
 			b.Insert(birth)
 			b.Then()
@@ -103,9 +103,9 @@ func commitAgain(c *trial) {
 		})
 	}
 	c.wantRow(birth.Item)
-	c.wantValue(store.Owners, put, "v")
-	c.wantAbsent(store.Owners, gone)
-	c.wantAbsent(store.Owners, dropped)
+	c.wantValue(PlainTable, put, "v")
+	c.wantAbsent(PlainTable, gone)
+	c.wantAbsent(PlainTable, dropped)
 	r.wantInOrder(event, event, event)
 }
 
@@ -114,22 +114,22 @@ func commitAgain(c *trial) {
 func (c *trial) writesNothing(spoil func(*store.Batch)) {
 	c.Helper()
 	birth, key, kept := freshBirth(), freshKey("s"), freshKey("kept")
-	c.put(store.Owners, kept, "here")
+	c.put(PlainTable, kept, "here")
 	r := c.reader(mayfly.Births, freshName("nothing"))
 	event := news(birth.Item, mayfly.WasCreated)
 	var b store.Batch
 	b.Insert(birth)
-	b.Put(store.Owners, key, []byte("v"), 0)
+	b.Put(PlainTable, key, []byte("v"), 0)
 	b.Append(event)
-	b.Delete(store.Owners, kept)
+	b.Delete(PlainTable, kept)
 	b.Then()
-	b.Put(store.Uploads, key, []byte("v"), 0)
+	b.Put(OtherTable, key, []byte("v"), 0)
 	spoil(&b)
 	c.wantKind(mayfly.Invalid, c.set.Writer.Commit(c.ctx, &b))
 	c.wantNoRow(birth.Item.ID)
-	c.wantAbsent(store.Owners, key)
-	c.wantAbsent(store.Uploads, key)
-	c.wantValue(store.Owners, kept, "here")
+	c.wantAbsent(PlainTable, key)
+	c.wantAbsent(OtherTable, key)
+	c.wantValue(PlainTable, kept, "here")
 
 	after := news(freshBirth().Item, mayfly.WasCreated) // behind where the event would be
 	c.must(c.set.Log.Append(c.ctx, after))
@@ -166,11 +166,11 @@ func otherTrace(u mayfly.UserID) mayfly.UserID {
 
 func swappedPutWritesNothing(c *trial) {
 	key := freshKey("s")
-	c.writesNothing(func(b *store.Batch) { b.Put(store.Idempotency, key, []byte("v"), 0) })
-	c.wantAbsent(store.Idempotency, key)
-	c.writesNothing(func(b *store.Batch) { b.Delete(store.Idempotency, key) })
-	c.writesNothing(func(b *store.Batch) { b.DeletePartition(store.Idempotency, key.Partition) })
-	c.writesNothing(func(b *store.Batch) { b.Put(store.Table(250), key, []byte("v"), 0) })
+	c.writesNothing(func(b *store.Batch) { b.Put(SwappedTable, key, []byte("v"), 0) })
+	c.wantAbsent(SwappedTable, key)
+	c.writesNothing(func(b *store.Batch) { b.Delete(SwappedTable, key) })
+	c.writesNothing(func(b *store.Batch) { b.DeletePartition(SwappedTable, key.Partition) })
+	c.writesNothing(func(b *store.Batch) { b.Put(undeclared(), key, []byte("v"), 0) })
 }
 
 func badEventWritesNothing(c *trial) {
@@ -181,13 +181,13 @@ func badEventWritesNothing(c *trial) {
 func longKeyWritesNothing(c *trial) {
 	long := func(n int) string { return string(slices.Repeat([]byte{'k'}, n)) }
 	c.writesNothing(func(b *store.Batch) {
-		b.Put(store.Owners, store.Key{Partition: long(store.MaxPartition + 1)}, nil, 0)
+		b.Put(PlainTable, store.Key{Partition: long(store.MaxPartition + 1)}, nil, 0)
 	})
 	c.writesNothing(func(b *store.Batch) {
-		b.Put(store.Owners, store.Key{Partition: "p", Clustering: long(store.MaxClustering + 1)}, nil, 0)
+		b.Put(PlainTable, store.Key{Partition: "p", Clustering: long(store.MaxClustering + 1)}, nil, 0)
 	})
-	c.writesNothing(func(b *store.Batch) { b.Put(store.Owners, store.Key{Clustering: "s"}, []byte("v"), 0) })
-	c.writesNothing(func(b *store.Batch) { b.DeletePartition(store.Owners, "") })
+	c.writesNothing(func(b *store.Batch) { b.Put(PlainTable, store.Key{Clustering: "s"}, []byte("v"), 0) })
+	c.writesNothing(func(b *store.Batch) { b.DeletePartition(PlainTable, "") })
 }
 
 func bigBatch(c *trial) {
@@ -198,7 +198,7 @@ func bigBatch(c *trial) {
 	c.commit(func(b *store.Batch) {
 		for i := range births {
 			births[i] = birthOf(h.dueID(0, day, owner), owner, 0)
-			b.Put(store.Owners, store.Key{Partition: partition, Clustering: fmt.Sprintf("%03d", i)}, births[i].Item.ID[:], 0)
+			b.Put(PlainTable, store.Key{Partition: partition, Clustering: fmt.Sprintf("%03d", i)}, births[i].Item.ID[:], 0)
 		}
 		b.Then()
 		b.Insert(births...)
@@ -208,7 +208,7 @@ func bigBatch(c *trial) {
 			c.Fatalf("birth %d of %d: %+v", i, n, found)
 		}
 	}
-	rows, err := c.set.Rows.Range(c.ctx, store.Owners, store.Range{Partition: partition, Limit: n + 1})
+	rows, err := c.set.Rows.Range(c.ctx, PlainTable, store.Range{Partition: partition, Limit: n + 1})
 	c.must(err)
 	if len(rows) != n {
 		c.Errorf("%d index entries of %d", len(rows), n)
@@ -233,7 +233,7 @@ func committersTogether(c *trial) {
 	together(writers, func(w int) {
 		for i := w * each; i < (w+1)*each; i++ {
 			var b store.Batch
-			b.Put(store.Owners, store.Key{Partition: partition, Clustering: births[i].Item.ID.Short()}, []byte("v"), 0)
+			b.Put(PlainTable, store.Key{Partition: partition, Clustering: births[i].Item.ID.Short()}, []byte("v"), 0)
 			b.Then()
 			b.Insert(births[i])
 			if err := c.set.Writer.Commit(c.ctx, &b); err != nil {
@@ -247,7 +247,7 @@ func committersTogether(c *trial) {
 			c.Errorf("an acknowledged birth is not there: %s", births[i].Item.ID)
 		}
 	}
-	rows, err := c.set.Rows.Range(c.ctx, store.Owners, store.Range{Partition: partition, Limit: len(births) + 1})
+	rows, err := c.set.Rows.Range(c.ctx, PlainTable, store.Range{Partition: partition, Limit: len(births) + 1})
 	c.must(err)
 	if len(rows) != len(births) {
 		c.Errorf("%d index entries of %d", len(rows), len(births))
@@ -258,12 +258,12 @@ func commitCopies(c *trial) {
 	key, value, birth := freshKey("s"), []byte("value"), freshBirth()
 	data := slices.Clone(birth.Body.Data)
 	c.commit(func(b *store.Batch) {
-		b.Put(store.Owners, key, value, 0)
+		b.Put(PlainTable, key, value, 0)
 		b.Insert(birth)
 	})
 	copy(value, "VALUE")
 	birth.Body.Data[0]++
-	c.wantValue(store.Owners, key, "value")
+	c.wantValue(PlainTable, key, "value")
 	birth.Body.Data = data
 	c.wantBody(birth.Item.ID, birth.Body)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/product/account"
@@ -203,7 +204,7 @@ func (w *testCluster) openBy(cfg config.Config, t profile.Time) *profile.Store {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	st, err := profile.Open(ctx, cfg, t)
+	st, err := profile.Open(ctx, cfg, node.Tables(), t)
 	if err != nil {
 		w.Fatal(err)
 	}

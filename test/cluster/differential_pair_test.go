@@ -69,7 +69,7 @@ func newPair(t *testing.T, change func(*store.Set)) *pair {
 	if err := disk.MkdirAll(cfg.Data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	own, err := profile.EmbeddedOn(disk, cfg.Data, cfg)
+	own, err := profile.EmbeddedOn(disk, cfg.Data, cfg, node.Tables())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -45,7 +46,7 @@ func (w *forgetfulWriter) Commit(ctx context.Context, b *store.Batch) error {
 		kept.Then()
 		kept.Insert(s.Inserts...)
 		for _, p := range s.Puts {
-			if p.Table == store.Owners && w.puts.Add(1)%5 == 0 {
+			if p.Table == engine.Owners && w.puts.Add(1)%5 == 0 {
 				continue
 			}
 			kept.Put(p.Table, p.Key, p.Value, p.ReclaimAt)

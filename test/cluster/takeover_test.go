@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -110,7 +111,7 @@ func (c *change) leases(at time.Time) (walkers map[string]string, all [mayfly.Sh
 	eventually(c, 30*time.Second, "the leases can be read", func() bool {
 		ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
 		defer cancel()
-		roll, err := store.Walkers(ctx, c.store.Set.Rows, mayfly.InstantOf(at))
+		roll, err := walk.Members(ctx, c.store.Set.Rows, mayfly.InstantOf(at))
 		if err == nil {
 			all, err = holders(ctx, c.store.Set.Rows)
 		}
@@ -125,12 +126,12 @@ func (c *change) leases(at time.Time) (walkers map[string]string, all [mayfly.Sh
 
 // holders are the processes that hold each shard, by the leases; "" if it was given up.
 func holders(ctx context.Context, rows store.Rows) (all [mayfly.Shards]string, err error) {
-	leases, err := store.ShardLeases(ctx, rows)
+	leases, err := walk.ShardLeases(ctx, rows)
 	if err != nil {
 		return all, err
 	}
 	for shard, row := range leases {
-		if all[shard], _, err = store.HolderOf(row); err != nil {
+		if all[shard], _, err = walk.HolderOf(row); err != nil {
 			return all, err
 		}
 	}

@@ -57,7 +57,7 @@ func openBadServer(t *testing.T, cfg config.Config) *badServer {
 	t.Helper()
 	h := &badServer{T: t, config: cfg, open: &badOpen{changed: make(chan struct{}, 1)}}
 	var err error
-	if h.store, err = profile.Embedded(cfg); err != nil {
+	if h.store, err = profile.Embedded(cfg, node.Tables()); err != nil {
 		t.Fatal(err)
 	}
 	o := node.FromConfig(cfg)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -25,7 +26,7 @@ func (h *badServer) stored() badCount {
 	var c badCount
 	for _, name := range badAudience() {
 		user := mayfly.HomeUserOf(issuer, name)
-		rows, err := h.store.Set.Rows.Range(h.Context(), store.Owners, store.Range{Partition: string(user[:]), Limit: 100_000})
+		rows, err := h.store.Set.Rows.Range(h.Context(), engine.Owners, store.Range{Partition: string(user[:]), Limit: 100_000})
 		if err != nil {
 			h.Fatal(err)
 		}

@@ -64,7 +64,7 @@ func openNode(t *testing.T, cfg config.Config) *testNode {
 	if err := disk.MkdirAll(cfg.Data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if h.store, err = profile.EmbeddedOn(disk, cfg.Data, cfg); err != nil {
+	if h.store, err = profile.EmbeddedOn(disk, cfg.Data, cfg, node.Tables()); err != nil {
 		t.Fatal(err)
 	}
 	o := node.FromConfig(cfg)

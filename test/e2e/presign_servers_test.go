@@ -68,7 +68,7 @@ func openBucketNode(t *testing.T) *bucketNode {
 	cfg.Stories.MaxImage, cfg.Stories.MaxVideo = 2*config.MiB, 2*config.MiB
 	disk := vfs.NewMem()
 	must(disk.MkdirAll(cfg.Data, 0o755))
-	kept, err := profile.EmbeddedOn(disk, cfg.Data, cfg)
+	kept, err := profile.EmbeddedOn(disk, cfg.Data, cfg, node.Tables())
 	must(err)
 	t.Cleanup(func() { must(kept.Close()) })
 	h := &bucketNode{T: t, set: kept.Set}

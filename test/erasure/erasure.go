@@ -20,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/audit"
@@ -30,11 +31,14 @@ import (
 	"github.com/mayflyhq/mayfly/engine/scrub"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/memstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 // Times of the fixture.
@@ -78,7 +82,7 @@ func Open(t testing.TB) *Fixture {
 func OpenOn(t testing.TB, fs vfs.FS) *Fixture {
 	t.Helper()
 	fuse := store.NewFuse()
-	db, err := pebblestore.Open(pebblestore.Options{FS: fs, Dir: "db", Fuse: fuse, MemtableBytes: 256 << 10, CacheBytes: 1 << 20})
+	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: fs, Dir: "db", Fuse: fuse, MemtableBytes: 256 << 10, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,9 +328,9 @@ func (fx *Fixture) Traces(item mayfly.Item) []string {
 		return found[0] != nil
 	}
 	note("body", fx.HasBody(item.ID))
-	note("owners", get(store.Owners, store.OwnerKey(item.Owner, item.ID)))
+	note("owners", get(engine.Owners, engine.OwnerKey(item.Owner, item.ID)))
 	if item.Media > 0 {
-		note("uploads", get(store.Uploads, store.UploadKey(item.Upload)))
+		note("uploads", get(engine.Uploads, engine.UploadKey(item.Upload)))
 	}
 	for name, tier := range map[string]store.Blobs{"hot": fx.Real.Hot, "cold": fx.Real.Cold} {
 		for _, key := range fx.Keys(tier) {
@@ -452,8 +456,8 @@ func (fx *Fixture) SwapIn(t store.Table, key store.Key) {
 // Relate makes other a follower of owner, in both directions.
 func (fx *Fixture) Relate(owner, other mayfly.UserID) {
 	fx.Helper()
-	fx.SwapIn(store.Related, store.RelatedKey(other, owner))
-	fx.SwapIn(store.Relations, store.RelationKey(owner, other))
+	fx.SwapIn(account.Related, account.RelatedKey(other, owner))
+	fx.SwapIn(account.Relations, account.RelationKey(owner, other))
 }
 
 // PutRows writes rows of plain tables.
@@ -469,7 +473,7 @@ func (fx *Fixture) PutRows(rows map[store.Table]store.Key) {
 // View records that viewer has seen the item.
 func (fx *Fixture) View(item mayfly.Item, viewer mayfly.UserID) {
 	fx.Helper()
-	fx.PutRows(map[store.Table]store.Key{store.Views: store.ViewKey(item.ID, viewer), store.Seen: store.SeenKey(viewer, item.ID)})
+	fx.PutRows(map[store.Table]store.Key{story.Views: story.ViewKey(item.ID, viewer), story.Seen: story.SeenKey(viewer, item.ID)})
 }
 
 // Acquaint gives a user with items something in every table that others' rows
@@ -479,7 +483,7 @@ func (fx *Fixture) Acquaint(user mayfly.UserID, items []mayfly.Item) {
 	other := Follower(user)
 	fx.Relate(user, other)
 	fx.Relate(other, user)
-	fx.SwapIn(store.Families, store.Key{Partition: string(user[:]), Clustering: "a family"})
+	fx.SwapIn(account.Families, store.Key{Partition: string(user[:]), Clustering: "a family"})
 	fx.Reserve(user, fx.NewID(user))
 	for _, item := range items {
 		fx.View(item, other)
@@ -500,7 +504,7 @@ func (fx *Fixture) Count(t store.Table, partition string) int {
 func (fx *Fixture) Reserve(user mayfly.UserID, upload mayfly.ID) store.Key {
 	fx.Helper()
 	key := store.Key{Partition: string(user[:]), Clustering: string(upload[:])}
-	fx.SwapIn(store.Reservations, key)
+	fx.SwapIn(engine.Reservations, key)
 	return key
 }
 
@@ -739,7 +743,7 @@ func (fx *Fixture) Renditions(item mayfly.Item, tier store.Blobs, g mayfly.Gener
 			key := item.MediaKey(g, n)
 			fx.Put(tier, key)
 			keys = append(keys, key)
-			b.Put(store.Renditions, upload.RenditionKey(item.ID, g, n), upload.AppendRendition(nil, mayfly.Medium{Type: "image/jpeg", Size: 7}), 0)
+			b.Put(engine.Renditions, upload.RenditionKey(item.ID, g, n), upload.AppendRendition(nil, mayfly.Medium{Type: "image/jpeg", Size: 7}), 0)
 		}
 	}
 	fx.Must(fx.Real.Writer.Commit(context.Background(), &b))
@@ -749,7 +753,7 @@ func (fx *Fixture) Renditions(item mayfly.Item, tier store.Blobs, g mayfly.Gener
 // Descriptions returns the number of described renditions of an item.
 func (fx *Fixture) Descriptions(item mayfly.Item) int {
 	fx.Helper()
-	rows, err := fx.Real.Rows.Range(context.Background(), store.Renditions, store.Range{Partition: string(item.ID[:]), Limit: 100})
+	rows, err := fx.Real.Rows.Range(context.Background(), engine.Renditions, store.Range{Partition: string(item.ID[:]), Limit: 100})
 	fx.Must(err)
 	return len(rows)
 }
@@ -826,7 +830,7 @@ func (fx *Fixture) WantIntact(item mayfly.Item) {
 func (fx *Fixture) Reminded(id mayfly.ID) bool {
 	fx.Helper()
 	for due := fx.Now.Minute(); due <= fx.Now.Add(10*time.Minute).Minute(); due++ {
-		rows, err := fx.Real.Rows.Range(context.Background(), store.Reminders, store.Range{Partition: remind.Partition(due, id.Shard()), Limit: 100})
+		rows, err := fx.Real.Rows.Range(context.Background(), remind.Reminders, store.Range{Partition: remind.Partition(due, id.Shard()), Limit: 100})
 		fx.Must(err)
 		for _, row := range rows {
 			if r, err := remind.Read(row); err == nil && r.ID == id && r.Step == remind.Archive {
@@ -879,9 +883,9 @@ func (fx *Fixture) ForgetReminderWalk() {
 	fx.Helper()
 	for shard := range mayfly.Shards {
 		key := store.Key{Partition: remind.Name, Clustering: string([]byte{byte(shard)})}
-		found, err := fx.Real.Rows.Get(context.Background(), store.Watermarks, key)
+		found, err := fx.Real.Rows.Get(context.Background(), walk.Watermarks, key)
 		fx.Must(err)
-		_, _, err = fx.Real.Rows.Swap(context.Background(), store.Watermarks, key, found[0], nil, 0)
+		_, _, err = fx.Real.Rows.Swap(context.Background(), walk.Watermarks, key, found[0], nil, 0)
 		fx.Must(err)
 	}
 }

@@ -49,7 +49,7 @@ func (k *killer) audit(t *testing.T) *killAudit {
 	t.Helper()
 	ctx := t.Context()
 	cfg := workerConfig(k.data)
-	s, err := profile.Embedded(cfg)
+	s, err := profile.Embedded(cfg, node.Tables())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (k *killer) inspect(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	cfg := workerConfig(k.data)
-	s, err := profile.Embedded(cfg)
+	s, err := profile.Embedded(cfg, node.Tables())
 	if err != nil {
 		t.Fatalf("MAYFLY_SEED=%d: %v", k.seed, err)
 	}

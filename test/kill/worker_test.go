@@ -100,7 +100,7 @@ func (w *worker) run(ctx context.Context, in io.Reader, out io.Writer) (err erro
 		return err
 	}
 	cfg := workerConfig(w.data)
-	s, err := profile.Embedded(cfg)
+	s, err := profile.Embedded(cfg, node.Tables())
 	if err != nil {
 		return err
 	}

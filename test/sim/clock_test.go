@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	rowtables "github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -232,7 +233,7 @@ func TestSlowBirthDoesNotSlipBehindTheSweep(t *testing.T) {
 		if !errors.Is(err, mayfly.Unavailable) {
 			t.Errorf("a birth that took longer than its lifetime answers %v, want Unavailable", err)
 		}
-		owned, err := m.set.Rows.Range(t.Context(), store.Owners, store.Range{Partition: string(m.owner[:]), Limit: 10, Reverse: true})
+		owned, err := m.set.Rows.Range(t.Context(), rowtables.Owners, store.Range{Partition: string(m.owner[:]), Limit: 10, Reverse: true})
 		if err != nil || len(owned) == 0 {
 			t.Fatal(owned, err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 // genesis is when every simulation begins: not at the beginning of a minute.
@@ -63,7 +64,7 @@ type engine struct {
 func openSet(fs vfs.FS, floor int64) (*pebblestore.Store, *diskstore.Store, store.Set, error) {
 	fuse := store.NewFuse()
 	db, err := pebblestore.Open(pebblestore.Options{
-		FS: fs, Dir: "db", Fuse: fuse, Floor: floor, CacheBytes: 256 << 10, MemtableBytes: 64 << 10,
+		Tables: tables.All(), FS: fs, Dir: "db", Fuse: fuse, Floor: floor, CacheBytes: 256 << 10, MemtableBytes: 64 << 10,
 	})
 	if err != nil {
 		return nil, nil, store.Set{}, err

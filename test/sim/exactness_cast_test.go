@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	rowtables "github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -161,7 +162,7 @@ func (v *village) restore(t *testing.T, r *resident) {
 		t.Fatal("the item cannot be expired")
 	}
 	var b store.Batch
-	b.Put(store.Restored, store.RestoredKey(r.id), []byte{1}, 0)
+	b.Put(rowtables.Restored, rowtables.RestoredKey(r.id), []byte{1}, 0)
 	if err := v.engine.raw.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}

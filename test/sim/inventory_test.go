@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	rowtables "github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -101,14 +104,14 @@ func (inv *inventory) readTables(ctx context.Context, set store.Set, b *record) 
 			continue
 		}
 		seen[w.owner] = true
-		owned, err := all(store.Owners, string(w.owner[:]))
+		owned, err := all(rowtables.Owners, string(w.owner[:]))
 		if err != nil {
 			return err
 		}
 		for _, row := range owned {
 			inv.owned[store.Key{Partition: string(w.owner[:]), Clustering: row.Clustering}] = true
 		}
-		claims, err := all(store.Idempotency, string(w.owner[:]))
+		claims, err := all(intake.Idempotency, string(w.owner[:]))
 		if err != nil {
 			return err
 		}
@@ -117,7 +120,7 @@ func (inv *inventory) readTables(ctx context.Context, set store.Set, b *record) 
 		}
 	}
 	for upload := range b.uploads {
-		found, err := all(store.Uploads, string(upload[:]))
+		found, err := all(rowtables.Uploads, string(upload[:]))
 		if err != nil {
 			return err
 		}
@@ -128,7 +131,7 @@ func (inv *inventory) readTables(ctx context.Context, set store.Set, b *record) 
 	for _, part := range []struct {
 		table     store.Table
 		partition string
-	}{{store.Watermarks, "sweep"}, {store.Leases, "walk"}} {
+	}{{walk.Watermarks, "sweep"}, {walk.Leases, "walk"}} {
 		found, err := all(part.table, part.partition)
 		if err != nil {
 			return err
@@ -143,7 +146,7 @@ func (inv *inventory) readTables(ctx context.Context, set store.Set, b *record) 
 func (inv *inventory) readReminders(ctx context.Context, set store.Set, b *record) error {
 	for minute := genesis.Minute(); minute <= inv.now.Minute()+3; minute++ {
 		for shard := range mayfly.Shard(b.shards) {
-			found, err := set.Rows.Range(ctx, store.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1_000_000})
+			found, err := set.Rows.Range(ctx, remind.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1_000_000})
 			if err != nil {
 				return err
 			}

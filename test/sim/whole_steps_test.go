@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	rowtables "github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/sweep"
@@ -100,7 +101,7 @@ func (e *estate) landLate(d *diary, rng *rand.Rand) error {
 	d.items = append(d.items, item)
 	item.birth = d.begin(item, "publish")
 	var b store.Batch
-	b.Put(store.Owners, store.OwnerKey(owner, id), nil, 0)
+	b.Put(rowtables.Owners, rowtables.OwnerKey(owner, id), nil, 0)
 	b.Then()
 	b.Insert(store.Birth{Body: mayfly.Body{Text: item.wish.text}, Item: mayfly.Item{
 		ID: id, Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,

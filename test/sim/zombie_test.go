@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
@@ -160,13 +161,13 @@ func haunt(ctx context.Context, n uint64, k int) (where string, found *tally, er
 	if err := s.finish(ctx, b.known()); err != nil {
 		return p.last, nil, err
 	}
-	before, err := h.raw.Rows.Get(ctx, store.Watermarks, store.Key{Partition: "sweep", Clustering: "\x00"})
+	before, err := h.raw.Rows.Get(ctx, walk.Watermarks, store.Key{Partition: "sweep", Clustering: "\x00"})
 	if err != nil {
 		return p.last, nil, err
 	}
 	close(p.resume)
 	<-done // it may find out that it has lost the shard, or finish its pass: both are right
-	after, err := h.raw.Rows.Get(ctx, store.Watermarks, store.Key{Partition: "sweep", Clustering: "\x00"})
+	after, err := h.raw.Rows.Get(ctx, walk.Watermarks, store.Key{Partition: "sweep", Clustering: "\x00"})
 	if err != nil {
 		return p.last, nil, err
 	}

@@ -1,4 +1,4 @@
-package store_test
+package walk_test
 
 import (
 	"errors"
@@ -7,11 +7,15 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-const lasts = 3 * time.Second
+const (
+	noon  = mayfly.Instant(1_767_268_800_000)
+	lasts = 3 * time.Second
+)
 
 func TestALeaseIsHeldToItsPromisesOnTheModel(t *testing.T) {
 	t.Setenv("MAYFLY_REPORT", "") // the model's verdict is storetest's to report
@@ -24,7 +28,7 @@ func TestALeaseInDoubtIsNotHeldUntilItIsSeen(t *testing.T) {
 	for _, f := range []storetest.Fault{{}, {Written: 1}} {
 		model := storetest.NewModel().Set()
 		set, landing := storetest.Prefix(model, storetest.FailNth(1, f))
-		a := store.NewLease(set.Rows, 1, "a", lasts)
+		a := walk.NewLease(set.Rows, 1, "a", lasts)
 		if held, err := a.Hold(t.Context(), noon); held || !errors.Is(err, mayfly.Unknown) {
 			t.Fatalf("%+v: held %t, %v", f, held, err)
 		}
@@ -35,7 +39,7 @@ func TestALeaseInDoubtIsNotHeldUntilItIsSeen(t *testing.T) {
 		if _, err := landing.LandAll(t.Context(), rand.New(rand.NewPCG(1, 1))); err != nil {
 			t.Fatal(err)
 		}
-		b := store.NewLease(model.Rows, 1, "b", lasts)
+		b := walk.NewLease(model.Rows, 1, "b", lasts)
 		if held, err := b.Hold(t.Context(), noon.Add(lasts)-1); held || err != nil {
 			t.Errorf("%+v: another holds it: %t, %v", f, held, err)
 		}
@@ -46,7 +50,7 @@ func TestALeaseInDoubtIsNotHeldUntilItIsSeen(t *testing.T) {
 func TestALateRenewalDoesNotTakeALeaseBack(t *testing.T) {
 	model := storetest.NewModel().Set()
 	set, landing := storetest.Prefix(model, storetest.FailNth(2, storetest.Fault{}))
-	a, b := store.NewLease(set.Rows, 1, "a", lasts), store.NewLease(model.Rows, 1, "b", lasts)
+	a, b := walk.NewLease(set.Rows, 1, "a", lasts), walk.NewLease(model.Rows, 1, "b", lasts)
 	if held, err := a.Hold(t.Context(), noon); !held || err != nil {
 		t.Fatal(held, err)
 	}
@@ -71,10 +75,10 @@ func TestALateRenewalDoesNotTakeALeaseBack(t *testing.T) {
 func TestALeaseRowThatCannotBeReadIsCorrupt(t *testing.T) {
 	rows := storetest.NewModel().Set().Rows
 	key := store.Key{Partition: "walk", Clustering: "\x01"}
-	if swapped, _, err := rows.Swap(t.Context(), store.Leases, key, nil, []byte("short"), 0); !swapped || err != nil {
+	if swapped, _, err := rows.Swap(t.Context(), walk.Leases, key, nil, []byte("short"), 0); !swapped || err != nil {
 		t.Fatal(swapped, err)
 	}
-	if held, err := store.NewLease(rows, 1, "a", lasts).Hold(t.Context(), noon); held || !errors.Is(err, mayfly.Corrupt) {
+	if held, err := walk.NewLease(rows, 1, "a", lasts).Hold(t.Context(), noon); held || !errors.Is(err, mayfly.Corrupt) {
 		t.Errorf("held %t, %v", held, err)
 	}
 }
