@@ -24,7 +24,7 @@ type Lease struct {
 	kept   time.Duration // how long a row that has run out is kept; 0 is for ever
 	value  []byte        // the row as we last wrote it; nil when we hold nothing
 	until  mayfly.Instant
-	other  mayfly.Instant // until when somebody else has it, as we saw last
+	other  mayfly.Instant // until when another process holds it, as seen last
 }
 
 const (
@@ -48,7 +48,7 @@ func (l *Lease) Until() mayfly.Instant {
 	return l.until
 }
 
-// Other is until when somebody else had the lease when it was refused last.
+// Other returns until when another process held the lease when it was refused last.
 func (l *Lease) Other() mayfly.Instant { return l.other }
 
 // fresh says that the lease need not be written yet.
@@ -114,8 +114,8 @@ func (l *Lease) reclaimAt(until mayfly.Instant) mayfly.Instant {
 	return until.Add(l.kept)
 }
 
-// Release gives the lease up if it is still ours: the token is compared, so
-// that nobody else's is freed (trap 4).
+// Release gives the lease up if it is still ours: the value is compared, so that
+// the lease of another process is not freed (trap 4).
 func (l *Lease) Release(ctx context.Context) error {
 	if l.value == nil {
 		return nil
@@ -136,8 +136,8 @@ func readLease(value []byte) (holder string, until mayfly.Instant, err error) {
 	return string(bytes.Clone(value[8:])), mayfly.Instant(binary.BigEndian.Uint64(value)), nil
 }
 
-// LeaseHolder says who holds the lease of a shard and until when, for people who
-// ask; nobody: empty.
+// LeaseHolder returns the holder of the lease of a shard and until when; empty if
+// it is not held.
 func LeaseHolder(ctx context.Context, rows store.Rows, shard mayfly.Shard) (holder string, until mayfly.Instant, err error) {
 	found, err := rows.Get(ctx, Leases, store.Key{Partition: shardLeases, Clustering: shardSort(shard)})
 	if err != nil {

@@ -46,7 +46,7 @@ func TestALeaseInDoubtIsNotHeldUntilItIsSeen(t *testing.T) {
 	}
 }
 
-// A renewal that lands after somebody else took over must not give it back.
+// A renewal that lands after another process else took over must not give it back.
 func TestALateRenewalDoesNotTakeALeaseBack(t *testing.T) {
 	model := storetest.NewModel().Set()
 	set, landing := storetest.Prefix(model, storetest.FailNth(2, storetest.Fault{}))

@@ -64,7 +64,7 @@ func ShardLeases(ctx context.Context, rows store.Rows) ([mayfly.Shards][]byte, e
 	return all, nil
 }
 
-// HolderOf is who holds a lease and until when, by its row; of none nobody.
+// HolderOf returns the holder of a lease and until when, by its row; empty for nil.
 func HolderOf(row []byte) (holder string, until mayfly.Instant, err error) {
 	if row == nil {
 		return "", 0, nil
