@@ -96,7 +96,7 @@ func (s *Store) openCassandra(ctx context.Context, cfg config.Config, t Time) er
 	}
 	ledger, err := cassandrastore.Open(ctx, cassandrastore.Options{
 		Tables: s.tables,
-		Hosts: c.Names(), Port: port, Keyspace: c.Keyspace, Copies: c.Copies, DataCentres: centres,
+		Hosts:  c.Names(), Port: port, Keyspace: c.Keyspace, Copies: c.Copies, DataCentres: centres,
 		Credentials: conn.Credentials{User: c.User, Password: password}, TLS: wire, Timeout: c.Timeout,
 		Log: s.Set.Log, Now: t.Now, Logger: slog.Default(),
 	})

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
+	rowtables "github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -258,7 +258,7 @@ func TestALargeRestoredSetIsReadInPages(t *testing.T) {
 func TestARestoredSetThatCannotBeReadIsCorrupt(t *testing.T) {
 	h := open(t, gate.Options{})
 	var b store.Batch
-	b.Put(engine.Restored, store.Key{Partition: "\x03", Clustering: "?"}, []byte{1}, 0)
+	b.Put(rowtables.Restored, store.Key{Partition: "\x03", Clustering: "?"}, []byte{1}, 0)
 	if err := h.Set.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,4 @@
 
 package intake_test
 
-import (
-
-)
-
 // This file makes `make test` run the tests of this package under the race detector too.
