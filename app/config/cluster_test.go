@@ -21,7 +21,7 @@ func validCluster() config.Config {
 	return c
 }
 
-func TestAClusterIsRefusedWithoutWhatItStandsOn(t *testing.T) {
+func TestAClusterWithoutItsServersIsRefused(t *testing.T) {
 	c := validCluster()
 	c.Redis.Lease = store.CacheAge
 	if err := c.Validate(); err != nil {
@@ -70,7 +70,7 @@ func TestAClusterIsRefusedWithoutWhatItStandsOn(t *testing.T) {
 	}
 }
 
-func TestHostsAreReadWithAndWithoutTheirPort(t *testing.T) {
+func TestHostsParseWithAndWithoutPort(t *testing.T) {
 	c := config.Cassandra{Hosts: []string{"10.0.0.1:9142", "b.example.org:9142"}, DataCentres: []string{"east:3", "west:2"}}
 	port, err := c.Port()
 	centres, wrong := c.Centres()
@@ -82,7 +82,7 @@ func TestHostsAreReadWithAndWithoutTheirPort(t *testing.T) {
 	}
 }
 
-// clusterFlags are what a cluster cannot do without.
+// clusterFlags returns the settings that a cluster requires.
 func clusterFlags() map[string]string {
 	return map[string]string{
 		"profile": "cluster", "tokens.key_file": "k", "cassandra.hosts": "10.0.0.1", "redis.addresses": "10.0.0.1:6379", "kafka.brokers": "10.0.0.1:9092",
@@ -95,7 +95,7 @@ func without(flags map[string]string, key string) map[string]string {
 	return flags
 }
 
-func TestANodeOfAClusterGivesNoticeUnlessItIsSet(t *testing.T) {
+func TestTheDefaultOfDrainAfterDependsOnTheProfile(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from config.Sources
 		want time.Duration
@@ -113,14 +113,14 @@ func TestANodeOfAClusterGivesNoticeUnlessItIsSet(t *testing.T) {
 }
 
 // A request to a server that hangs must leave time for a second one.
-func TestADefaultRequestToCassandraCanBeTriedTwice(t *testing.T) {
+func TestTheDefaultTimeoutOfCassandraAllowsASecondTry(t *testing.T) {
 	c := config.Default()
 	if twice := 2 * c.Cassandra.Timeout; twice >= c.Births.Timeout || twice >= c.Walk.Timeout {
 		t.Errorf("cassandra.timeout is %s, births.timeout %s, walk.timeout %s", c.Cassandra.Timeout, c.Births.Timeout, c.Walk.Timeout)
 	}
 }
 
-func TestANodeOfAClusterIsCalledAsItsHost(t *testing.T) {
+func TestTheNodeNameDefaultsToTheHostNameOnACluster(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -134,10 +134,10 @@ func TestANodeOfAClusterIsCalledAsItsHost(t *testing.T) {
 		return c.Node
 	}
 	if name := load(); name != host {
-		t.Errorf("it is called %q on %q", name, host)
+		t.Errorf("node is %q, host is %q", name, host)
 	}
 	flags["node"] = "a"
 	if name := load(); name != "a" {
-		t.Errorf("it is called %q", name)
+		t.Errorf("node is %q", name)
 	}
 }

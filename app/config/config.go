@@ -1,9 +1,8 @@
-// Package config is in charge of the settings: one struct whose comments are
-// the manual, its defaults, and the check that refuses what cannot work before
-// anything is opened.
+// Package config defines the settings: one struct whose comments are the manual,
+// its defaults, and the validation that runs before anything is opened.
 //
-// Every window of the product is a field here. The package opens nothing and
-// knows no driver.
+// Every duration and limit of the product is a field here. The package opens no
+// store and no connection, and knows no driver.
 package config
 
 import (
@@ -19,24 +18,25 @@ const (
 	Cluster  = "cluster"
 )
 
-// Config is everything that can be set.
+// Config holds every setting.
 type Config struct {
-	// Profile is what the process stands on. "embedded" is one process with
-	// everything in its data folder. "cluster" is one of several on Cassandra, Redis, Kafka and S3.
+	// Profile selects the stores. "embedded" is one process with everything in its data
+	// folder. "cluster" is one of several nodes on Cassandra, Redis, Kafka and S3.
 	Profile string
-	// Roles are what this process does among several: "api" answers users, "walk" ends
+	// Roles select what this node does in a cluster: "api" serves requests, "walk" expires
 	// and archives items, "all" does both.
 	Roles []string
-	// Node names this process among others on the same store, and the mark of
-	// its clock. It must stay the same over restarts. On a cluster each has its own,
-	// its host's name unless it is set.
+	// Node is the name of this node. It must stay the same across restarts, because the
+	// node's saved clock is stored under it. On a cluster it must be unique and defaults
+	// to the host name.
 	Node string
-	// Data is the data folder. One process at a time uses it. On a cluster it holds
-	// no items: only where the admin listener is, and the key unless it is elsewhere.
+	// Data is the data folder. Only one process at a time can use it. On a cluster it
+	// holds no items: only the address of the admin listener, and the signing key unless
+	// Tokens.KeyFile names another file.
 	Data string
-	// Deletions is the folder of the deletion ledger; the data folder's name with
-	// "-erased" behind it unless it is set. Keep it out of backups of Data and never put an old one
-	// back: it makes sure that an erased account stays erased when an old backup is put back.
+	// Deletions is the folder of the deletion ledger (default: the name of the data folder
+	// followed by "-erased"). Because of it an erased account stays erased when an old backup of
+	// Data is restored: keep it out of those backups and never replace it with an older copy.
 	Deletions string
 
 	Listen  Listen
@@ -60,55 +60,59 @@ type Config struct {
 	S3        S3
 }
 
-// Stories are the rules of stories.
+// Stories configures stories.
 type Stories struct {
-	// Lifetimes are those that an author may choose; the first is the default.
+	// Lifetimes are the lifetimes that an author can choose; the first is the default.
 	Lifetimes []mayfly.Lifetime
-	// Live is how many live stories an author may have; the next is answered 409.
+	// Live is the maximum number of live stories of one author. Publishing one more
+	// returns 409.
 	Live int
-	// MaxImage, MaxVideo and MaxPixels bound one medium, before it is decoded.
+	// MaxImage, MaxVideo and MaxPixels limit the size of one image or video. They are
+	// checked before it is decoded.
 	MaxImage, MaxVideo Bytes
 	MaxPixels          int64
-	// Thumbnails is how many images are made smaller at once.
+	// Thumbnails is the number of thumbnails that are made at the same time.
 	Thumbnails int
-	// ThumbnailPixels is the largest image that is made smaller: decoding takes up to
-	// 15 bytes a pixel beside what Memory bounds. A larger one is shown as it is.
+	// ThumbnailPixels is the largest image that gets a thumbnail. Decoding takes up to
+	// 15 bytes per pixel in addition to Memory.Limit. A larger image is shown as it is.
 	ThumbnailPixels int64
-	// URLs is how long a signed media URL lasts at most while a story serves, and
-	// ArchiveURLs one of its author's archive.
+	// URLs is the longest validity of a signed media URL of a live story, and
+	// ArchiveURLs of a URL in the author's archive.
 	URLs, ArchiveURLs time.Duration
 }
 
-// Listen is where the server listens, and how long it waits for whom (C9).
+// Listen configures the listeners: addresses, TLS, proxies and timeouts (C9).
 type Listen struct {
-	// API is the address of the public listener. It has /readyz for a load balancer.
+	// API is the address of the public listener. It also serves /readyz for load balancers.
 	API string
-	// Admin is the address of the listener for operators: metrics, health, explain,
-	// holds. It has no TLS. Loopback unless you know who reaches it; empty: there is none.
+	// Admin is the address of the listener for operators: metrics, health and
+	// administration. It has no TLS: keep it on loopback or on a private network. Empty
+	// turns it off.
 	Admin string
-	// Public is the URL that users reach the server by, such as https://stories.example.org;
-	// empty: media URLs are relative.
+	// Public is the URL at which users reach the server, such as https://stories.example.org.
+	// If it is empty, media URLs are relative.
 	Public string
-	// Cert and Key are the files of a TLS certificate in PEM and of its private key;
-	// empty: plain HTTP.
+	// Cert and Key are PEM files: the TLS certificate and its private key. If they are
+	// empty, the server speaks plain HTTP.
 	Cert string `key:"cert_file"`
 	Key  string `key:"key_file"`
-	// ACME are the domains to obtain certificates for from an ACME CA. Email is the contact
-	// address that the CA gets. Authority is the URL of the CA's directory (default: Let's Encrypt).
+	// ACME lists the domains for which certificates are obtained from a CA automatically.
+	// Email is the contact address that is sent to the CA. Authority is the URL of the CA's
+	// directory (default: Let's Encrypt).
 	ACME      []string `key:"acme_domains"`
 	Email     string   `key:"acme_email"`
 	Authority string   `key:"acme_directory"`
-	// Origins are the web origins that may call from a browser (CORS); * is any.
+	// Origins are the web origins that may send requests from a browser (CORS); * allows all.
 	Origins []string
-	// Proxies are the networks of proxies whose X-Forwarded-For is believed.
+	// Proxies are the networks of proxies whose X-Forwarded-For header is trusted.
 	Proxies []string
-	// HeaderWithin, BodyWithin and IdleWithin limit how long a client may take to send
-	// its headers, to send each part of a body, and to wait between two requests.
+	// HeaderWithin, BodyWithin and IdleWithin limit how long a client may take to send the
+	// headers, to send the next part of a body, and to send the next request.
 	HeaderWithin time.Duration `key:"header_timeout"`
 	BodyWithin   time.Duration `key:"body_timeout"`
 	IdleWithin   time.Duration `key:"idle_timeout"`
-	// DrainAfter is how long a server that was asked to stop keeps serving while /readyz
-	// reports not ready, so that a load balancer notices before connections are refused. The default is
+	// DrainAfter is how long a server that is stopping keeps serving while /readyz reports
+	// not ready, so that load balancers notice before connections are refused. The default is
 	// 5s on a cluster and 0s on the embedded profile. A second signal ends the wait.
 	// DrainWithin is how long requests in progress may then take to finish.
 	DrainAfter  time.Duration
@@ -117,45 +121,48 @@ type Listen struct {
 	Connections int `key:"max_connections"`
 }
 
-// Tokens are who may call (C1).
+// Tokens configures authentication (C1).
 type Tokens struct {
-	// Issuer is who Mayfly's own tokens are from, and Audience whom all tokens are for.
+	// Issuer is the issuer (iss) of the tokens that Mayfly signs, and Audience the
+	// audience (aud) that every token must have.
 	Issuer, Audience string
-	// Home is the issuer whose UUID subjects are users as they are, and whose
-	// subjects ~name stands for; Issuer unless it is set (C8).
+	// Home is the issuer whose subjects are the users of this server: a subject that is a
+	// UUID is the user's id, and ~NAME in the API means the subject NAME (C8). The default is
+	// the value of Issuer.
 	Home string
-	// KeyFile holds the key that Mayfly signs with; made at first start, readable by
-	// its owner only. In the data folder unless it is set.
+	// KeyFile is the file of the key that Mayfly signs tokens with (default: in the data
+	// folder). It is created at the first start and readable by its owner only.
 	KeyFile string
-	// Access and Refresh are how long the two kinds of token last.
+	// Access and Refresh are the lifetimes of access tokens and of refresh tokens.
 	Access, Refresh time.Duration
-	// Trusted is the issuer of tokens that the embedding product makes. Its public
-	// keys are in JWKSFile or at JWKSURL, one of the two.
+	// Trusted is a second issuer whose tokens are accepted: the product that embeds Mayfly.
+	// Its public keys are in the file JWKSFile or at JWKSURL; set one of the two.
 	Trusted  string
 	JWKSFile string
 	JWKSURL  string `key:"jwks_url"`
-	// JWKSEvery is how often the keys are read again.
+	// JWKSEvery is how often these keys are read again.
 	JWKSEvery time.Duration `key:"jwks_interval"`
 }
 
-// Rates are the limits at the door (C3), such as 300/3h: so many in so long.
-// 0 is no limit.
+// Rates configures the rate limits (C3). 300/3h means at most 300 requests in 3
+// hours; 0 means no limit.
 type Rates struct {
-	// Writes and Reads are per user.
+	// Writes and Reads are the limits of each user.
 	Writes, Reads Rate
-	// AddressReads and AddressWrites are per address, for callers without a token.
+	// AddressReads and AddressWrites are the limits of each IP address for requests without
+	// a token.
 	AddressReads, AddressWrites Rate
 }
 
-// Traces go to an OpenTelemetry collector.
+// Traces configures the export of traces to an OpenTelemetry collector.
 type Traces struct {
-	// Endpoint is the collector's OTLP/HTTP URL; empty: no traces.
+	// Endpoint is the OTLP/HTTP URL of the collector. Empty turns traces off.
 	Endpoint string
-	// Share is the ratio of requests that are traced, from 0 to 1.
+	// Share is the fraction of requests that are traced, from 0 to 1.
 	Share float64 `key:"sample_ratio"`
 }
 
-// DeletionsFolder is where the deletion ledger is.
+// DeletionsFolder returns the folder of the deletion ledger.
 func (c Config) DeletionsFolder() string {
 	if c.Deletions != "" {
 		return c.Deletions
@@ -163,245 +170,256 @@ func (c Config) DeletionsFolder() string {
 	return filepath.Clean(c.Data) + "-erased"
 }
 
-// Births are the windows of intake.
+// Births configures the publishing of items.
 type Births struct {
-	// Timeout is how long after its id was minted a birth may still commit; one
-	// that has not is abandoned and answered 503. It must be shorter than
-	// Walk.Settle, or a slow birth could slip behind a watermark (L4).
+	// Timeout is how long publishing may take, counted from the creation of the item's id.
+	// After that it is abandoned and returns 503. It must be shorter than Walk.Settle, else
+	// the sweep could miss an item that was stored slowly (L4).
 	Timeout time.Duration
-	// KeepKeys is how long an idempotency key is remembered. A retry that comes
-	// later is a new birth.
+	// KeepKeys is how long an idempotency key is kept. A retry after that publishes a
+	// second item.
 	KeepKeys time.Duration
-	// RemindAfter is how far ahead a reminder is written. At least two minutes in
-	// production; short in tests.
+	// RemindAfter is the delay after which an unfinished step of an item is tried again.
+	// Use at least two minutes in production.
 	RemindAfter time.Duration
 }
 
-// Walk are the windows of the walks, the sweep among them (L4).
+// Walk configures the walks: the background loops that expire, archive and clean up
+// items in the order of their deadlines (L4).
 type Walk struct {
 	// Cadence is how often each walk looks for items that are due.
 	Cadence time.Duration `key:"interval"`
-	// Settle is how far the durable watermark trails behind now, so that a slow
-	// birth cannot slip behind it. Longer than Births.Timeout.
+	// Settle is how far the saved position of a walk stays behind the current time, so that
+	// an item that is stored slowly is not missed. It must be longer than Births.Timeout.
 	Settle time.Duration
-	// Page is how many rows are read at once.
+	// Page is the number of rows that are read at once.
 	Page int
-	// Batch is how many items are changed at once; it halves on time-outs and recovers.
+	// Batch is the number of items that are changed at once. It is halved after a timeout
+	// and grows back.
 	Batch int
-	// Lateness is the budget: a walk goes as slowly as lets a minute's items be
-	// done within it, and faster only with a backlog.
+	// Lateness is how late an item may be processed. A walk spreads the items of one minute
+	// over this time and goes faster only when it is behind.
 	Lateness time.Duration
-	// Lease is how long a walker holds its shard without renewing. After a crash
-	// another takes over when it has run out.
+	// Lease is how long a node owns a shard without renewing. After a crash another node
+	// takes the shard when the lease has expired.
 	Lease time.Duration
-	// Timeout is how long one batch may take before it counts as timed out.
+	// Timeout is the longest time that one batch may take.
 	Timeout time.Duration
 }
 
-// Ends are the windows of the life after the deadline. They are counted from the
-// deadline unless they say otherwise.
+// Ends configures what happens after the deadline of an item. Times are counted from the
+// deadline unless the comment says otherwise.
 type Ends struct {
-	// Reconcile and ReconcileLate are when items are looked at once more for
-	// whatever got stuck (L6).
+	// Reconcile and ReconcileLate are when each item is checked again, to finish steps that
+	// were left undone (L6).
 	Reconcile, ReconcileLate time.Duration
-	// ArchiveAfter is the safety window: so long media stay hot, and a restore is instant.
+	// ArchiveAfter is how long media stay in hot storage. Until then a restore is immediate.
 	ArchiveAfter time.Duration
-	// ArchiveWorkers is how many copies to cold storage are under way at once.
+	// ArchiveWorkers is the number of copies to cold storage that run at the same time.
 	ArchiveWorkers int
-	// ArchiveLateness is how late the archive may be while it goes slowly.
+	// ArchiveLateness is how late an item may be archived. The archive spreads its work over
+	// this time and goes faster only when it is behind.
 	ArchiveLateness time.Duration
-	// Verify is how a copy is verified before hot is erased: "bytes" reads it
-	// back and hashes it; "checksum" asks the cold side for its checksum, and reads a sample back.
+	// Verify selects how a cold copy is verified before the hot one is erased: "bytes" reads
+	// it back and hashes it; "checksum" compares the checksum that the cold store reports and
+	// reads back a sample.
 	Verify string
-	// RetireAfter is how long archived items are kept; 0 is for ever.
+	// RetireAfter is how long archived items are kept; 0 means for ever.
 	RetireAfter time.Duration
-	// Tombstone is how long after max(deadline, deletion) it is remembered that an
-	// item was there and is deleted.
+	// Tombstone is how long the record that an item was deleted is kept, counted from the
+	// later of its deadline and its deletion.
 	Tombstone time.Duration
-	// RestoreWithin is how long after its end support can bring an item back.
+	// RestoreWithin is how long an expired item can be restored.
 	RestoreWithin time.Duration
-	// OrphanAge is how old media that nobody published must be to be collected, and
-	// OrphansEvery how often they are looked for.
+	// OrphanAge is the age at which media that no item owns are erased, and OrphansEvery
+	// how often they are searched for.
 	OrphanAge, OrphansEvery time.Duration
-	// ScrubBytes is how many bytes of archived media are read again each second, to
-	// find those that have changed; 0 is none. ScrubEvery is how often each is read at most.
+	// ScrubBytes is the number of bytes of archived media that are read again each second to
+	// find damaged ones; 0 turns this off. ScrubEvery is the shortest time between two reads
+	// of the same medium.
 	ScrubBytes Bytes
 	ScrubEvery time.Duration
 }
 
-// Retry is how failed steps are retried (L10).
+// Retry configures the retries of failed steps (L10).
 type Retry struct {
-	// Tries is how often a step is attempted before it becomes a dead letter.
+	// Tries is the number of attempts before a step becomes a dead letter.
 	Tries int `key:"max_attempts"`
-	// Longest is the longest pause between two attempts. The first pause is Births.RemindAfter.
+	// Longest is the longest pause between two attempts. The first pause is
+	// Births.RemindAfter.
 	Longest time.Duration `key:"max_backoff"`
 }
 
-// Clock are the windows of the node's clock (L7).
+// Clock configures how the node follows the system clock (L7).
 type Clock struct {
-	// Limit is the largest step of the system's clock that is followed without a
-	// question. One further forward is unconfirmed until the system reports a
-	// synchronised clock or an operator confirms: nothing is published or erased
-	// meanwhile.
+	// Limit is the largest jump of the system clock that is accepted. After a larger jump
+	// forward nothing is published or erased until the system reports a synchronised clock
+	// or an operator confirms the time.
 	Limit time.Duration
-	// Outage is the longest absence over a reboot that needs no confirmation.
+	// Outage is the longest time that a machine may have been off without a confirmation
+	// of the clock.
 	Outage time.Duration
-	// SavePeriod is how often the clock's mark is saved. After a reboot with a
-	// clock that is behind, time goes on two of these above the mark.
+	// SavePeriod is how often the time is saved. If the system clock is behind the saved time
+	// after a reboot, time continues from the saved time plus twice this period.
 	SavePeriod time.Duration
 }
 
-// Log are the windows of the event log (L8).
+// Log configures the event log (L8).
 type Log struct {
-	// Retention is how long events are kept: 30 days at least in production,
-	// because a consumer that has been away for longer misses some.
+	// Retention is how long events are kept. A consumer that was stopped for longer misses
+	// events; use at least 30 days in production.
 	Retention time.Duration
-	// TrimEvery is how often what is older is forgotten.
+	// TrimEvery is how often older events are removed.
 	TrimEvery time.Duration
 }
 
-// Disk bounds what goes to disk.
+// Disk configures the use of the disk on the embedded profile.
 type Disk struct {
-	// Floor is the free space below which births are refused (507) while expiry,
-	// deletes and reads go on. A write-ahead log that cannot be written is the end
-	// of the process (I20), so the floor must leave room for everything that
-	// still has to be written when births have stopped: memtables to flush,
-	// compactions (each writes its result before its input goes), and the sweep of
-	// what is alive, about 100 bytes an item. 1 GiB carries 5 million live
-	// items; above that set 200 bytes an item.
+	// Floor is the free space below which publishing returns 507. Expiry, deletes and reads
+	// continue. The process stops if its write-ahead log cannot be written (I20), so the
+	// floor must leave room for what is written after publishing has stopped: memtables,
+	// compactions (they write their result before they remove their input), and the expiry of
+	// the live items, about 100 bytes each. 1 GiB is enough for 5 million live items; above
+	// that set 200 bytes per item.
 	Floor Bytes
-	// Share is how much of one core the ledger's flushes and compactions use while
-	// there is no hurry, so that reads do not wait behind them; 0 is all of it.
+	// Share is the fraction of one core that flushes and compactions of the ledger use while
+	// they are not urgent, so that reads are not delayed; 0 means no limit.
 	Share float64
-	// ReclaimEvery is how often space of rows past their time is taken back.
+	// ReclaimEvery is how often the space of expired rows is reclaimed.
 	ReclaimEvery time.Duration
-	// ReclaimMediaEvery is the same for small media that were deleted. It rewrites
-	// what lies between them, so it is seldom; with many deletes the store does it by itself.
+	// ReclaimMediaEvery is how often the space of small media that were deleted is reclaimed.
+	// This rewrites the media stored between them; after many deletes the store also does it
+	// by itself.
 	ReclaimMediaEvery time.Duration
 }
 
-// Memory bounds what the process takes. Limit is the sum that the parts below
-// are chosen for; it does not grow with items.
+// Memory limits the memory of the process. It does not grow with the number of items. The
+// caches and buffers may take up to three quarters of Memory.Limit.
 type Memory struct {
-	// Limit is what the Go runtime is told to stay below (GOMEMLIMIT). The
-	// resident set is about this plus 30 MiB of code and kernel buffers.
+	// Limit is the soft memory limit of the Go runtime (GOMEMLIMIT). The resident set is
+	// about 30 MiB larger.
 	Limit Bytes
-	// Cache is for blocks of the ledger.
+	// Cache is the size of the block cache of the ledger.
 	Cache Bytes
-	// Memtable is the size of one of the ledger's write buffers; up to three are in memory.
+	// Memtable is the size of one write buffer of the ledger; up to three are in memory.
 	Memtable Bytes
-	// Rows is how many rows with their bodies the gate caches, about 600 bytes each.
+	// Rows is the number of rows that the gate caches, about 600 bytes each.
 	Rows int
-	// Buckets is how many rate-limit counters are kept, about 100 bytes each.
+	// Buckets is the number of rate-limit counters that are kept, about 100 bytes each.
 	Buckets int
-	// MediaCache and MediaMemtable are the same for the index and the small media
-	// of each of the two tiers.
+	// MediaCache and MediaMemtable are the block cache and the write buffer of the media
+	// database, once for hot and once for cold storage.
 	MediaCache, MediaMemtable Bytes
 }
 
-// Media are the rules of media.
+// Media configures uploads and media.
 type Media struct {
-	// Inline is the size up to which a medium is kept in the media database
-	// rather than in a file of its own (docs/decisions/0002-small-media.md).
+	// Inline is the size up to which a medium is stored in the media database
+	// instead of in its own file (docs/decisions/0002-small-media.md).
 	Inline Bytes
-	// Max is the largest medium that is taken.
+	// Max is the maximum size of one medium.
 	Max Bytes
-	// MaxCount is how many media an item may have, 10 at most.
+	// MaxCount is the maximum number of media of one item, up to 10.
 	MaxCount int
-	// MaxBody is how much text and overlays an item may have beside its media.
+	// MaxBody is the maximum size of the text and overlays of one item.
 	MaxBody Bytes
-	// UploadLife is how long an upload may wait to be published.
+	// UploadLife is how long an upload is kept until it is published.
 	UploadLife mayfly.Lifetime
 }
 
-// Cassandra is where the cluster profile keeps items and rows.
+// Cassandra stores items and rows on the cluster profile.
 type Cassandra struct {
-	// Hosts are some of the nodes, such as 10.0.0.1 or 10.0.0.1:9042; the others are
-	// found through them, at the same port.
+	// Hosts are some of the nodes, such as 10.0.0.1 or 10.0.0.1:9042. The others are
+	// discovered through them and must use the same port.
 	Hosts []string
-	// Keyspace is made at first start.
+	// Keyspace is the name of the keyspace. It is created at the first start.
 	Keyspace string
-	// Copies is the replication factor of a new keyspace, and the least that an existing
-	// one must have. With 3 the loss of one node is survived.
+	// Copies is the replication factor of a new keyspace, and the minimum for an existing
+	// one. With 3 the cluster survives the loss of one node.
 	Copies int `key:"replication_factor"`
-	// DataCentres are where a new keyspace has how many copies, such as east:3, west:3;
-	// empty: Copies of them anywhere.
+	// DataCentres sets the replication factor of a new keyspace in each data centre, such
+	// as east:3, west:3. If it is empty, Copies applies without data centres.
 	DataCentres []string
-	// User and Password are who we are; empty: nobody. A password may be written as
-	// file:PATH, the file that holds it.
+	// User and Password are the credentials; empty means no authentication. The password
+	// can be written as file:PATH, which reads it from that file.
 	User     string
 	Password mayfly.Secret
-	// TLS encrypts the connections. Authority is a CA bundle in PEM that signed the servers'
-	// certificates; empty: the system's CAs.
+	// TLS encrypts the connections. Authority is a PEM bundle of the CAs that signed the
+	// servers' certificates (default: the CAs of the system).
 	TLS       bool
 	Authority string `key:"ca_file"`
-	// Timeout is how long one request may take. Less than half of Births.Timeout and of
-	// Walk.Timeout: what meets a node that hangs is then tried at another in time.
+	// Timeout is the timeout of one request. Keep it below half of Births.Timeout and of
+	// Walk.Timeout: a request to a node that hangs can then be retried at another node in time.
 	Timeout time.Duration
 }
 
-// Redis is where nodes of a cluster share limits and tell each other what has
-// changed. Nothing in it is needed for a right answer; it needs no persistence.
+// Redis shares rate limits and cache invalidations between the nodes of a cluster. It needs
+// no persistence: answers stay correct when its data is lost.
 type Redis struct {
-	// Addresses are those of one server, or of some nodes of a Redis Cluster.
+	// Addresses are the addresses of one server, or of some nodes of a Redis Cluster.
 	Addresses []string
-	// Prefix is how every key begins. Each cluster of nodes has its own.
+	// Prefix is the prefix of every key. Clusters that share a Redis need different ones.
 	Prefix string
-	// User and Password are who we are; empty: the default user. A password may be
-	// written as file:PATH.
+	// User and Password are the credentials; empty means the default user. The password
+	// can be written as file:PATH.
 	User     string
 	Password mayfly.Secret
-	// TLS encrypts the connections. Authority is a CA bundle in PEM that signed the servers'
-	// certificates; empty: the system's CAs.
+	// TLS encrypts the connections. Authority is a PEM bundle of the CAs that signed the
+	// servers' certificates (default: the CAs of the system).
 	TLS       bool
 	Authority string `key:"ca_file"`
-	// Lease is how long a node may answer from its cache without having heard from
-	// the server. The same on every node; 3s at most, since it answers from nothing that is older.
+	// Lease is how long a node may answer from its cache after its last contact with the
+	// server, 3s at most. It must be the same on every node.
 	Lease time.Duration
 }
 
-// Kafka is where the cluster profile keeps events.
+// Kafka stores events on the cluster profile.
 type Kafka struct {
-	// Brokers are the addresses of some of them; the others are found through them.
+	// Brokers are the addresses of some brokers. The others are discovered through them.
 	Brokers []string
-	// Prefix is before the names of topics and groups.
+	// Prefix is put before the names of topics and consumer groups.
 	Prefix string
-	// Partitions and Copies are the partitions and the replication factor of new topics;
-	// existing topics must have at least that replication factor. Partitions cannot be changed later.
+	// Partitions and Copies are the number of partitions and the replication factor of new
+	// topics. Existing topics must have at least that replication factor. Partitions cannot be
+	// changed later.
 	Partitions int
 	Copies     int `key:"replication_factor"`
-	// User and Password are who we are; empty: nobody. A password may be written as
-	// file:PATH. Mechanism is SCRAM-SHA-512 or SCRAM-SHA-256.
+	// User and Password are the credentials; empty means no authentication. The password
+	// can be written as file:PATH. Mechanism is the SASL mechanism, SCRAM-SHA-512 or
+	// SCRAM-SHA-256.
 	User      string
 	Password  mayfly.Secret
 	Mechanism string
-	// TLS encrypts the connections. Authority is a CA bundle in PEM that signed the servers'
-	// certificates; empty: the system's CAs.
+	// TLS encrypts the connections. Authority is a PEM bundle of the CAs that signed the
+	// servers' certificates (default: the CAs of the system).
 	TLS       bool
 	Authority string `key:"ca_file"`
 }
 
-// S3 is where the cluster profile keeps media.
+// S3 stores media on the cluster profile.
 type S3 struct {
-	// Endpoint is the server, such as https://s3.eu-central-1.amazonaws.com.
+	// Endpoint is the URL of the server, such as https://s3.eu-central-1.amazonaws.com.
 	Endpoint string
-	// Public is the same server as users reach it; empty: as Endpoint.
+	// Public is the URL at which users reach the same server (default: the value of
+	// Endpoint).
 	Public string
-	// Region is the server's.
+	// Region is the region of the server.
 	Region string
-	// Key and Secret sign requests; empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
-	// AWS_SESSION_TOKEN of the environment. Each may be written as file:PATH.
+	// Key and Secret are the access key and the secret key. If they are empty,
+	// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment are
+	// used. Each can be written as file:PATH.
 	Key, Secret mayfly.Secret
-	// Authority is a CA bundle in PEM that signed the server's certificate; empty: the
-	// system's CAs.
+	// Authority is a PEM bundle of the CAs that signed the server's certificate (default:
+	// the CAs of the system).
 	Authority string `key:"ca_file"`
-	// Hot, Cold and Deletions are buckets, or prefixes of buckets, such as media/hot.
-	// Keep Deletions out of backups: see Deletions above.
+	// Hot, Cold and Deletions are buckets, or buckets with a prefix, such as media/hot, for
+	// hot storage, cold storage and the deletion ledger. Keep Deletions out of backups, like the
+	// folder of the same name on the embedded profile.
 	Hot, Cold, Deletions string
-	// ColdClass is the storage class of archived media, one that answers at once; empty:
-	// the server's choice, for servers that know no others.
+	// ColdClass is the storage class of archived media; it must allow immediate reads. If it
+	// is empty, the server's default is used, for servers without storage classes.
 	ColdClass string
-	// Presign lets users load public stories, and authors their archive, from the server
-	// itself, by addresses that end with the story; and upload to it.
+	// Presign lets clients upload media directly to the server, and download public stories
+	// and their own archive directly from it, with URLs that expire with the story at the latest.
 	Presign bool
 }

@@ -36,12 +36,12 @@ func TestDefaultsAreNotShared(t *testing.T) {
 	}
 }
 
-func TestWhatCannotWorkIsRefusedWithAHint(t *testing.T) {
+func TestInvalidSettingsAreRefusedWithAHint(t *testing.T) {
 	for name, spoil := range map[string]func(*config.Config){
 		"data is empty":                        func(c *config.Config) { c.Data = "" },
 		"node is":                              func(c *config.Config) { c.Node = "" },
 		"stories.lifetimes is empty":           func(c *config.Config) { c.Stories.Lifetimes = nil },
-		"never is no lifetime":                 func(c *config.Config) { c.Stories.Lifetimes[1] = mayfly.Never },
+		"invalid lifetime never":               func(c *config.Config) { c.Stories.Lifetimes[1] = mayfly.Never },
 		"is not shorter than":                  func(c *config.Config) { c.Births.Timeout = 15 * time.Second },
 		"walk.settle is":                       func(c *config.Config) { c.Walk.Settle = 0 },
 		"walk.page is":                         func(c *config.Config) { c.Walk.Page = 0 },
@@ -51,7 +51,7 @@ func TestWhatCannotWorkIsRefusedWithAHint(t *testing.T) {
 		"clock.save_period is":                 func(c *config.Config) { c.Clock.SavePeriod = 0 },
 		"log.retention is":                     func(c *config.Config) { c.Log.Retention = 0 },
 		"disk.floor is":                        func(c *config.Config) { c.Disk.Floor = -1 },
-		"the parts of memory take":             func(c *config.Config) { c.Memory.Cache = config.GiB },
+		"the caches and buffers take":          func(c *config.Config) { c.Memory.Cache = config.GiB },
 		"disk.share is":                        func(c *config.Config) { c.Disk.Share = 1.5 },
 		"ends.verify is":                       func(c *config.Config) { c.Ends.Verify = "trust" },
 		"ends.archive_after is":                func(c *config.Config) { c.Ends.ArchiveAfter = 0 },
@@ -83,32 +83,32 @@ func TestWhatCannotWorkIsRefusedWithAHint(t *testing.T) {
 		"listen.acme_domains are both set": func(c *config.Config) {
 			c.Listen.Cert, c.Listen.Key, c.Listen.ACME = "a", "b", []string{"a.example.org"}
 		},
-		"listen.acme_domains has":   func(c *config.Config) { c.Listen.ACME = []string{"localhost"} },
-		"listen.acme_directory is":  func(c *config.Config) { c.Listen.Authority = "http://x" },
-		"listen.origins has":        func(c *config.Config) { c.Listen.Origins = []string{"*", "https://a.example/path"} },
-		"listen.proxies has":        func(c *config.Config) { c.Listen.Proxies = []string{"10.0.0.1", "10.0.0.0/33"} },
-		"listen.header_timeout":     func(c *config.Config) { c.Listen.HeaderWithin = 0 },
-		"listen.body_timeout":       func(c *config.Config) { c.Listen.BodyWithin = 0 },
-		"listen.idle_timeout":       func(c *config.Config) { c.Listen.IdleWithin = 0 },
-		"listen.drain_after":        func(c *config.Config) { c.Listen.DrainAfter = -1 },
-		"listen.drain_timeout":      func(c *config.Config) { c.Listen.DrainWithin = -1 },
-		"listen.max_connections is": func(c *config.Config) { c.Listen.Connections = 0 },
-		"tokens.issuer is":          func(c *config.Config) { c.Tokens.Issuer = "" },
-		"tokens.audience is":        func(c *config.Config) { c.Tokens.Audience = "" },
-		"tokens.access is":          func(c *config.Config) { c.Tokens.Access = 0 },
-		"is shorter than tokens":    func(c *config.Config) { c.Tokens.Access, c.Tokens.Refresh = time.Hour, time.Minute },
-		"there are keys for it":     func(c *config.Config) { c.Tokens.JWKSFile = "keys.json" },
-		"0 places for its keys":     func(c *config.Config) { c.Tokens.Trusted = "product" },
-		"2 places for its keys": func(c *config.Config) {
+		"listen.acme_domains has":             func(c *config.Config) { c.Listen.ACME = []string{"localhost"} },
+		"listen.acme_directory is":            func(c *config.Config) { c.Listen.Authority = "http://x" },
+		"listen.origins has":                  func(c *config.Config) { c.Listen.Origins = []string{"*", "https://a.example/path"} },
+		"listen.proxies has":                  func(c *config.Config) { c.Listen.Proxies = []string{"10.0.0.1", "10.0.0.0/33"} },
+		"listen.header_timeout":               func(c *config.Config) { c.Listen.HeaderWithin = 0 },
+		"listen.body_timeout":                 func(c *config.Config) { c.Listen.BodyWithin = 0 },
+		"listen.idle_timeout":                 func(c *config.Config) { c.Listen.IdleWithin = 0 },
+		"listen.drain_after":                  func(c *config.Config) { c.Listen.DrainAfter = -1 },
+		"listen.drain_timeout":                func(c *config.Config) { c.Listen.DrainWithin = -1 },
+		"listen.max_connections is":           func(c *config.Config) { c.Listen.Connections = 0 },
+		"tokens.issuer is":                    func(c *config.Config) { c.Tokens.Issuer = "" },
+		"tokens.audience is":                  func(c *config.Config) { c.Tokens.Audience = "" },
+		"tokens.access is":                    func(c *config.Config) { c.Tokens.Access = 0 },
+		"is shorter than tokens":              func(c *config.Config) { c.Tokens.Access, c.Tokens.Refresh = time.Hour, time.Minute },
+		"jwks_file or tokens.jwks_url is set": func(c *config.Config) { c.Tokens.JWKSFile = "keys.json" },
+		"0 sources of keys":                   func(c *config.Config) { c.Tokens.Trusted = "product" },
+		"2 sources of keys": func(c *config.Config) {
 			c.Tokens.Trusted, c.Tokens.JWKSFile, c.Tokens.JWKSURL = "product", "f", "https://x.example"
 		},
-		"mayfly's own issuer":     func(c *config.Config) { c.Tokens.Trusted, c.Tokens.JWKSFile = "mayfly", "f" },
-		"tokens.jwks_url is":      func(c *config.Config) { c.Tokens.Trusted, c.Tokens.JWKSURL = "product", "http://10.0.0.1/keys" },
-		"rates.writes is":         func(c *config.Config) { c.Rates.Writes.Count = -1 },
-		"rates.address_reads is":  func(c *config.Config) { c.Rates.AddressReads.Per = 0 },
-		"rates.address_writes is": func(c *config.Config) { c.Rates.AddressWrites.Per = 0 },
-		"traces.endpoint is":      func(c *config.Config) { c.Traces.Endpoint = "collector:4318" },
-		"traces.sample_ratio is":  func(c *config.Config) { c.Traces.Share = 2 },
+		"tokens.trusted and tokens.issuer are the same": func(c *config.Config) { c.Tokens.Trusted, c.Tokens.JWKSFile = "mayfly", "f" },
+		"tokens.jwks_url is":                            func(c *config.Config) { c.Tokens.Trusted, c.Tokens.JWKSURL = "product", "http://10.0.0.1/keys" },
+		"rates.writes is":                               func(c *config.Config) { c.Rates.Writes.Count = -1 },
+		"rates.address_reads is":                        func(c *config.Config) { c.Rates.AddressReads.Per = 0 },
+		"rates.address_writes is":                       func(c *config.Config) { c.Rates.AddressWrites.Per = 0 },
+		"traces.endpoint is":                            func(c *config.Config) { c.Traces.Endpoint = "collector:4318" },
+		"traces.sample_ratio is":                        func(c *config.Config) { c.Traces.Share = 2 },
 	} {
 		c := valid()
 		spoil(&c)
@@ -119,7 +119,7 @@ func TestWhatCannotWorkIsRefusedWithAHint(t *testing.T) {
 	}
 }
 
-func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
+func TestValidateReturnsAllErrors(t *testing.T) {
 	c := valid()
 	c.Data, c.Walk.Page, c.Births.Timeout = "", 0, time.Minute
 	if err := c.Validate(); strings.Count(err.Error(), "config: ") != 3 {
@@ -127,7 +127,7 @@ func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheDeletionLedgerLiesBesideTheDataFolder(t *testing.T) {
+func TestTheDeletionLedgerIsBesideTheDataFolder(t *testing.T) {
 	c := valid()
 	for data, want := range map[string]string{"data": "data-erased", "./a/b/": "a/b-erased", "/x": "/x-erased"} {
 		if c.Data = data; c.DeletionsFolder() != want {

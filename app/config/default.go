@@ -6,16 +6,17 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// DefaultOn is Default with what is another default on that profile.
+// DefaultOn returns the defaults of a profile.
 func DefaultOn(profile string) Config {
 	c := Default()
 	if profile == Cluster {
-		c.Listen.DrainAfter = 5 * time.Second // others answer meanwhile
+		c.Listen.DrainAfter = 5 * time.Second // other nodes serve meanwhile
 	}
 	return c
 }
 
-// Default is what mayfly runs with when nothing is set. Only Data is missing.
+// Default returns the settings of a server without any configuration, except Data,
+// which the caller sets.
 func Default() Config {
 	const day = 24 * time.Hour
 	return Config{
@@ -89,7 +90,7 @@ func lifetimes(durations ...time.Duration) []mayfly.Lifetime {
 	for i, d := range durations {
 		l, err := mayfly.LifetimeOf(d)
 		if err != nil {
-			panic(err) // a constant above that is out of range
+			panic(err) // a default is out of range
 		}
 		all[i] = l
 	}

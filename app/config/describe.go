@@ -17,16 +17,17 @@ import (
 //go:embed config.go
 var source string // its comments are the manual
 
-// Describe is c as a documented file, which loads back to c (O1). Secrets, and
-// what a URL has of names and passwords, are left out (C7).
+// Describe returns c as a documented configuration file, which loads back to c
+// (O1). Secrets, and user names and passwords in URLs, are left out (C7).
 func Describe(c Config) (string, error) {
 	manual, err := readManual()
 	if err != nil {
 		return "", err
 	}
 	out := &strings.Builder{}
-	out.WriteString("# Every setting of mayfly with its default. Take out what you do not change. A variable overrides the file, such as\n" +
-		"# " + envName("walk.interval") + "=1s for walk.interval; a flag overrides both, such as --set walk.interval=1s.\n" +
+	out.WriteString("# Every setting of mayfly with its default. Remove what you do not change.\n" +
+		"# An environment variable overrides the file, such as " + envName("walk.interval") + "=1s for walk.interval;\n" +
+		"# a flag overrides both, such as --set walk.interval=1s.\n" +
 		"# Durations are written like 500ms, 90m, 24h or 30d; sizes like 64MiB.\n\n")
 	section := ""
 	for _, s := range settings(&c) {
@@ -45,7 +46,7 @@ func Describe(c Config) (string, error) {
 	return out.String(), nil
 }
 
-// writeComment writes text as lines that begin with #.
+// writeComment writes text as lines that start with #.
 func writeComment(out *strings.Builder, before, indent, text string) {
 	out.WriteString(before)
 	for line := range strings.Lines(text) {
@@ -53,7 +54,7 @@ func writeComment(out *strings.Builder, before, indent, text string) {
 	}
 }
 
-// yaml is the field's value as it stands in a file.
+// yaml returns the field's value as it is written in a file.
 func (s setting) yaml() string {
 	plain := func(text string) string {
 		if plainText().MatchString(text) {
@@ -65,7 +66,7 @@ func (s setting) yaml() string {
 	case string:
 		return plain(withoutSecret(value))
 	case mayfly.Secret:
-		return `""` // a file that is printed holds none (C7)
+		return `""` // secrets are never printed (C7)
 	case []string:
 		words := make([]string, len(value))
 		for i, word := range value {
@@ -82,11 +83,11 @@ func (s setting) yaml() string {
 	}
 }
 
-// plainText is what YAML reads as text without quotes; what might be a number,
-// a date, a word of YAML or has a colon gets quotes.
+// plainText matches text that needs no quotes in YAML. Text that could be read as a
+// number, a date or a keyword, or that has a colon, does not match.
 func plainText() *regexp.Regexp { return regexp.MustCompile(`^[./]*[a-z][a-z-]*[a-z/.]*$`) }
 
-// withoutSecret takes name and password out of a URL.
+// withoutSecret removes the user name and the password from a URL.
 func withoutSecret(text string) string {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -99,12 +100,12 @@ func withoutSecret(text string) string {
 	return text
 }
 
-// manual is what the comments of config.go say, by key.
+// manual holds the comments of config.go by key.
 type manual map[string]string
 
-// readManual reads the comments of the structs: of a section by its type, of a
-// key by its field. A field below another without a comment of its own belongs
-// to that one's.
+// readManual reads the comments of the structs: the comment of a type documents a
+// section, the comment of a field documents a key. A field without a comment is
+// documented by the comment of the field above it.
 func readManual() (manual, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), "config.go", source, parser.ParseComments)
 	if err != nil {
@@ -146,8 +147,8 @@ func (m manual) addFields(prefix string, t reflect.Type, fields *ast.StructType)
 	}
 }
 
-// inKeys is a comment with the names of fields as the keys that they are in the
-// file: Walk.Settle is walk.settle, and in its own section Settle is settle.
+// inKeys replaces the names of fields in a comment by their keys: Walk.Settle by
+// walk.settle, and in its own section Settle by settle.
 func inKeys(text string, own reflect.Type) string {
 	top := reflect.TypeFor[Config]()
 	return regexp.MustCompile(`[A-Z]\w*(\.[A-Z]\w*)?`).ReplaceAllStringFunc(text, func(word string) string {
@@ -162,9 +163,10 @@ func inKeys(text string, own reflect.Type) string {
 			return word
 		}
 		if own == nil {
-			return word // the first word of a section's sentence
+			return word // the comment of a section starts with its name
 		}
-		if f, known := own.FieldByName(word); known {
+		f, known := own.FieldByName(word)
+		if known && (own != top || f.Type.Kind() != reflect.Struct) { // Kafka alone is the product, not the section
 			return keyOf(f)
 		}
 		return word

@@ -12,14 +12,14 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// setting is one key of the file and the field that it sets.
+// setting is one key and the field that it sets.
 type setting struct {
 	key   string // "walk.interval"
 	field reflect.StructField
 	into  reflect.Value
 }
 
-// settings are all keys of c, in the order of its fields.
+// settings returns all settings of c, in the order of its fields.
 func settings(c *Config) []setting {
 	var all []setting
 	top := reflect.ValueOf(c).Elem()
@@ -37,7 +37,7 @@ func settings(c *Config) []setting {
 	return all
 }
 
-// Keys are the keys of everything that can be set.
+// Keys returns the keys of all settings.
 func Keys() []string {
 	var keys []string
 	for _, s := range settings(new(Config)) {
@@ -46,8 +46,8 @@ func Keys() []string {
 	return keys
 }
 
-// Text is what key is set to in c, without passwords (C7); "" if there is
-// no such key.
+// Text returns the value of a key without passwords (C7), or "" if there is no
+// such key.
 func (c Config) Text(key string) string {
 	for _, s := range settings(&c) {
 		if s.key == key {
@@ -57,12 +57,12 @@ func (c Config) Text(key string) string {
 	return ""
 }
 
-// keyOf is the field's name in snake case, or what its tag says.
+// keyOf returns the key of a field: its tag, or its name in snake case.
 func keyOf(f reflect.StructField) string {
 	if key := f.Tag.Get("key"); key != "" {
 		return key
 	}
-	name := []rune(strings.Replace(f.Name, "URLs", "Urls", 1)) // a plural is not the beginning of a word
+	name := []rune(strings.Replace(f.Name, "URLs", "Urls", 1)) // the s is part of the word
 	var key []rune
 	for i, r := range name {
 		begins := i > 0 && unicode.IsUpper(r) &&
@@ -75,20 +75,20 @@ func keyOf(f reflect.StructField) string {
 	return string(key)
 }
 
-// take sets the field to a value as a file, the environment or a flag has it:
-// text, a number, or a list.
+// take sets the field to a value of a file, the environment or a flag: text, a
+// number, or a list.
 func (s setting) take(value any) error {
 	list, isList := value.([]any)
 	isText := !isList
 	text := ""
 	switch value.(type) {
 	case nil:
-		return mayfly.Errorf(mayfly.Invalid, "there is no value").WithHint(`write one, "" for an empty text, or take the key out`)
+		return mayfly.Errorf(mayfly.Invalid, "the value is missing").WithHint(`write one, "" for an empty text, or remove the key`)
 	case string, int, int64, uint64, float64, bool:
 		text = strings.TrimSpace(fmt.Sprint(value))
 	case []any:
 	default:
-		return mayfly.Errorf(mayfly.Invalid, "%v is no value for it", value).WithHint("write it in quotes")
+		return mayfly.Errorf(mayfly.Invalid, "invalid value %v", value).WithHint("write it in quotes")
 	}
 	var err error
 	switch into := s.into.Addr().Interface().(type) {
@@ -110,7 +110,7 @@ func (s setting) take(value any) error {
 		return nil
 	default:
 		if !isText {
-			return mayfly.Errorf(mayfly.Invalid, "a list stands where one value does").WithHint("write one value")
+			return mayfly.Errorf(mayfly.Invalid, "a list is not allowed here").WithHint("write one value")
 		}
 		return s.takeOne(into, text)
 	}
@@ -124,7 +124,7 @@ func (s setting) takeOne(into any, text string) (err error) {
 		*into = mayfly.Secret(text)
 	case *bool:
 		if *into, err = strconv.ParseBool(text); err != nil {
-			return mayfly.Errorf(mayfly.Invalid, "%q is neither true nor false", text).WithHint("write true or false")
+			return mayfly.Errorf(mayfly.Invalid, "invalid boolean %q", text).WithHint("write true or false")
 		}
 	case *int:
 		if *into, err = strconv.Atoi(text); err != nil {
@@ -147,16 +147,16 @@ func (s setting) takeOne(into any, text string) (err error) {
 	case *mayfly.Lifetime:
 		*into, err = mayfly.ParseLifetime(text)
 	default:
-		return fmt.Errorf("a field of type %T cannot be set", into)
+		return fmt.Errorf("unsupported field type %T", into)
 	}
 	return err
 }
 
 func notANumber(text string) error {
-	return mayfly.Errorf(mayfly.Invalid, "%q is no number", text).WithHint("write a number, such as 500")
+	return mayfly.Errorf(mayfly.Invalid, "invalid number %q", text).WithHint("write a number, such as 500")
 }
 
-// texts reads a list, or one text with commas between its words.
+// texts returns the words of a list, or of a text that separates them by commas.
 func texts(list []any, text string) ([]string, error) {
 	if list == nil && text != "" {
 		for word := range strings.SplitSeq(text, ",") {
@@ -168,17 +168,17 @@ func texts(list []any, text string) ([]string, error) {
 		switch one.(type) {
 		case string, int, float64, bool:
 		default:
-			return nil, mayfly.Errorf(mayfly.Invalid, "a list of lists").WithHint("write [one, two]")
+			return nil, mayfly.Errorf(mayfly.Invalid, "a list in a list").WithHint("write [one, two]")
 		}
 		words = append(words, strings.TrimSpace(fmt.Sprint(one)))
 	}
 	if slices.Contains(words, "") {
-		return nil, mayfly.Errorf(mayfly.Invalid, "an empty word in a list").WithHint("take it out")
+		return nil, mayfly.Errorf(mayfly.Invalid, "an empty word in a list").WithHint("remove it")
 	}
 	return words, nil
 }
 
-// text is the field's value as it is written in the environment.
+// text returns the field's value as it is written in the environment.
 func (s setting) text() string {
 	switch value := s.into.Interface().(type) {
 	case time.Duration:

@@ -14,8 +14,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// DefaultFile is the file that is read when none is named and it is there;
-// DefaultData is the data folder when none is set.
+// DefaultFile is read, if it exists, when no file is named. DefaultData is the data
+// folder when none is set.
 const (
 	DefaultFile = "mayfly.yaml"
 	DefaultData = "./mayfly-data"
@@ -23,16 +23,16 @@ const (
 	envPrefix = "MAYFLY_"
 )
 
-// Sources are where settings come from. Each overrides those above it.
+// Sources lists where settings come from. Each overrides those above it.
 type Sources struct {
-	File    string            // a YAML file; empty: DefaultFile, if it is there
+	File    string            // a YAML file; empty: DefaultFile, if it exists
 	Environ []string          // MAYFLY_WALK_INTERVAL=2s sets walk.interval
 	Flags   map[string]string // by key
 }
 
-// Load puts the settings together and validates them. A key that nobody knows is
-// refused (O1), with its line and the nearest one that is known. Errors: Invalid,
-// NotFound (the file).
+// Load combines the settings and validates them. An unknown key is an error, which
+// names its line and the most similar known key (O1). Errors: Invalid, NotFound
+// (the file).
 func Load(from Sources) (Config, error) {
 	file, err := fileLayer(from.File)
 	if err != nil {
@@ -60,7 +60,7 @@ func Load(from Sources) (Config, error) {
 	return c, c.Validate()
 }
 
-// profileOf is the profile that the layers name; "" if none does.
+// profileOf returns the profile that the layers set, or "".
 func profileOf(layers []layer) (profile string) {
 	for _, l := range layers {
 		if name, ok := l.values["profile"].(string); ok {
@@ -76,7 +76,7 @@ type layer struct {
 	where  func(key string) string // for messages: "mayfly.yaml:12: walk.page"
 }
 
-// apply sets what the layer has, and says all that is wrong with it.
+// apply sets the values of the layer and returns all errors in them.
 func (l layer) apply(c *Config) error {
 	all, left := settings(c), l.values
 	var wrong []error
@@ -108,21 +108,21 @@ func fileLayer(path string) (layer, error) {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return layer{}, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return layer{}, mayfly.Errorf(mayfly.NotFound, "config: there is no file %s", path).WithHint("mayfly config describe > " + path + " makes one with every default")
+		return layer{}, mayfly.Errorf(mayfly.NotFound, "config: file %s does not exist", path).WithHint("mayfly config describe > " + path + " creates one with every default")
 	case err != nil:
 		return layer{}, fmt.Errorf("config: %w", err)
 	}
 	var tree map[string]any
 	if err := yaml.Unmarshal(text, &tree); err != nil {
-		return layer{}, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("config: %s: %w", path, err), "mayfly config describe shows how a file looks")
+		return layer{}, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("config: %s: %w", path, err), "mayfly config describe prints an example")
 	}
 	values, lines := map[string]any{}, linesOf(text)
 	flatten(values, "", tree)
 	return layer{values, func(key string) string { return fmt.Sprintf("%s:%d: %s", path, lines[key], key) }}, nil
 }
 
-// flatten adds the values of a tree by their keys, such as walk.page. A section
-// without keys is a value too.
+// flatten adds the values of a tree by key, such as walk.page. A section without
+// keys is added as a value.
 func flatten(values map[string]any, prefix string, tree map[string]any) {
 	for key, value := range tree {
 		if inner, ok := value.(map[string]any); ok && len(inner) > 0 {
@@ -133,12 +133,12 @@ func flatten(values map[string]any, prefix string, tree map[string]any) {
 	}
 }
 
-// environLayer reads the variables that are settings. One that is none is left
-// alone, unless it can only be meant as one: others use the same prefix, such as
-// Kubernetes for a service that is called mayfly.
+// environLayer reads the environment variables that are settings. Other variables
+// with the same prefix are ignored, such as those that Kubernetes sets for a service
+// called mayfly, unless they look like a misspelled setting.
 func environLayer(environ []string) (layer, error) {
-	names := map[string]string{} // of variables, by key
-	keys := map[string]string{}  // by name
+	names := map[string]string{} // variable by key
+	keys := map[string]string{}  // key by variable
 	for _, key := range Keys() {
 		names[key] = envName(key)
 		keys[names[key]] = key
@@ -155,7 +155,7 @@ func environLayer(environ []string) (layer, error) {
 			continue
 		}
 		if near := nearest(name, slices.Sorted(maps.Keys(keys))); near != "" && meantAsSetting(name, near) {
-			wrong = append(wrong, mayfly.Errorf(mayfly.Invalid, "config: the variable %s is no setting", name).WithHint("did you mean "+near+"?"))
+			wrong = append(wrong, mayfly.Errorf(mayfly.Invalid, "config: unknown environment variable %s", name).WithHint("did you mean "+near+"?"))
 		}
 	}
 	return layer{values, func(key string) string { return names[key] }}, errors.Join(wrong...)

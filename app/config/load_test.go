@@ -22,7 +22,7 @@ func fileOf(t *testing.T, text string) string {
 	return path
 }
 
-// changed is a configuration in which no field has its default.
+// changed returns a configuration in which no field has its default.
 func changed(t *testing.T) config.Config {
 	t.Helper()
 	c := config.Default()
@@ -63,7 +63,7 @@ func changed(t *testing.T) config.Config {
 	return c
 }
 
-func TestWhatIsDescribedLoadsBackToTheSame(t *testing.T) {
+func TestTheDescribedFileLoadsBackToTheSameSettings(t *testing.T) {
 	want := config.Default()
 	want.Data = config.DefaultData
 	text, err := config.Describe(want)
@@ -75,7 +75,7 @@ func TestWhatIsDescribedLoadsBackToTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, _ := config.Describe(got); again != text {
-		t.Errorf("described again it is another file")
+		t.Errorf("a second description differs")
 	}
 	normal := func(c config.Config) config.Config {
 		for _, list := range []*[]string{&c.Listen.ACME, &c.Listen.Origins, &c.Listen.Proxies, &c.Cassandra.Hosts, &c.Cassandra.DataCentres, &c.Redis.Addresses, &c.Kafka.Brokers} {
@@ -90,7 +90,7 @@ func TestWhatIsDescribedLoadsBackToTheSame(t *testing.T) {
 	}
 }
 
-func TestEveryFieldIsAKeyThatLoadsBack(t *testing.T) {
+func TestEveryKeyLoadsBackWhatItPrints(t *testing.T) {
 	want := changed(t)
 	text, err := config.Describe(want)
 	if err != nil {
@@ -101,16 +101,16 @@ func TestEveryFieldIsAKeyThatLoadsBack(t *testing.T) {
 	}
 	got := config.Config{}
 	if _, err := config.Load(config.Sources{File: fileOf(t, text)}); err == nil || strings.Contains(err.Error(), "unknown key") {
-		t.Fatalf("it is a file that loads and does not validate, but %v", err)
+		t.Fatalf("want a file that parses and does not validate, got %v", err)
 	}
-	// Load answers nothing that is not valid; so each key goes by itself over the defaults.
+	// Load returns only valid settings, so each key is set alone over the defaults.
 	for _, key := range config.Keys() {
 		got, err = config.Load(config.Sources{File: fileOf(t, ""), Flags: map[string]string{key: want.Text(key)}})
 		if err != nil {
 			if strings.Contains(err.Error(), "flag "+key) {
 				t.Errorf("%s: %v", key, err)
 			}
-			continue // it was read, and is out of its bounds
+			continue // it was parsed and is out of bounds
 		}
 		if got.Text(key) != want.Text(key) {
 			t.Errorf("%s is %q, not %q", key, got.Text(key), want.Text(key))
@@ -118,12 +118,12 @@ func TestEveryFieldIsAKeyThatLoadsBack(t *testing.T) {
 	}
 }
 
-func TestEveryKeyIsExplained(t *testing.T) {
+func TestEveryKeyHasAComment(t *testing.T) {
 	text, err := config.Describe(valid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	comment, above := "", false // the last one, and whether it stands right above
+	comment, above := "", false // the last comment, and whether the line before was one
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		name, _, isKey := strings.Cut(line, ":")
@@ -139,7 +139,7 @@ func TestEveryKeyIsExplained(t *testing.T) {
 	}
 	for _, goName := range []string{"Walk.Settle", "MaxImage", "HeaderWithin"} {
 		if strings.Contains(text, goName) {
-			t.Errorf("the manual says %s, which is no key", goName)
+			t.Errorf("the manual has the Go name %s instead of its key", goName)
 		}
 	}
 }
@@ -165,29 +165,29 @@ func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadSaysWhereAndWhatToDo(t *testing.T) {
+func TestErrorsOfAFileNameTheLineAndWhatToDo(t *testing.T) {
 	for _, row := range []struct{ file, env, want, hint string }{
 		{file: "node: a\nwalk:\n  intervall: 1s\n", want: ":3: walk.intervall: unknown key", hint: "did you mean walk.interval?"},
 		{file: "interval: 1s\n", want: ":1: interval: unknown key", hint: "did you mean walk.interval?"},
 		{file: "listen:\n  prt: 1\n  api: ':1'\n", want: ":2: listen.prt: unknown key", hint: "config describe"},
 		{file: "zzzzzzzzzz: 1\n", want: ":1: zzzzzzzzzz: unknown key", hint: "prints every key"},
-		{file: "walk: 5\n", want: "walk: it is a section", hint: "walk.interval"},
-		{file: "walk:\n  page: many\n", want: `:2: walk.page: "many" is no number`, hint: "write a number"},
-		{file: "walk:\n  page:\n", want: "walk.page: there is no value", hint: "write one"},
-		{file: "walk:\n  page: [1, 2]\n", want: "a list stands", hint: "one value"},
-		{file: "walk:\n  settle: 15\n", want: `"15" is no duration`, hint: "90m"},
-		{file: "media:\n  max: 5 apples\n", want: "is no size", hint: "64MiB"},
-		{file: "media:\n  max: 99999999999GiB\n", want: "is no size", hint: "64MiB"},
-		{file: "rates:\n  reads: often\n", want: "is no rate", hint: "300/3h"},
+		{file: "walk: 5\n", want: "walk: this is a section", hint: "walk.interval"},
+		{file: "walk:\n  page: many\n", want: `:2: walk.page: invalid number "many"`, hint: "write a number"},
+		{file: "walk:\n  page:\n", want: "walk.page: the value is missing", hint: "write one"},
+		{file: "walk:\n  page: [1, 2]\n", want: "a list is not allowed", hint: "one value"},
+		{file: "walk:\n  settle: 15\n", want: `invalid duration "15"`, hint: "90m"},
+		{file: "media:\n  max: 5 apples\n", want: "invalid size", hint: "64MiB"},
+		{file: "media:\n  max: 99999999999GiB\n", want: "invalid size", hint: "64MiB"},
+		{file: "rates:\n  reads: often\n", want: "invalid rate", hint: "300/3h"},
 		{file: "stories:\n  lifetimes: [soon]\n", want: `lifetime "soon"`, hint: "24h"},
-		{file: "stories:\n  lifetimes: [[1h]]\n", want: "a list of lists", hint: "[one, two]"},
-		{file: "node: 2026-01-01\n", want: "is no value", hint: "quotes"},
+		{file: "stories:\n  lifetimes: [[1h]]\n", want: "a list in a list", hint: "[one, two]"},
+		{file: "node: 2026-01-01\n", want: "invalid value", hint: "quotes"},
 		{file: "node: a\nnode: b\n", want: "already defined", hint: "config describe"},
 		{file: "node: [\n", want: "mayfly.yaml", hint: "config describe"},
 		{file: "- a\n", want: "mayfly.yaml", hint: "config describe"},
-		{env: "MAYFLY_WALK_INTERVALL=1s", want: "MAYFLY_WALK_INTERVALL is no setting", hint: "MAYFLY_WALK_INTERVAL"},
-		{env: "MAYFLY_DATTA=x", want: "MAYFLY_DATTA is no setting", hint: "MAYFLY_DATA"},
-		{env: "MAYFLY_WALK_PAGE=x", want: `MAYFLY_WALK_PAGE: "x" is no number`, hint: "write a number"},
+		{env: "MAYFLY_WALK_INTERVALL=1s", want: "unknown environment variable MAYFLY_WALK_INTERVALL", hint: "MAYFLY_WALK_INTERVAL"},
+		{env: "MAYFLY_DATTA=x", want: "unknown environment variable MAYFLY_DATTA", hint: "MAYFLY_DATA"},
+		{env: "MAYFLY_WALK_PAGE=x", want: `MAYFLY_WALK_PAGE: invalid number "x"`, hint: "write a number"},
 		{file: "walk:\n  page: 0\n", want: "walk.page is 0", hint: "from 1 to"},
 	} {
 		_, err := config.Load(config.Sources{File: fileOf(t, row.file), Environ: []string{row.env}})
@@ -197,7 +197,7 @@ func TestWhatCannotBeReadSaysWhereAndWhatToDo(t *testing.T) {
 	}
 }
 
-func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
+func TestOtherEnvironmentVariablesAreIgnored(t *testing.T) {
 	if _, err := config.Load(config.Sources{File: fileOf(t, "# nothing\nwalk:\n"), Environ: []string{
 		"MAYFLY_SERVER=x", "MAYFLY_TOKEN=x", "MAYFLY_USER=x", "MAYFLY_PORT=tcp://10.0.0.1:7420", "MAYFLY_SERVICE_HOST=10.0.0.1",
 		"MAYFLY_PORT_7420_TCP_ADDR=10.0.0.1", "MAYFLY_SEED=1", "MAYFLY_LONG=1", "MAYFLY_ADMIN=x",
@@ -236,7 +236,7 @@ func TestPasswordsInURLsAreNotPrinted(t *testing.T) {
 	}
 }
 
-func TestSizesAndRatesAreReadAsTheyAreWritten(t *testing.T) {
+func TestSizesAndRatesParseWhatTheyPrint(t *testing.T) {
 	for text, want := range map[string]config.Bytes{"0B": 0, "100": 100, "1KiB": config.KiB, "3 MiB": 3 * config.MiB, "1GiB": config.GiB, "1025B": 1025} {
 		got, err := config.ParseBytes(text)
 		if err != nil || got != want {

@@ -10,7 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Bytes counts bytes. Its text is a number and a unit, such as 64MiB.
+// Bytes is a number of bytes. Its text is a number and a unit, such as 64MiB.
 type Bytes int64
 
 // The units.
@@ -25,12 +25,12 @@ type byteUnit struct {
 	size Bytes
 }
 
-// byteUnits are the units by size; numbers without one are bytes.
+// byteUnits returns the units, largest first. A number without a unit is in bytes.
 func byteUnits() []byteUnit {
 	return []byteUnit{{"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", 1}}
 }
 
-// String is b in the largest unit that says it exactly.
+// String formats b in the largest unit that is exact.
 func (b Bytes) String() string {
 	for _, u := range byteUnits() {
 		if b != 0 && b%u.size == 0 {
@@ -40,7 +40,7 @@ func (b Bytes) String() string {
 	return "0B"
 }
 
-// ParseBytes reads "64MiB", "512 KiB", "100B" and "100".
+// ParseBytes parses "64MiB", "512 KiB", "100B" and "100".
 func ParseBytes(text string) (Bytes, error) {
 	number, unit := strings.TrimSpace(text), Bytes(1)
 	for _, u := range byteUnits() {
@@ -51,18 +51,19 @@ func ParseBytes(text string) (Bytes, error) {
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n > math.MaxInt64/int64(unit) || n < math.MinInt64/int64(unit) {
-		return 0, mayfly.Errorf(mayfly.Invalid, "%q is no size", text).WithHint("write a number and a unit of B, KiB, MiB or GiB, such as 64MiB")
+		return 0, mayfly.Errorf(mayfly.Invalid, "invalid size %q", text).WithHint("write a number and a unit of B, KiB, MiB or GiB, such as 64MiB")
 	}
 	return Bytes(n) * unit, nil
 }
 
-// Rate allows Count in Per. Its text is both, such as 300/3h; 0 is no limit.
+// Rate allows Count requests in the duration Per. Its text is both, such as 300/3h;
+// 0 means no limit.
 type Rate struct {
 	Count int
 	Per   time.Duration
 }
 
-// String is the rate as it is written.
+// String formats the rate as ParseRate reads it.
 func (r Rate) String() string {
 	if r.Count == 0 {
 		return "0"
@@ -70,7 +71,7 @@ func (r Rate) String() string {
 	return strconv.Itoa(r.Count) + "/" + durationText(r.Per)
 }
 
-// ParseRate reads "300/3h" and "0".
+// ParseRate parses "300/3h" and "0".
 func ParseRate(text string) (Rate, error) {
 	count, per, ok := strings.Cut(strings.TrimSpace(text), "/")
 	n, err := strconv.Atoi(strings.TrimSpace(count))
@@ -79,14 +80,14 @@ func ParseRate(text string) (Rate, error) {
 	}
 	d, bad := parseDuration(strings.TrimSpace(per))
 	if !ok || err != nil || bad != nil {
-		return Rate{}, mayfly.Errorf(mayfly.Invalid, "%q is no rate", text).WithHint("write how many in how long, such as 300/3h; 0 is no limit")
+		return Rate{}, mayfly.Errorf(mayfly.Invalid, "invalid rate %q", text).WithHint("write a number and a duration, such as 300/3h, or 0 for no limit")
 	}
 	return Rate{n, d}, nil
 }
 
 const hoursOfDay = 24
 
-// durationText is d without the units that are zero at its end: 90m, 24h, 30d.
+// durationText formats d without trailing units that are zero: 90m, 24h, 30d.
 func durationText(d time.Duration) string {
 	const day = hoursOfDay * time.Hour
 	switch {
@@ -105,7 +106,8 @@ func durationText(d time.Duration) string {
 	return text
 }
 
-// parseDuration reads what Go reads ("90m", "1h30m", "500ms"), and whole days ("30d").
+// parseDuration parses what time.ParseDuration does ("90m", "1h30m", "500ms"), and
+// whole days ("30d").
 func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 15); err == nil {
@@ -114,7 +116,7 @@ func parseDuration(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("%q is no duration", text), "write a number and a unit of ms, s, m, h or d, such as 90m or 30d")
+		return 0, mayfly.Wrap(mayfly.Invalid, fmt.Errorf("invalid duration %q", text), "write a number and a unit of ms, s, m, h or d, such as 90m or 30d")
 	}
 	return d, nil
 }

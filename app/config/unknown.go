@@ -10,8 +10,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// unknown refuses a key that sets nothing. A section without a value is none: all
-// of its lines may be commented out.
+// unknown returns an error for a key that does not exist. A section without a value
+// is allowed: all of its lines may be commented out.
 func unknown(key string, value any) error {
 	keys := Keys()
 	isSection := slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, key+".") })
@@ -22,7 +22,7 @@ func unknown(key string, value any) error {
 	case isSection && (value == nil || isMap && len(inner) == 0):
 		return nil
 	case isSection:
-		return mayfly.Errorf(mayfly.Invalid, "it is a section, not a value").WithHint("write its keys below it, such as " + firstOf(keys, key))
+		return mayfly.Errorf(mayfly.Invalid, "this is a section, not a value").WithHint("write its keys below it, such as " + firstOf(keys, key))
 	}
 	hint := "mayfly config describe prints every key"
 	if near := nearest(key, keys); near != "" {
@@ -35,7 +35,7 @@ func firstOf(keys []string, section string) string {
 	return keys[slices.IndexFunc(keys, func(k string) bool { return strings.HasPrefix(k, section+".") })]
 }
 
-// nearest is the known word that key is most likely meant to be; "" if none is like it.
+// nearest returns the known word that is most similar to key, or "" if none is similar.
 func nearest(key string, known []string) string {
 	best, least := "", len(key)
 	for _, k := range known {
@@ -53,8 +53,8 @@ func nearest(key string, known []string) string {
 	return best
 }
 
-// meantAsSetting says whether a variable can hardly be anything else: it begins
-// with the name of a section, or is a slip of the pen away from a setting.
+// meantAsSetting reports whether a variable looks like a misspelled setting: it
+// starts with the name of a section, or differs from a setting by one or two letters.
 func meantAsSetting(name, near string) bool {
 	if ofAService().MatchString(name) {
 		return false
@@ -68,13 +68,13 @@ func meantAsSetting(name, near string) bool {
 	return distance(name, near) <= 2
 }
 
-// ofAService is how Kubernetes names the variables of a service, such as one that
-// is called mayfly-redis.
+// ofAService matches the variables that Kubernetes sets for a service, such as
+// mayfly-redis.
 func ofAService() *regexp.Regexp {
 	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)$`)
 }
 
-// distance is how many letters must be added, taken out or changed to make b of a.
+// distance returns the number of letters to add, remove or change to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -95,7 +95,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// linesOf says on which line each key of a YAML file stands.
+// linesOf returns the line of each key of a YAML file.
 func linesOf(text []byte) map[string]int {
 	lines := map[string]int{}
 	var root yaml.Node

@@ -10,8 +10,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Validate says all that cannot work, each with what to do. The errors are of
-// kind Invalid.
+// Validate returns all errors in the settings, each with a hint. They are of kind
+// Invalid.
 func (c Config) Validate() error {
 	return errors.Join(slices.Concat(c.ranges(), c.relations(), c.Listen.check(), c.Tokens.check(), c.Rates.check(), c.Traces.check(), c.Stories.check(c.Media), c.cluster())...)
 }
@@ -22,21 +22,21 @@ func invalid(hint, format string, args ...any) error {
 
 const year = 365 * 24 * time.Hour
 
-// ranges are the bounds of each field by itself.
+// ranges checks the bounds of each field.
 func (c Config) ranges() []error {
 	var errs []error
 	if c.Node == "" || len(c.Node) > 64 {
-		errs = append(errs, invalid("name the node in 1 to 64 bytes, and keep the name over restarts", "node is %q", c.Node))
+		errs = append(errs, invalid("set a name of 1 to 64 bytes that stays the same across restarts", "node is %q", c.Node))
 	}
 	if c.Data == "" {
-		errs = append(errs, invalid("say which folder the data is in, such as ./data", "data is empty"))
+		errs = append(errs, invalid("set the data folder, such as ./data", "data is empty"))
 	}
 	if len(c.Stories.Lifetimes) == 0 {
 		errs = append(errs, invalid("allow at least one, such as 24h; the first is the default", "stories.lifetimes is empty"))
 	}
 	for _, l := range append(c.Stories.Lifetimes[:len(c.Stories.Lifetimes):len(c.Stories.Lifetimes)], c.Media.UploadLife) {
 		if !l.Valid() || l == mayfly.Never {
-			errs = append(errs, invalid("write a lifetime such as 24h", "%s is no lifetime of a story or an upload", l))
+			errs = append(errs, invalid("write a lifetime such as 24h", "invalid lifetime %s of stories or uploads", l))
 		}
 	}
 	if c.Ends.Verify != "bytes" && c.Ends.Verify != "checksum" {
@@ -95,7 +95,7 @@ func (c Config) ranges() []error {
 	return errs
 }
 
-// span is a duration and what it may be.
+// span is a duration and its bounds.
 type span struct {
 	name     string
 	value    time.Duration
@@ -111,7 +111,7 @@ func spans(all []span) (errs []error) {
 	return errs
 }
 
-// count is a number and what it may be.
+// count is a number and its bounds.
 type count struct {
 	name     string
 	value    int64
@@ -127,11 +127,11 @@ func counts(all []count) (errs []error) {
 	return errs
 }
 
-// relations are the bounds between fields.
+// relations checks the fields that depend on each other.
 func (c Config) relations() []error {
 	var errs []error
 	if c.Births.Timeout >= c.Walk.Settle {
-		errs = append(errs, invalid("make walk.settle longer: a birth must not commit behind a watermark (L4)",
+		errs = append(errs, invalid("make walk.settle longer, else the sweep could miss an item that was stored slowly (L4)",
 			"births.timeout %s is not shorter than walk.settle %s", c.Births.Timeout, c.Walk.Settle))
 	}
 	if c.Clock.Outage < c.Clock.Limit {
@@ -142,30 +142,30 @@ func (c Config) relations() []error {
 			"ends.reconcile_late %s is not longer than ends.reconcile %s", c.Ends.ReconcileLate, c.Ends.Reconcile))
 	}
 	if c.Ends.RetireAfter != 0 && c.Ends.RetireAfter <= c.Ends.ArchiveAfter {
-		errs = append(errs, invalid("make ends.retire_after longer, or 0 for ever",
+		errs = append(errs, invalid("make ends.retire_after longer, or 0 to keep items for ever",
 			"ends.retire_after %s is not longer than ends.archive_after %s", c.Ends.RetireAfter, c.Ends.ArchiveAfter))
 	}
 	if c.Retry.Longest < c.Births.RemindAfter {
 		errs = append(errs, invalid("make retry.max_backoff longer", "retry.max_backoff %s is shorter than births.remind_after %s", c.Retry.Longest, c.Births.RemindAfter))
 	}
 	if least := c.Media.UploadLife.Duration() + c.Births.Timeout; c.Ends.OrphanAge < least {
-		errs = append(errs, invalid(fmt.Sprintf("make it %s at least: younger media may still be published", least), "ends.orphan_age is %s", c.Ends.OrphanAge))
+		errs = append(errs, invalid(fmt.Sprintf("set it to %s or more: younger media may still be published", least), "ends.orphan_age is %s", c.Ends.OrphanAge))
 	}
 	if parts := c.Memory.Parts(); parts > c.Memory.Limit/4*3 {
-		errs = append(errs, invalid("raise memory.limit or lower the caches: a quarter is for everything else",
-			"the parts of memory take %d MiB of a limit of %d MiB", parts/MiB, c.Memory.Limit/MiB))
+		errs = append(errs, invalid("raise memory.limit or lower the caches: they may take three quarters of it",
+			"the caches and buffers take %d MiB of memory.limit %d MiB", parts/MiB, c.Memory.Limit/MiB))
 	}
 	return errs
 }
 
 const (
-	rowBytes    = 600 // of a cached row with its body, about
-	bucketBytes = 100 // of a rate-limit counter, about
+	rowBytes    = 600 // approximate size of a cached row with its body
+	bucketBytes = 100 // approximate size of a rate-limit counter
 )
 
-// Parts is what the caches and buffers take when they are full.
+// Parts returns the size of the caches and buffers when they are full.
 func (m Memory) Parts() Bytes {
-	const ledgerTables, mediaTables, tiers = 3, 3, 2 // the drivers' write buffers
+	const ledgerTables, mediaTables, tiers = 3, 3, 2 // write buffers of each database, and the number of media databases
 	databases := m.Cache + ledgerTables*m.Memtable + tiers*(m.MediaCache+mediaTables*m.MediaMemtable)
 	return databases + Bytes(max(0, m.Rows))*rowBytes + Bytes(m.Buckets)*bucketBytes
 }

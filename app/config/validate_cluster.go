@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// cluster says what cannot work about the profile and the roles, and on a cluster
-// about its servers.
+// cluster checks the profile and the roles, and on a cluster the servers.
 func (c Config) cluster() []error {
 	var errs []error
 	if len(c.Roles) == 0 {
@@ -25,11 +24,11 @@ func (c Config) cluster() []error {
 	switch c.Profile {
 	case Embedded:
 		if !slices.Contains(c.Roles, "all") && len(c.Roles) == 1 {
-			errs = append(errs, invalid("write all: nobody else could do the rest", "the embedded profile is one process, and roles is %s", c.Roles[0]))
+			errs = append(errs, invalid("write all: no other process can do the rest", "the embedded profile is one process, and roles is %s", c.Roles[0]))
 		}
 	case Cluster:
 		if c.Tokens.KeyFile == "" {
-			errs = append(errs, invalid("let the nodes have the same file: what one signs the others must know", "tokens.key_file is empty on a cluster"))
+			errs = append(errs, invalid("set the same file on all nodes: each must accept the tokens of the others", "tokens.key_file is empty on a cluster"))
 		}
 		errs = slices.Concat(errs, c.Cassandra.check(), c.Redis.check(), c.Kafka.check(), c.S3.check())
 	default:
@@ -47,14 +46,14 @@ func (c Cassandra) check() []error {
 		errs = append(errs, err)
 	}
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`).MatchString(c.Keyspace) {
-		errs = append(errs, invalid("write small letters, digits and _, up to 48", "cassandra.keyspace is %q", c.Keyspace))
+		errs = append(errs, invalid("write up to 48 lower-case letters, digits and _", "cassandra.keyspace is %q", c.Keyspace))
 	}
 	errs = append(errs, counts([]count{{"cassandra.replication_factor", int64(c.Copies), 1, 100}})...)
 	errs = append(errs, spans([]span{{"cassandra.timeout", c.Timeout, 100 * time.Millisecond, 10 * time.Minute}})...)
-	return append(errs, wires("cassandra", c.TLS, c.Authority)...)
+	return append(errs, checkTLS("cassandra", c.TLS, c.Authority)...)
 }
 
-// Port is the one that all hosts have.
+// Port returns the port of the hosts, which must all have the same one.
 func (c Cassandra) Port() (int, error) {
 	port := ""
 	for _, host := range c.Hosts {
@@ -63,14 +62,14 @@ func (c Cassandra) Port() (int, error) {
 			its = "9042"
 		}
 		if port != "" && its != port {
-			return 0, invalid("nodes of one cluster have one port", "cassandra.hosts has the ports %s and %s", port, its)
+			return 0, invalid("use the same port on all nodes of the cluster", "cassandra.hosts has the ports %s and %s", port, its)
 		}
 		port = its
 	}
 	return strconv.Atoi(cmp.Or(port, "9042"))
 }
 
-// Names are the hosts without their port.
+// Names returns the hosts without ports.
 func (c Cassandra) Names() []string {
 	names := make([]string, len(c.Hosts))
 	for i, host := range c.Hosts {
@@ -83,7 +82,7 @@ func (c Cassandra) Names() []string {
 	return names
 }
 
-// Centres are how many copies are in which data centre.
+// Centres returns the replication factor of each data centre.
 func (c Cassandra) Centres() (map[string]int, error) {
 	centres := map[string]int{}
 	for _, text := range c.DataCentres {
@@ -97,8 +96,8 @@ func (c Cassandra) Centres() (map[string]int, error) {
 	return centres, nil
 }
 
-// longestLease is store.CacheAge, which this package may not import; a test holds
-// them together.
+// longestLease is store.CacheAge, which this package may not import. A test checks
+// that they are equal.
 const longestLease = 3 * time.Second
 
 func (r Redis) check() []error {
@@ -107,10 +106,10 @@ func (r Redis) check() []error {
 		errs = append(errs, invalid("write a word, such as mayfly", "redis.prefix is %q", r.Prefix))
 	}
 	if r.Lease < time.Second || r.Lease > longestLease {
-		errs = append(errs, invalid("set it from 1s to "+durationText(longestLease)+": no cache answers from what is older, so a longer lease only makes deletes wait",
+		errs = append(errs, invalid("set it from 1s to "+durationText(longestLease)+": caches never use entries that are older, so a longer lease only delays deletes",
 			"redis.lease is %s", durationText(r.Lease)))
 	}
-	return append(errs, wires("redis", r.TLS, r.Authority)...)
+	return append(errs, checkTLS("redis", r.TLS, r.Authority)...)
 }
 
 func (k Kafka) check() []error {
@@ -119,7 +118,7 @@ func (k Kafka) check() []error {
 	if !slices.Contains([]string{"SCRAM-SHA-256", "SCRAM-SHA-512"}, k.Mechanism) {
 		errs = append(errs, invalid("write SCRAM-SHA-512 or SCRAM-SHA-256", "kafka.mechanism is %q", k.Mechanism))
 	}
-	return append(errs, wires("kafka", k.TLS, k.Authority)...)
+	return append(errs, checkTLS("kafka", k.TLS, k.Authority)...)
 }
 
 func (s S3) check() []error {
@@ -131,7 +130,7 @@ func (s S3) check() []error {
 		errs = append(errs, invalid("write the server's URL as users reach it", "s3.public is %q", withoutSecret(s.Public)))
 	}
 	if (s.Key == "") != (s.Secret == "") {
-		errs = append(errs, invalid("set both, or none to take them from the environment", "one of s3.key and s3.secret is empty"))
+		errs = append(errs, invalid("set both, or neither to use those of the environment", "one of s3.key and s3.secret is empty"))
 	}
 	for _, tier := range []struct{ name, place string }{{"s3.hot", s.Hot}, {"s3.cold", s.Cold}, {"s3.deletions", s.Deletions}} {
 		if bucket, prefix := BucketOf(tier.place); len(bucket) < 3 || strings.HasPrefix(prefix, "/") || strings.HasSuffix(prefix, "/") {
@@ -141,33 +140,33 @@ func (s S3) check() []error {
 	return errs
 }
 
-// BucketOf is the bucket of a tier and the prefix in it.
+// BucketOf splits a bucket with a prefix.
 func BucketOf(place string) (bucket, prefix string) {
 	bucket, prefix, _ = strings.Cut(place, "/")
 	return bucket, prefix
 }
 
-// addresses says which of a list are none. A host without a port is one where there
-// is a usual port.
-func addresses(key string, all []string, usual string) []error {
+// addresses checks a list of host:port. The port may be missing if there is a default
+// port.
+func addresses(key string, all []string, defaultPort string) []error {
 	if len(all) == 0 {
-		return []error{invalid("write host:port of at least one", "%s is empty on a cluster", key)}
+		return []error{invalid("write at least one host:port", "%s is empty on a cluster", key)}
 	}
 	var errs []error
 	for _, one := range all {
 		_, _, err := net.SplitHostPort(one)
-		if err != nil && usual != "" && net.ParseIP(one) == nil && !strings.Contains(one, ":") {
-			err = nil // a name
+		if err != nil && defaultPort != "" && net.ParseIP(one) == nil && !strings.Contains(one, ":") {
+			err = nil // a host name
 		}
-		if err != nil && (usual == "" || net.ParseIP(one) == nil) || err == nil && strings.HasPrefix(one, ":") || strings.ContainsAny(one, "/@ ") {
+		if err != nil && (defaultPort == "" || net.ParseIP(one) == nil) || err == nil && strings.HasPrefix(one, ":") || strings.ContainsAny(one, "/@ ") {
 			errs = append(errs, invalid("write host:port", "%s has %q", key, withoutSecret(one)))
 		}
 	}
 	return errs
 }
 
-// wires says what cannot work about encryption.
-func wires(section string, encrypted bool, authority string) []error {
+// checkTLS checks the settings of encryption.
+func checkTLS(section string, encrypted bool, authority string) []error {
 	if authority != "" && !encrypted {
 		return []error{invalid("set "+section+".tls: true, or remove it", "%s.ca_file is set and %s.tls is not", section, section)}
 	}

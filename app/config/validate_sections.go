@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// check says what cannot work about the listeners.
+// check checks the listeners.
 func (l Listen) check() []error {
 	errs := spans([]span{
 		{"listen.header_timeout", l.HeaderWithin, 100 * time.Millisecond, 5 * time.Minute},
@@ -32,13 +32,13 @@ func (l Listen) check() []error {
 		errs = append(errs, invalid("choose another port for one of them", "listen.api and listen.admin are both %q", l.API))
 	}
 	if l.Public != "" && !isURL(l.Public, "http", "https") {
-		errs = append(errs, invalid("write it like https://stories.example.org", "listen.public is %q", withoutSecret(l.Public)))
+		errs = append(errs, invalid("write a URL such as https://stories.example.org", "listen.public is %q", withoutSecret(l.Public)))
 	}
 	if (l.Cert == "") != (l.Key == "") {
-		errs = append(errs, invalid("set both, or none for plain HTTP", "one of listen.cert_file and listen.key_file is empty"))
+		errs = append(errs, invalid("set both, or neither for plain HTTP", "one of listen.cert_file and listen.key_file is empty"))
 	}
 	if l.Cert != "" && len(l.ACME) > 0 {
-		errs = append(errs, invalid("choose one of them", "listen.cert_file and listen.acme_domains are both set"))
+		errs = append(errs, invalid("set one of them", "listen.cert_file and listen.acme_domains are both set"))
 	}
 	for _, domain := range l.ACME {
 		if !strings.Contains(domain, ".") || strings.ContainsAny(domain, ":/ *") {
@@ -63,7 +63,7 @@ func (l Listen) check() []error {
 	return errs
 }
 
-// check says what cannot work about the tokens.
+// check checks the tokens.
 func (t Tokens) check() []error {
 	errs := spans([]span{
 		{"tokens.access", t.Access, time.Second, 24 * time.Hour},
@@ -86,14 +86,14 @@ func (t Tokens) check() []error {
 	}
 	switch {
 	case t.Trusted == "" && keys > 0:
-		errs = append(errs, invalid("name the issuer of those tokens", "tokens.trusted is empty, and there are keys for it"))
+		errs = append(errs, invalid("set tokens.trusted to the issuer of these keys", "tokens.trusted is empty, but tokens.jwks_file or tokens.jwks_url is set"))
 	case t.Trusted != "" && keys != 1:
-		errs = append(errs, invalid("set one of tokens.jwks_file and tokens.jwks_url", "tokens.trusted has %d places for its keys", keys))
+		errs = append(errs, invalid("set one of tokens.jwks_file and tokens.jwks_url", "tokens.trusted has %d sources of keys", keys))
 	case t.Trusted != "" && t.Trusted == t.Issuer:
-		errs = append(errs, invalid("give tokens.issuer another name", "tokens.trusted is mayfly's own issuer"))
+		errs = append(errs, invalid("give tokens.issuer another name", "tokens.trusted and tokens.issuer are the same"))
 	}
 	if t.JWKSURL != "" && !isURL(t.JWKSURL, "https") && !isLoopback(t.JWKSURL) {
-		errs = append(errs, invalid("keys must come by https", "tokens.jwks_url is %q", withoutSecret(t.JWKSURL)))
+		errs = append(errs, invalid("use an https URL", "tokens.jwks_url is %q", withoutSecret(t.JWKSURL)))
 	}
 	return errs
 }
@@ -104,7 +104,7 @@ func (r Rates) check() (errs []error) {
 		rate Rate
 	}{{"rates.writes", r.Writes}, {"rates.reads", r.Reads}, {"rates.address_reads", r.AddressReads}, {"rates.address_writes", r.AddressWrites}} {
 		if one.rate.Count != 0 && (one.rate.Count < 0 || one.rate.Per < time.Second || one.rate.Per > 7*24*time.Hour) {
-			errs = append(errs, invalid("write how many in how long, from 1s to 7d, such as 300/3h; 0 is no limit", "%s is %s", one.name, one.rate))
+			errs = append(errs, invalid("write a number and a duration from 1s to 7d, such as 300/3h, or 0 for no limit", "%s is %s", one.name, one.rate))
 		}
 	}
 	return errs
@@ -112,7 +112,7 @@ func (r Rates) check() (errs []error) {
 
 func (t Traces) check() (errs []error) {
 	if t.Endpoint != "" && !isURL(t.Endpoint, "http", "https") {
-		errs = append(errs, invalid("write it like http://127.0.0.1:4318", "traces.endpoint is %q", withoutSecret(t.Endpoint)))
+		errs = append(errs, invalid("write a URL such as http://127.0.0.1:4318", "traces.endpoint is %q", withoutSecret(t.Endpoint)))
 	}
 	if t.Share < 0 || t.Share > 1 || t.Share != t.Share {
 		errs = append(errs, invalid("set it from 0 to 1", "traces.sample_ratio is %g", t.Share))
@@ -120,7 +120,7 @@ func (t Traces) check() (errs []error) {
 	return errs
 }
 
-// check says what cannot work about the rules of stories, with those of media below them.
+// check checks the settings of stories and their relation to those of media.
 func (s Stories) check(m Media) []error {
 	errs := spans([]span{
 		{"stories.urls", s.URLs, time.Second, time.Minute},
@@ -162,7 +162,7 @@ func isURL(text string, schemes ...string) bool {
 	return false
 }
 
-// isLoopback says whether a plain URL stays on this machine.
+// isLoopback reports whether text is an http URL of this machine.
 func isLoopback(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" {
