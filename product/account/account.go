@@ -1,10 +1,11 @@
-// Package account is in charge of who is who: tokens and the key that signs
-// them, relations between users, passes for media, and limits at the door.
+// Package account authenticates callers: it has the tokens and the key that signs
+// them, the relations between users, signed passes for media, and rate limits.
 //
-// A token is believed only if its algorithm, issuer, audience and time are what
-// was configured (C1); who was erased gets none and is nobody (ST14). Relations
-// change by compare-and-set (trap 19), and an answer comes after every cache
-// knows (ST10). Secrets are never printed (C7). What time it is, it is told.
+// A token is accepted only if its algorithm, issuer, audience and time are as
+// configured. An erased user gets no token, and existing tokens end. Relations
+// change by compare-and-set, and a change is acknowledged only after no cache holds
+// the old one. The package never prints a secret and never reads a clock: callers
+// pass the time (C1, C7, ST10, ST14).
 package account
 
 import (
@@ -20,8 +21,8 @@ import (
 type Options struct {
 	Rows    store.Rows
 	Signals store.Signals
-	Limits  store.Limits // nil: nobody is limited
-	Key     *Key         // what our own tokens are signed with
+	Limits  store.Limits // nil: no limits
+	Key     *Key         // signs our own tokens
 
 	Issuer   string        // of our own tokens; default "mayfly"
 	Audience string        // of all tokens; default "mayfly"
@@ -58,29 +59,30 @@ func (o Options) withDefaults() (Options, error) {
 		return o, mayfly.Errorf(mayfly.Invalid, "account: rows, signals and the key are required")
 	}
 	if o.Access < time.Second || o.Refresh < o.Access {
-		return o, mayfly.Errorf(mayfly.Invalid, "account: access tokens of %s, refresh tokens of %s", o.Access, o.Refresh).
+		return o, mayfly.Errorf(mayfly.Invalid, "account: access tokens last %s and refresh tokens %s", o.Access, o.Refresh).
 			WithHint("an access token lasts a second at least, and no longer than a refresh token")
 	}
 	for _, rate := range []Rate{o.Writes, o.Reads, o.AddressWrites, o.AddressReads} {
 		if rate.Count < 0 || rate.Count > 0 && rate.Per <= 0 {
-			return o, mayfly.Errorf(mayfly.Invalid, "account: a rate of %d per %s", rate.Count, rate.Per).WithHint("a count of 0 is no limit")
+			return o, mayfly.Errorf(mayfly.Invalid, "account: invalid rate %d per %s", rate.Count, rate.Per).WithHint("a count of 0 is no limit")
 		}
 	}
 	if o.Trusted.Issuer != "" && o.Trusted.Issuer == o.Issuer {
-		return o, mayfly.Errorf(mayfly.Invalid, "account: the trusted issuer has the name of our own, %q", o.Issuer).
+		return o, mayfly.Errorf(mayfly.Invalid, "account: the trusted issuer and our own are both named %q", o.Issuer).
 			WithHint("give tokens.issuer another name: an issuer's name decides whose key a token is checked with")
 	}
 	return o, nil
 }
 
-// Accounts knows who is who. Safe for concurrent use.
+// Accounts verifies and issues tokens, and keeps relations and limits. It is safe
+// for concurrent use.
 type Accounts struct {
 	o        Options
 	verified *verifiedTokens
 	trusted  *trustedKeys // nil without a trusted issuer
 }
 
-// New is Accounts on the store. Close it to end what it does in the background.
+// New returns Accounts on the store. Close it to end its background work.
 func New(o Options) (*Accounts, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -98,38 +100,40 @@ func New(o Options) (*Accounts, error) {
 // AccessLifetime returns how long an access token is valid.
 func (a *Accounts) AccessLifetime() time.Duration { return a.o.Access }
 
-// Close ends a reading of trusted keys that is under way, and waits for it.
+// Close cancels a running read of the trusted keys and waits for it.
 func (a *Accounts) Close() {
 	if a.trusted != nil {
 		a.trusted.close()
 	}
 }
 
-// refuseErased is an error for who was erased: nobody logs in to what is gone (ST14).
+// refuseErased returns an error of kind Unauthenticated if the user's account was
+// erased (ST14).
 func (a *Accounts) refuseErased(ctx context.Context, user mayfly.UserID) error {
 	erased, err := accounterase.Tombstones(ctx, a.o.Rows, user)
 	if err != nil {
 		return err
 	}
 	if erased[0] {
-		return mayfly.Errorf(mayfly.Unauthenticated, "the account was erased").WithHint("an erased account does not come back: make another")
+		return mayfly.Errorf(mayfly.Unauthenticated, "the account was erased").WithHint("an erased account cannot be restored; make another")
 	}
 	return nil
 }
 
-// UserNamed is the user that text names: a UUID, or ~subject of the home issuer.
+// UserNamed returns the user that text names: a UUID, or ~ and a subject of the
+// home issuer.
 func (a *Accounts) UserNamed(text string) (mayfly.UserID, error) {
 	if len(text) > 0 && text[0] == '~' {
 		if !goodSubject(text[1:]) {
-			return mayfly.UserID{}, mayfly.Errorf(mayfly.Invalid, "%.40q names no user", text).WithHint(nameHint)
+			return mayfly.UserID{}, mayfly.Errorf(mayfly.Invalid, "invalid user %.40q", text).WithHint(nameHint)
 		}
 		return mayfly.HomeUserOf(a.o.Home, text[1:]), nil
 	}
 	user, err := mayfly.ParseUserID(text)
 	if err != nil || user.IsZero() {
-		return mayfly.UserID{}, mayfly.Errorf(mayfly.Invalid, "%.40q names no user", text).WithHint(nameHint)
+		return mayfly.UserID{}, mayfly.Errorf(mayfly.Invalid, "invalid user %.40q", text).WithHint(nameHint)
 	}
 	return user, nil
 }
 
-const nameHint = "a user is a UUID in lower case, or ~ and the name that the home issuer knows them by, such as ~ana"
+const nameHint = "a user is a UUID in lower case, or ~ and the subject at the home issuer, such as ~ana"

@@ -6,7 +6,7 @@ import (
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// The door asks for every request: ST2's rate rests on a remembered token being cheap.
+// Every request verifies a token, so a cached one must be cheap (ST2).
 func BenchmarkVerifyOfARememberedToken(b *testing.B) {
 	h := open(b)
 	token := h.mint(ana(), "ana", account.User)

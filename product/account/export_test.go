@@ -6,11 +6,11 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Private is the private half, so that tests can sign what Mayfly never signs.
+// Private returns the private key, so that tests can sign tokens that Mayfly never signs.
 func (k *Key) Private() ed25519.PrivateKey { return k.sign }
 
-// Touch has the trusted keys read if they are due, as a request does.
+// Touch starts a read of the trusted keys if one is due, as a request does.
 func (a *Accounts) Touch(now mayfly.Instant) { a.trusted.touch(now) }
 
-// Settle waits until no reading of the trusted keys is under way.
+// Settle waits until no read of the trusted keys runs.
 func (a *Accounts) Settle() { a.trusted.wg.Wait() }

@@ -12,17 +12,16 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// familyID names a chain of refresh tokens of one user.
+// familyID identifies a family: the chain of refresh tokens of one login.
 type familyID [16]byte
 
-// family is the row of a chain: which token is good now, and which was before.
-// Of tokens it holds hashes only.
+// family is the row of a chain: the hashes of its valid token and of the one before.
 type family struct {
 	revoked bool
-	number  uint64 // of the token that is good
+	number  uint64 // of the valid token
 	good    [sha256.Size]byte
 	before  [sha256.Size]byte
-	rotated mayfly.Instant // when before stopped being the one
+	rotated mayfly.Instant // when before was replaced
 	until   mayfly.Instant
 	subject string
 }
@@ -47,7 +46,7 @@ func (f family) bytes() []byte {
 
 func readFamily(b []byte) (family, error) {
 	if len(b) < familyFixed || b[0] != familyFormat || b[1] > 1 {
-		return family{}, mayfly.Errorf(mayfly.Corrupt, "a family of refresh tokens cannot be read (%d bytes)", len(b))
+		return family{}, mayfly.Errorf(mayfly.Corrupt, "family of refresh tokens cannot be read (%d bytes)", len(b))
 	}
 	f := family{revoked: b[1] == 1, number: binary.BigEndian.Uint64(b[2:])}
 	b = b[10:]
@@ -63,26 +62,25 @@ func familyKey(user mayfly.UserID, id familyID) store.Key {
 	return store.Key{Partition: string(user[:]), Clustering: string(id[:])}
 }
 
-// standing is how a refresh token stands in its family.
+// standing is the status of a refresh token in its family.
 type standing uint8
 
 const (
-	unknownToken standing = iota // made up, or the family is over or revoked
-	goodToken                    // the one that is good
-	retriedToken                 // the one before, within the grace
-	reusedToken                  // an old one: somebody else has it too
+	unknownToken standing = iota // forged, or the family is expired or revoked
+	goodToken                    // the valid one
+	retriedToken                 // the one before, within the grace period
+	reusedToken                  // an old one: it was probably stolen
 )
 
-// grace is how long the token before is taken again. Whoever rotates and loses
-// the answer on the way has nothing but the old token; without a grace the retry
-// would end the family of an honest client on a bad line. It is answered with
-// the same next token, never with a second one: a thief who is that quick holds
-// what the client holds, and the first of the two that comes late ends it.
+// grace is how long the previous token is accepted after a rotation. A client that
+// does not receive the answer has only the old token, and without a grace period its
+// retry would revoke its family. A retry gets the same next token, never a second
+// one: a thief within the grace period has the same token as the client, and the
+// next reuse after the period revokes the family.
 const grace = 10 * time.Second
 
-// stands judges a token of the family. Only one that was really given out, as
-// genuine says, counts as an old one that comes again: who makes tokens up ends
-// nobody's family.
+// stands returns the standing of a token. Only a genuine token, one that was really
+// issued, counts as reused: a forged token must not revoke a family.
 func (f family) stands(t refreshToken, genuine bool, now mayfly.Instant) standing {
 	hash := t.hash()
 	switch {
@@ -99,7 +97,7 @@ func (f family) stands(t refreshToken, genuine bool, now mayfly.Instant) standin
 	}
 }
 
-// refreshToken is a refresh token taken apart.
+// refreshToken is a parsed refresh token.
 type refreshToken struct {
 	user   mayfly.UserID
 	family familyID
@@ -109,9 +107,9 @@ type refreshToken struct {
 
 const refreshPrefix = "mfr1"
 
-// refreshOf is the family's token of a number. It is made, not drawn, so that
-// the answer to a retry is the same and need not be kept; nobody without the key
-// can make it, and a family's id is random.
+// refreshOf returns the family's token with that number. It is derived, not random,
+// so that a retry gets the same token without storing it. It cannot be derived
+// without the key, and the id of a family is random.
 func (k *Key) refreshOf(user mayfly.UserID, id familyID, number uint64) refreshToken {
 	mac := hmac.New(sha256.New, k.refresh)
 	mac.Write(user[:])
@@ -129,7 +127,7 @@ func (t refreshToken) token() Token {
 	return Token(strings.Join(parts, "."))
 }
 
-// hash is what the row keeps of the token.
+// hash returns the hash that is stored.
 func (t refreshToken) hash() [sha256.Size]byte { return sha256.Sum256(t.secret[:]) }
 
 func readRefresh(text string) (refreshToken, bool) {

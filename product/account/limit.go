@@ -10,14 +10,16 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Limited is the error of who asked too often: errors.As finds it. Its kind is
-// mayfly.Limited.
+// Limited is the error for a caller who exceeded a rate; errors.As finds it. Its
+// kind is mayfly.Limited.
 type Limited struct {
 	RetryAfter time.Duration
 }
 
-// Error says when to ask again.
-func (l Limited) Error() string { return fmt.Sprintf("too often: ask again in %s", l.RetryAfter) }
+// Error returns when to try again.
+func (l Limited) Error() string {
+	return fmt.Sprintf("rate limit exceeded: try again in %s", l.RetryAfter)
+}
 
 // Is makes errors.Is(err, mayfly.Limited) hold.
 func (l Limited) Is(target error) bool { return target == mayfly.Limited }
@@ -42,9 +44,9 @@ func (a *Accounts) TakeFrom(ctx context.Context, bucket string, rate Rate, p Pri
 	return a.take(ctx, "o:"+bucket+":", rate, rate, p, address, now)
 }
 
-// take counts against the user, also when a service acts for them; without a user
-// against the address. A service, a moderator or an operator that is no user
-// embeds or operates the server and keeps its own limits.
+// take counts against the user, also when a service acts for that user, and
+// without a user against the address. Services, moderators and operators without a
+// user are not limited: they embed or operate the server and limit themselves.
 func (a *Accounts) take(ctx context.Context, prefix string, perUser, perAddress Rate, p Principal, address netip.Addr, now mayfly.Instant) error {
 	key, rate := prefix+p.User.String(), perUser
 	switch {
@@ -58,14 +60,14 @@ func (a *Accounts) take(ctx context.Context, prefix string, perUser, perAddress 
 		return nil
 	}
 	taken, err := a.o.Limits.Take(ctx, key, rate, 1, now)
-	if err != nil || taken.OK { // counters that cannot be reached limit nothing: never an error (I19)
+	if err != nil || taken.OK { // an unreachable counter limits nothing and is no error (I19)
 		return nil
 	}
 	return mayfly.Wrap(mayfly.Limited, Limited{RetryAfter: taken.RetryAfter}, "slow down; Retry-After says how long to wait")
 }
 
-// network is what an address counts as: of IPv6 the first 64 bits, which one
-// subscriber has all of.
+// network returns the network that an address is counted as: for IPv6 the first 64
+// bits, because one subscriber has the whole network.
 func network(address netip.Addr) string {
 	address = address.Unmap().WithZone("")
 	if address.Is6() {

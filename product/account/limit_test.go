@@ -21,7 +21,7 @@ func user(u mayfly.UserID) account.Principal {
 	return account.Principal{User: u, Subject: "x", Scopes: []account.Scope{account.User}}
 }
 
-func TestWhoAsksTooOftenIsToldWhenToAskAgain(t *testing.T) {
+func TestACallerOverTheRateLearnsWhenToTryAgain(t *testing.T) {
 	h := open(t, rates)
 	for range 3 {
 		h.must(h.accounts.TakeWrite(t.Context(), user(ana()), nowhere(), start))
@@ -44,7 +44,7 @@ func TestWhoAsksTooOftenIsToldWhenToAskAgain(t *testing.T) {
 	}
 }
 
-func TestTheUserPaysWhoeverActsForThem(t *testing.T) {
+func TestRequestsOfAServiceCountAgainstTheUser(t *testing.T) {
 	h := open(t, rates)
 	service := account.Principal{Subject: "feed", Scopes: []account.Scope{account.Service}}
 	for range 100 { // alone it has no limit
@@ -62,7 +62,7 @@ func TestTheUserPaysWhoeverActsForThem(t *testing.T) {
 	}
 }
 
-func TestWithoutATokenTheNetworkPays(t *testing.T) {
+func TestRequestsWithoutATokenCountAgainstTheNetwork(t *testing.T) {
 	for _, c := range []struct {
 		first, second string
 		same          bool
@@ -112,7 +112,7 @@ func TestARateOfItsOwnHasABucketOfItsOwn(t *testing.T) {
 	h.must(h.accounts.TakeFrom(t.Context(), "search", account.Rate{}, account.Principal{}, nowhere(), start)) // no limit
 }
 
-func TestATokenThatIsGoodForNothingLiftsNoLimit(t *testing.T) {
+func TestATokenWithoutAScopeLiftsNoLimit(t *testing.T) {
 	h := open(t, rates)
 	idle := account.Principal{Issuer: "shop", Subject: "ana"}
 	for _, p := range []account.Principal{idle, {}} {
@@ -129,7 +129,7 @@ func (absent) Take(context.Context, string, store.Rate, int, mayfly.Instant) (st
 	return store.Taken{}, mayfly.Errorf(mayfly.Unavailable, "away")
 }
 
-func TestCountersThatAreAwayAndRatesOfZeroStopNobody(t *testing.T) {
+func TestUnreachableCountersAndZeroRatesLimitNothing(t *testing.T) {
 	none := func(*account.Options) {}
 	away := func(o *account.Options) { rates(o); o.Limits = absent{} }
 	without := func(o *account.Options) { rates(o); o.Limits = nil }

@@ -11,9 +11,9 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Pass lets whoever holds it ask for one object with a viewer's eyes, for a
-// while. It is no verdict: the gate judges the viewer again at every request, so
-// that a block or the deadline ends it at once (ST10, I4).
+// Pass lets the holder of a URL ask for one object as a given viewer, for a limited
+// time. The gate still judges the viewer at every request, so that a block or the
+// deadline ends it at once (ST10, I4).
 type Pass struct {
 	ID        mayfly.ID
 	Object    string // as the route names it: "0", "0-320"
@@ -22,7 +22,7 @@ type Pass struct {
 	Until     mayfly.Instant
 }
 
-// Eyes are those of the pass's viewer.
+// Eyes returns the viewer that the gate judges.
 func (p Pass) Eyes() mayfly.Viewer {
 	switch {
 	case p.Moderator:
@@ -42,10 +42,10 @@ const (
 	passSignature = "sig"
 )
 
-// passBytes is how much of the MAC is kept: 128 bits are beyond guessing.
+// passBytes is the length of the truncated MAC: 128 bits cannot be guessed.
 const passBytes = 16
 
-// SignPass is the query of a URL that carries the pass.
+// SignPass returns the URL query that carries the pass.
 func (k *Key) SignPass(p Pass) (query string) {
 	q := url.Values{passUntil: {strconv.FormatInt(int64(p.Until), 10)}}
 	if !p.Viewer.IsZero() {
@@ -58,13 +58,13 @@ func (k *Key) SignPass(p Pass) (query string) {
 	return q.Encode()
 }
 
-// CheckPass is the pass that a query carries for an object of an item. One that
-// is forged, changed, for something else or over is Denied, all with one text:
-// the door answers it as absence.
+// CheckPass returns the pass that a query carries for an object of an item. A pass
+// that is forged, changed, expired or for another object is Denied, always with the
+// same text; the HTTP handler answers as if the object did not exist.
 func (k *Key) CheckPass(id mayfly.ID, object string, query url.Values, now mayfly.Instant) (Pass, error) {
 	p, signature, ok := readPass(id, object, query)
 	if !ok || !hmac.Equal(signature, k.passMAC(p)) || now >= p.Until {
-		return Pass{}, mayfly.Errorf(mayfly.Denied, "the media URL is not good, or over").WithHint("open the story again: it has fresh URLs")
+		return Pass{}, mayfly.Errorf(mayfly.Denied, "the media URL is invalid or expired").WithHint("open the story again to get new URLs")
 	}
 	return p, nil
 }
@@ -95,7 +95,8 @@ func readPass(id mayfly.ID, object string, query url.Values) (p Pass, signature 
 	return p, signature, err == nil
 }
 
-// passMAC covers all of the pass. What has no fixed length stands last.
+// passMAC covers every field of the pass. The object is last, because it is the only
+// one of variable length.
 func (k *Key) passMAC(p Pass) []byte {
 	b := append([]byte{1}, p.ID[:]...)
 	b = append(b, p.Viewer[:]...)

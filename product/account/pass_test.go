@@ -26,11 +26,11 @@ func query(t *testing.T, k *account.Key, p account.Pass) url.Values {
 
 func TestAPassIsGoodForWhatItSaysToTheMillisecond(t *testing.T) {
 	k := newKey(t)
-	anonymous, moderator, nobody := aPass(), aPass(), aPass()
+	anonymous, moderator, moderatorWithoutUser := aPass(), aPass(), aPass()
 	anonymous.Viewer = mayfly.UserID{}
 	moderator.Moderator = true
-	nobody.Viewer, nobody.Moderator = mayfly.UserID{}, true
-	for _, p := range []account.Pass{aPass(), anonymous, moderator, nobody} {
+	moderatorWithoutUser.Viewer, moderatorWithoutUser.Moderator = mayfly.UserID{}, true
+	for _, p := range []account.Pass{aPass(), anonymous, moderator, moderatorWithoutUser} {
 		got, err := k.CheckPass(p.ID, p.Object, query(t, k, p), p.Until-1)
 		if err != nil || got != p {
 			t.Errorf("%+v, %v", got, err)

@@ -11,41 +11,41 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Scope is what a token is good for.
+// Scope is what a token allows.
 type Scope string
 
 // The scopes.
 const (
 	User      Scope = "user"      // acts as the user it names
-	Service   Scope = "service"   // acts for the user named beside it, and says who follows whom
+	Service   Scope = "service"   // acts for the user in the header Mayfly-User, and changes relations
 	Moderator Scope = "moderator" // sees everything; holds and restores
-	Admin     Scope = "admin"     // runs the house, and sees no content by that alone (C2)
+	Admin     Scope = "admin"     // operates the server; gives no access to content (C2)
 )
 
 // Scopes lists every scope.
 func Scopes() []Scope { return []Scope{User, Service, Moderator, Admin} }
 
-// Principal is who asks. The zero Principal is anonymous.
+// Principal is the caller of a request. The zero Principal is anonymous.
 type Principal struct {
 	User    mayfly.UserID  // zero: no user
-	Issuer  string         // who says so
-	Subject string         // what the issuer calls who holds the token
+	Issuer  string         // of the token
+	Subject string         // of the token
 	Scopes  []Scope        // shared: never changed
-	For     bool           // a service that acts for User
+	For     bool           // a service acts for User
 	Until   mayfly.Instant // when the token ends; 0: there is none
 }
 
-// Has says whether the principal has the scope.
+// Has reports whether the principal has the scope.
 func (p Principal) Has(s Scope) bool { return slices.Contains(p.Scopes, s) }
 
-// IsAnonymous says whether no token came.
+// IsAnonymous reports whether the caller sent no token.
 func (p Principal) IsAnonymous() bool {
 	return len(p.Scopes) == 0 && p.User.IsZero() && p.Subject == ""
 }
 
-// Viewer is with whose eyes the principal sees (C2): a service that acts for a
-// user with that user's and nothing more; a service alone and an administrator
-// as such with nobody's.
+// Viewer returns the viewer that the gate judges. A service that acts for a user
+// sees what that user sees and nothing more; a service or an administrator without
+// a user sees what an anonymous viewer sees (C2).
 func (p Principal) Viewer() mayfly.Viewer {
 	switch {
 	case p.For:
@@ -59,10 +59,10 @@ func (p Principal) Viewer() mayfly.Viewer {
 	}
 }
 
-// maxActor is what the audit log takes.
+// maxActor is the longest name that the audit log accepts, in bytes.
 const maxActor = 128
 
-// Actor is the principal's name in the audit log.
+// Actor returns the principal's name for the audit log.
 func (p Principal) Actor() string {
 	name := p.Subject
 	switch {
@@ -72,7 +72,7 @@ func (p Principal) Actor() string {
 		name = p.User.String()
 	}
 	if p.For {
-		// The user in front: whatever the service is called, who it was for stays readable.
+		// The user comes first, so that a long name of the service cannot cut it off.
 		name = p.User.String() + " by " + name
 	} else if p.Issuer != "" {
 		name += " of " + p.Issuer
@@ -83,16 +83,15 @@ func (p Principal) Actor() string {
 	return name
 }
 
-// ActFor is p acting for the user that the header Mayfly-User names; p itself if
-// it is empty. Only a service may, and for nobody who was erased (Denied). What
-// else the token was good for is left behind: who acts for a user sees what that
-// user sees.
+// ActFor returns p acting for the user in the header Mayfly-User; p itself if the
+// header is empty. The result loses the other scopes of p: it sees what the user
+// sees. Errors: Denied (p is no service, or the user was erased), Invalid.
 func (a *Accounts) ActFor(ctx context.Context, p Principal, header string) (Principal, error) {
 	if header == "" {
 		return p, nil
 	}
 	if !p.Has(Service) {
-		return Principal{}, mayfly.Errorf(mayfly.Denied, "only a service acts for another user").WithHint("leave the header Mayfly-User out, or send a token of the scope service")
+		return Principal{}, mayfly.Errorf(mayfly.Denied, "only a service may act for another user").WithHint("remove the header Mayfly-User, or send a token with the scope service")
 	}
 	user, err := a.UserNamed(header)
 	if err != nil {
@@ -100,17 +99,17 @@ func (a *Accounts) ActFor(ctx context.Context, p Principal, header string) (Prin
 	}
 	switch err := a.refuseErased(ctx, user); {
 	case errors.Is(err, mayfly.Unauthenticated): // the service's own token is good
-		return Principal{}, mayfly.Errorf(mayfly.Denied, "the account was erased").WithHint("nobody acts for an erased account")
+		return Principal{}, mayfly.Errorf(mayfly.Denied, "the account was erased").WithHint("a service cannot act for an erased account")
 	case err != nil:
 		return Principal{}, err
 	}
 	return Principal{User: user, Issuer: p.Issuer, Subject: p.Subject, Scopes: []Scope{User, Service}, For: true, Until: p.Until}, nil
 }
 
-// maxSubject bounds what an issuer may call somebody.
+// maxSubject is the longest subject, in bytes.
 const maxSubject = 256
 
-// goodSubject says whether a text can be a subject: some text, readable in a log.
+// goodSubject reports whether s can be a subject: not empty, and readable in a log.
 func goodSubject(s string) bool {
 	return s != "" && len(s) <= maxSubject && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

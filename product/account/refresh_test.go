@@ -15,7 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func (h *house) issue() string {
+func (h *fixture) issue() string {
 	h.Helper()
 	access, refresh, err := h.accounts.Issue(h.Context(), ana(), "ana", start)
 	h.must(err)
@@ -25,7 +25,7 @@ func (h *house) issue() string {
 	return string(refresh)
 }
 
-func (h *house) refresh(token string, now mayfly.Instant) string {
+func (h *fixture) refresh(token string, now mayfly.Instant) string {
 	h.Helper()
 	access, next, user, err := h.accounts.Refresh(h.Context(), token, now)
 	h.must(err)
@@ -35,7 +35,7 @@ func (h *house) refresh(token string, now mayfly.Instant) string {
 	return string(next)
 }
 
-func (h *house) notRefreshed(why, token string, now mayfly.Instant) {
+func (h *fixture) notRefreshed(why, token string, now mayfly.Instant) {
 	h.Helper()
 	access, next, user, err := h.accounts.Refresh(h.Context(), token, now)
 	wantRefusal(h, why, err)
@@ -85,7 +85,7 @@ func TestARefreshTokenIsOverAfterThirtyDaysToTheMillisecond(t *testing.T) {
 	h.refresh(h.issue(), within(month)-1)
 }
 
-func TestWhoMakesUpRefreshTokensEndsNobodysFamily(t *testing.T) {
+func TestForgedRefreshTokensRevokeNoFamily(t *testing.T) {
 	h := open(t)
 	good := h.issue()
 	parts := strings.Split(good, ".")
@@ -101,7 +101,7 @@ func TestWhoMakesUpRefreshTokensEndsNobodysFamily(t *testing.T) {
 		h.notRefreshed(why, token, start)
 	}
 	if _, err := h.accounts.Verify(t.Context(), good, start); !errors.Is(err, mayfly.Unauthenticated) {
-		t.Errorf("a refresh token opens the door: %v", err)
+		t.Errorf("a refresh token is accepted as an access token: %v", err)
 	}
 	h.refresh(good, start)
 }
@@ -147,7 +147,7 @@ func TestRacingRefreshesWithOneTokenLeaveOneFamily(t *testing.T) {
 	}
 }
 
-func TestRacingThiefAndOwnerEndTheFamilyWhoeverIsFirst(t *testing.T) {
+func TestRacingThiefAndOwnerRevokeTheFamilyInAnyOrder(t *testing.T) {
 	h := open(t)
 	old := h.issue()
 	good := h.refresh(old, start)
@@ -159,7 +159,7 @@ func TestRacingThiefAndOwnerEndTheFamilyWhoeverIsFirst(t *testing.T) {
 	h.notRefreshed("the family has ended", good, within(2*time.Minute))
 }
 
-// doubtful swaps, and says that it does not know.
+// doubtful swaps rows and reports an unknown outcome.
 type doubtful struct {
 	store.Rows
 	lands bool
@@ -201,7 +201,7 @@ func TestANewKeyLeavesGoodRefreshTokensGood(t *testing.T) {
 	again.refresh(next, within(2*time.Minute))
 }
 
-func TestNobodyGetsNoTokens(t *testing.T) {
+func TestNoTokensAreIssuedWithoutAUser(t *testing.T) {
 	h := open(t)
 	if _, _, err := h.accounts.Issue(t.Context(), mayfly.UserID{}, "", start); !errors.Is(err, mayfly.Invalid) {
 		t.Error(err)

@@ -15,20 +15,20 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func (h *house) relate(owner, other mayfly.UserID, set, clear mayfly.Relation) {
+func (h *fixture) relate(owner, other mayfly.UserID, set, clear mayfly.Relation) {
 	h.Helper()
 	h.must(h.accounts.Relate(h.Context(), owner, other, set, clear, start))
 }
 
-func (h *house) relation(owner, other mayfly.UserID) mayfly.Relation {
+func (h *fixture) relation(owner, other mayfly.UserID) mayfly.Relation {
 	h.Helper()
 	r, err := h.accounts.Relation(h.Context(), owner, other)
 	h.must(err)
 	return r
 }
 
-// related says whether other's partition tells that owner's relations name it.
-func (h *house) related(other, owner mayfly.UserID) bool {
+// related reports whether the other direction of the relation is stored.
+func (h *fixture) related(other, owner mayfly.UserID) bool {
 	h.Helper()
 	found, err := h.rows.Get(h.Context(), account.Related, account.RelatedKey(other, owner))
 	h.must(err)
@@ -47,10 +47,10 @@ func TestRelationsAddUpAndGoOneByOne(t *testing.T) {
 	} {
 		h.relate(ana(), ben(), c.set, c.clear)
 		if got := h.relation(ana(), ben()); got != c.want || !h.related(ben(), ana()) { // it fades after what it names
-			t.Fatalf("%+v: %b, told on the other side %v", c, got, h.related(ben(), ana()))
+			t.Fatalf("%+v: %b, other direction %v", c, got, h.related(ben(), ana()))
 		}
 		if h.relation(ben(), ana()) != 0 || h.relation(ana(), stranger()) != 0 || h.relation(ana(), mayfly.UserID{}) != 0 {
-			t.Fatal("somebody else's relation changed")
+			t.Fatal("the relation of another user changed")
 		}
 	}
 }
@@ -58,16 +58,16 @@ func TestRelationsAddUpAndGoOneByOne(t *testing.T) {
 func TestRelationsThatMakeNoSenseAreRefused(t *testing.T) {
 	h := open(t)
 	for why, ask := range map[string]func() error{
-		"oneself":     func() error { return h.accounts.Relate(t.Context(), ana(), ana(), mayfly.Follower, 0, start) },
-		"nobody":      func() error { return h.accounts.Relate(t.Context(), mayfly.UserID{}, ana(), mayfly.Follower, 0, start) },
-		"with nobody": func() error { return h.accounts.Relate(t.Context(), ana(), mayfly.UserID{}, mayfly.Follower, 0, start) },
-		"nothing":     func() error { return h.accounts.Relate(t.Context(), ana(), ben(), 0, 0, start) },
+		"oneself":  func() error { return h.accounts.Relate(t.Context(), ana(), ana(), mayfly.Follower, 0, start) },
+		"no owner": func() error { return h.accounts.Relate(t.Context(), mayfly.UserID{}, ana(), mayfly.Follower, 0, start) },
+		"no other": func() error { return h.accounts.Relate(t.Context(), ana(), mayfly.UserID{}, mayfly.Follower, 0, start) },
+		"nothing":  func() error { return h.accounts.Relate(t.Context(), ana(), ben(), 0, 0, start) },
 		"both": func() error {
 			return h.accounts.Relate(t.Context(), ana(), ben(), mayfly.Follower, mayfly.Follower, start)
 		},
 		"no such":        func() error { return h.accounts.Relate(t.Context(), ana(), ben(), 1<<7, 0, start) },
 		"a list of none": func() error { _, _, err := h.accounts.List(t.Context(), ana(), 0, "", 10); return err },
-		"nobody's list": func() error {
+		"a list of no user": func() error {
 			_, _, err := h.accounts.List(t.Context(), mayfly.UserID{}, mayfly.Blocked, "", 10)
 			return err
 		},
@@ -80,7 +80,7 @@ func TestRelationsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestNobodyBefriendsWhoWasErased(t *testing.T) {
+func TestNoRelationToAnErasedUserIsWritten(t *testing.T) {
 	h := open(t)
 	h.relate(ana(), ben(), mayfly.CloseFriend, 0)
 	h.erase(ben())
@@ -153,7 +153,7 @@ func TestALongListOfFollowersDoesNotHideAFriendBehindIt(t *testing.T) {
 	}
 }
 
-// many are 20,000 followers and one close friend behind them.
+// many is rows of 20,000 followers, with one close friend at the end.
 type many struct{ store.Rows }
 
 func (many) Range(_ context.Context, _ store.Table, r store.Range) ([]store.Row, error) {
@@ -172,17 +172,17 @@ func (many) Range(_ context.Context, _ store.Table, r store.Range) ([]store.Row,
 	return page, nil
 }
 
-// deaf cannot publish.
+// deaf is signals that cannot be published.
 type deaf struct{ store.Signals }
 
 func (deaf) Publish(context.Context, store.Signal) error {
 	return mayfly.Errorf(mayfly.Unavailable, "away")
 }
 
-func TestWhoCannotTellTheCachesWaitsUntilTheyHaveForgotten(t *testing.T) {
+func TestAChangeWithoutSignalsWaitsUntilCachesAreOutdated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, func(o *account.Options) { o.Signals = deaf{} })
-		for range 2 { // also when nothing changes: the first try may have ended before it told
+		for range 2 { // also when nothing changes: the first try may have ended before its signal
 			begun := time.Now()
 			if err := h.accounts.Relate(context.Background(), ana(), ben(), mayfly.Blocked, 0, start); err != nil {
 				t.Fatal(err)
@@ -199,7 +199,7 @@ func TestWhoCannotTellTheCachesWaitsUntilTheyHaveForgotten(t *testing.T) {
 	})
 }
 
-func TestCachesAreToldAfterTheRowHasChangedAndBeforeTheAnswer(t *testing.T) {
+func TestCachesAreInvalidatedAfterTheWriteAndBeforeTheAnswer(t *testing.T) {
 	h := open(t)
 	var seen []mayfly.Relation
 	sub, err := h.signals.Subscribe(t.Context(), func(s store.Signal) {
@@ -218,8 +218,8 @@ func TestCachesAreToldAfterTheRowHasChangedAndBeforeTheAnswer(t *testing.T) {
 	h.must(sub.Close())
 }
 
-// A change whose outcome nobody learned lands late. Whatever was acknowledged since
-// stands, also where that changed nothing (ST10).
+// A write with an unknown outcome lands late. Changes that were acknowledged since
+// stay, also where they changed nothing (ST10).
 func TestAChangeThatLandsLateChangesNothingThatWasAcknowledgedSince(t *testing.T) {
 	const friend = mayfly.CloseFriend
 	tried := 0
@@ -251,7 +251,7 @@ func TestAChangeThatLandsLateChangesNothingThatWasAcknowledgedSince(t *testing.T
 			tried++
 			late.land(t)
 			if got := h.relation(ana(), ben()); got != c.want || got != 0 && !h.related(ben(), ana()) {
-				t.Errorf("%+v, write %d: %b after it landed; told on the other side %v", c, fail, got, h.related(ben(), ana()))
+				t.Errorf("%+v, write %d: %b after it landed; other direction %v", c, fail, got, h.related(ben(), ana()))
 			}
 		}
 	}
@@ -323,7 +323,7 @@ func TestRacingChangesLoseNoneAndTheOtherDirectionKnows(t *testing.T) {
 		}
 		wg.Wait()
 		if got := h.relation(ana(), ben()); got != want || want != 0 && !h.related(ben(), ana()) {
-			t.Fatalf("%b, want %b; told on the other side %v", got, want, h.related(ben(), ana()))
+			t.Fatalf("%b, want %b; other direction %v", got, want, h.related(ben(), ana()))
 		}
 	}
 }
@@ -347,7 +347,7 @@ func TestARelationWhoseOutcomeIsInDoubtReadsTheRowBack(t *testing.T) {
 	}
 }
 
-// stopping lets so many swaps through and then none.
+// stopping allows a number of swaps and then fails all.
 type stopping struct {
 	store.Rows
 	left int
@@ -386,7 +386,7 @@ func TestAChangeStoppedAnywhereLeavesNoRelationThatTheOtherSideDoesNotKnow(t *te
 	}
 }
 
-// meddling lets somebody in between, once, before a relation is written.
+// meddling calls a function once, right before a relation is written.
 type meddling struct {
 	store.Rows
 	meddle func()
@@ -400,7 +400,7 @@ func (m *meddling) Swap(ctx context.Context, t store.Table, key store.Key, old, 
 	return m.Rows.Swap(ctx, t, key, old, new, reclaimAt)
 }
 
-func TestWhoSetsAndClearsInBetweenTakesNothingAlong(t *testing.T) {
+func TestAConcurrentSetAndClearLosesNothing(t *testing.T) {
 	other := open(t)
 	m := &meddling{Rows: other.rows}
 	h := open(t, func(o *account.Options) { o.Rows = m })

@@ -2,29 +2,42 @@ package account
 
 import (
 	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
+
 	"github.com/mayflyhq/mayfly"
 )
 
-// Trusted is the issuer of the embedding product, and where its public keys are:
-// a JWKS in a file, or at a URL (C1).
+// Trusted is the issuer of the embedding product and the location of its public
+// keys: a JWKS in a file or at a URL (C1).
 type Trusted struct {
 	Issuer  string
 	File    string        // read again when it changes
-	URL     string        // https, or http on this machine; read again every so often
+	URL     string        // https, or http on this machine; read again after Every
 	Every   time.Duration // default 5 min
-	Longest time.Duration // that a token of its may last; default 24 h
+	Longest time.Duration // lifetime of its tokens; default 24 h
 }
 
 const (
-	fileEvery    = time.Second      // how often a file is looked at
-	unknownEvery = 10 * time.Second // how often keys are read again at most because a token names one that is not known
+	fileEvery    = time.Second      // how often a file is read again
+	unknownEvery = 10 * time.Second // shortest time between two reads that tokens with unknown keys cause
 	readWithin   = 5 * time.Second
 )
 
@@ -39,7 +52,7 @@ func (o Trusted) withDefaults() (Trusted, error) {
 		o.Every = min(o.Every, fileEvery)
 	}
 	if o.Issuer == "" || (o.File == "") == (o.URL == "") || o.Every < 0 || o.Longest < 0 {
-		return o, mayfly.Errorf(mayfly.Invalid, "a trusted issuer has a name, and its keys in a file or at a URL").
+		return o, mayfly.Errorf(mayfly.Invalid, "a trusted issuer needs a name, and either a file or a URL of its keys").
 			WithHint("set tokens.trusted, and one of tokens.jwksfile and tokens.jwksurl")
 	}
 	if o.URL == "" {
@@ -48,7 +61,7 @@ func (o Trusted) withDefaults() (Trusted, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
 		return o, mayfly.Errorf(mayfly.Invalid, "the keys of %s cannot be read from %q", o.Issuer, o.URL).
-			WithHint("an https URL: who can change the keys on the way can be anybody; http on this machine only")
+			WithHint("use an https URL, so that the keys cannot be changed in transit; http is allowed for this machine only")
 	}
 	return o, nil
 }
@@ -58,9 +71,9 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// trustedKeys are the keys of the trusted issuer, read again in the background
-// as requests come; nobody waits for a reading but who names an unknown key.
-// Those that were read stay good while later readings fail.
+// trustedKeys has the keys of the trusted issuer. Requests cause reads in the
+// background; only a request with an unknown key waits for one. Keys stay valid
+// while later reads fail.
 type trustedKeys struct {
 	o      Trusted
 	client *http.Client
@@ -71,9 +84,9 @@ type trustedKeys struct {
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
-	looked  mayfly.Instant // when the last reading began
-	reading chan struct{}  // closed when the one under way is over; nil: none is
-	failed  error          // of the last reading
+	looked  mayfly.Instant // when the last read began
+	reading chan struct{}  // closed when the running read ends; nil if none runs
+	failed  error          // of the last read
 }
 
 func newTrustedKeys(o Trusted) (*trustedKeys, error) {
@@ -86,7 +99,7 @@ func newTrustedKeys(o Trusted) (*trustedKeys, error) {
 	if o.File == "" {
 		return t, nil
 	}
-	if err := t.read(t.ctx); err != nil { // a file that cannot be read is found at start
+	if err := t.read(t.ctx); err != nil { // a bad file is an error at start
 		return nil, mayfly.Wrap(mayfly.Invalid, err, "write the issuer's public keys there, as a JWKS: {\"keys\": [...]}")
 	}
 	return t, nil
@@ -99,7 +112,7 @@ func (t *trustedKeys) close() {
 	t.wg.Wait()
 }
 
-// current is the set of keys as it is; nil without any.
+// current returns the keys; nil if they were never read.
 func (t *trustedKeys) current() *keySet {
 	if t == nil {
 		return nil
@@ -107,18 +120,18 @@ func (t *trustedKeys) current() *keySet {
 	return t.set.Load()
 }
 
-// touch has the keys read again when they are due.
+// touch starts a read of the keys when one is due.
 func (t *trustedKeys) touch(now mayfly.Instant) { t.begin(now, t.o.Every) }
 
-// begin starts a reading if the last one began that long ago, and answers with
-// what ends when the one under way is over; nil if none is.
+// begin starts a read if the last one began at least that long ago. It returns a
+// channel that is closed when the running read ends; nil if none runs.
 func (t *trustedKeys) begin(now mayfly.Instant, after time.Duration) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.reading != nil {
 		return t.reading
 	}
-	// Either way: requests come out of order, and a step of the clock may be taken back (L7).
+	// The absolute difference: requests come out of order, and the clock may be set back (L7).
 	if t.looked != 0 && now.Sub(t.looked).Abs() < after || t.ctx.Err() != nil {
 		return nil
 	}
@@ -136,8 +149,8 @@ func (t *trustedKeys) begin(now mayfly.Instant, after time.Duration) <-chan stru
 	return done
 }
 
-// key is the issuer's key of that id and algorithm. One that is not known may be
-// new: the keys are read again, though seldom, whatever is asked.
+// key returns the issuer's key with that id and algorithm. An unknown key may be
+// new, so the keys are read again, at most once per unknownEvery.
 func (t *trustedKeys) key(ctx context.Context, id, alg string, now mayfly.Instant) (any, *keySet, error) {
 	set := t.current()
 	if key, ok := set.find(id, alg); ok {
@@ -147,20 +160,20 @@ func (t *trustedKeys) key(ctx context.Context, id, alg string, now mayfly.Instan
 		select {
 		case <-done:
 		case <-ctx.Done():
-			return nil, nil, mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "ask again")
+			return nil, nil, mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "try again")
 		}
 	}
 	set = t.current()
 	if set == nil {
-		return nil, nil, mayfly.Errorf(mayfly.Unavailable, "the keys of the trusted issuer cannot be read").WithHint("ask again in a while; tokens.jwksurl says where they are")
+		return nil, nil, mayfly.Errorf(mayfly.Unavailable, "the keys of the trusted issuer cannot be read").WithHint("try again later; check tokens.jwksurl")
 	}
 	if key, ok := set.find(id, alg); ok {
 		return key, set, nil
 	}
-	return nil, nil, refuse("the token is signed with a key that its issuer does not name", "sign it with a key of the JWKS, EdDSA or RS256, and name the key in the header kid")
+	return nil, nil, refuse("the token is signed with a key that is not in its issuer's JWKS", "sign it with a key of the JWKS, EdDSA or RS256, and set the header kid")
 }
 
-// checkSpan refuses tokens that last too long: they cannot be taken back.
+// checkSpan refuses tokens with a long lifetime, because they cannot be revoked.
 func (t *trustedKeys) checkSpan(c *claims, now mayfly.Instant) error {
 	from := now.Time()
 	if c.IssuedAt != nil {
@@ -172,8 +185,8 @@ func (t *trustedKeys) checkSpan(c *claims, now mayfly.Instant) error {
 	return nil
 }
 
-// TrustedFailure is why the trusted issuer's keys could not be read the last
-// time; nil when they could, or when no issuer is trusted.
+// TrustedFailure returns the error of the last read of the trusted issuer's keys;
+// nil if it succeeded or no issuer is trusted.
 func (a *Accounts) TrustedFailure() error {
 	if a.trusted == nil {
 		return nil
@@ -181,4 +194,175 @@ func (a *Accounts) TrustedFailure() error {
 	a.trusted.mu.Lock()
 	defer a.trusted.mu.Unlock()
 	return a.trusted.failed
+}
+
+const (
+	maxJWKS    = 1 << 20 // bytes
+	maxKeys    = 100
+	minRSABits = 2048
+	maxRSABits = 8192 // larger keys only cost time
+)
+
+// keySet is a parsed JWKS. It is shared and never changed.
+type keySet struct {
+	sum  [sha256.Size]byte // of its bytes
+	keys []trustedKey
+}
+
+type trustedKey struct {
+	id     string
+	alg    string
+	public crypto.PublicKey
+}
+
+// find returns the key with that id and algorithm. A token without a key id is
+// verified with the only key of the set, if there is only one.
+func (s *keySet) find(id, alg string) (crypto.PublicKey, bool) {
+	if s == nil {
+		return nil, false
+	}
+	for _, k := range s.keys {
+		if k.alg == alg && (k.id == id || id == "" && len(s.keys) == 1) {
+			return k.public, true
+		}
+	}
+	return nil, false
+}
+
+// read reads the keys. If the bytes have not changed the set stays the same one, so
+// that cached tokens stay valid.
+func (t *trustedKeys) read(ctx context.Context) error {
+	text, err := t.text(ctx)
+	if err != nil {
+		return fmt.Errorf("keys of %s: %w", t.o.Issuer, err)
+	}
+	if old := t.set.Load(); old != nil && old.sum == sha256.Sum256(text) {
+		return nil
+	}
+	set, err := readJWKS(text)
+	if err != nil {
+		return fmt.Errorf("keys of %s: %w", t.o.Issuer, err)
+	}
+	t.set.Store(set)
+	return nil
+}
+
+func (t *trustedKeys) text(ctx context.Context) ([]byte, error) {
+	if t.o.File != "" {
+		f, err := os.Open(t.o.File)
+		if err != nil {
+			return nil, err
+		}
+		return limited(f)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.o.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/jwk-set+json, application/json")
+	answer, err := t.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		_ = answer.Body.Close() // the body is not needed
+		return nil, mayfly.Errorf(mayfly.Unavailable, "%s answers %s", t.o.URL, answer.Status)
+	}
+	return limited(answer.Body)
+}
+
+func limited(r io.ReadCloser) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxJWKS+1))
+	if err := errors.Join(err, r.Close()); err != nil {
+		return nil, err
+	}
+	if len(text) > maxJWKS {
+		return nil, mayfly.Errorf(mayfly.TooLarge, "JWKS is larger than %d bytes", maxJWKS)
+	}
+	return text, nil
+}
+
+// jwksClient returns an HTTP client that follows redirects on the same host and
+// scheme only: a host that serves the keys can impersonate every user.
+func jwksClient() *http.Client {
+	return &http.Client{
+		Timeout:   readWithin,
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if first := via[0].URL; r.URL.Host != first.Host || r.URL.Scheme != first.Scheme || len(via) > 3 {
+				return mayfly.Errorf(mayfly.Invalid, "the keys are redirected to another host").WithHint("set tokens.jwksurl to the final URL")
+			}
+			return nil
+		},
+	}
+}
+
+// jwk is a key in the format of RFC 7517 and 8037.
+type jwk struct {
+	Type  string `json:"kty"`
+	ID    string `json:"kid"`
+	Use   string `json:"use"`
+	Alg   string `json:"alg"`
+	Curve string `json:"crv"`
+	X     string `json:"x"`
+	N     string `json:"n"`
+	E     string `json:"e"`
+}
+
+// readJWKS returns the keys that can sign tokens and ignores keys for other uses.
+// An empty set is valid.
+func readJWKS(text []byte) (*keySet, error) {
+	var all struct {
+		Keys *[]jwk `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &all); err != nil || all.Keys == nil {
+		return nil, mayfly.Errorf(mayfly.Invalid, "not a JWKS")
+	}
+	if len(*all.Keys) > maxKeys {
+		return nil, mayfly.Errorf(mayfly.TooLarge, "JWKS has more than %d keys", maxKeys)
+	}
+	set := &keySet{sum: sha256.Sum256(text)}
+	for _, k := range *all.Keys {
+		if key, ok := k.trusted(); ok {
+			set.keys = append(set.keys, key)
+		}
+	}
+	return set, nil
+}
+
+func (k jwk) trusted() (trustedKey, bool) {
+	if k.Use != "" && k.Use != "sig" {
+		return trustedKey{}, false
+	}
+	t := trustedKey{id: k.ID}
+	switch {
+	case k.Type == "OKP" && k.Curve == "Ed25519":
+		t.alg = jwt.SigningMethodEdDSA.Alg()
+		x, err := base64.RawURLEncoding.DecodeString(k.X)
+		if err != nil || len(x) != ed25519.PublicKeySize {
+			return trustedKey{}, false
+		}
+		t.public = ed25519.PublicKey(x)
+	case k.Type == "RSA":
+		t.alg = jwt.SigningMethodRS256.Alg()
+		public, ok := k.rsa()
+		if !ok {
+			return trustedKey{}, false
+		}
+		t.public = public
+	default:
+		return trustedKey{}, false
+	}
+	return t, k.Alg == "" || k.Alg == t.alg || k.Alg == "Ed25519" && k.Type == "OKP"
+}
+
+func (k jwk) rsa() (*rsa.PublicKey, bool) {
+	n, bad := base64.RawURLEncoding.DecodeString(k.N)
+	e, worse := base64.RawURLEncoding.DecodeString(k.E)
+	if bad != nil || worse != nil || len(e) == 0 || len(e) > 4 {
+		return nil, false
+	}
+	public := &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(new(big.Int).SetBytes(e).Int64())}
+	bits := public.N.BitLen()
+	return public, bits >= minRSABits && bits <= maxRSABits && public.E >= 3 && public.E&1 == 1
 }

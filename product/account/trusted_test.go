@@ -77,7 +77,7 @@ func jwks(t *testing.T, signers ...signer) []byte {
 	return b
 }
 
-// shops are the claims of a good token of the trusted issuer, changed.
+// shops returns the claims of a valid token of the trusted issuer, with changes.
 func shops(change map[string]any) map[string]any {
 	claims := map[string]any{"iss": "shop", "aud": "mayfly", "sub": "ana", "iat": seconds(0), "exp": seconds(3600)}
 	for name, value := range change {
@@ -176,9 +176,9 @@ func TestTokensThatATrustedIssuerMayNotMakeAreRefused(t *testing.T) {
 	alone.refused("the key of ours for the trusted issuer", signer{h.key.ID(), jwt.SigningMethodEdDSA, h.key.Private()}.token(t, nil), start)
 }
 
-// look has the trusted keys read again if they are due, and waits for it. A reading
-// that an earlier token began may have seen what was there before.
-func (h *house) look(now mayfly.Instant) {
+// look reads the trusted keys again if they are due, and waits for it. A read
+// that an earlier token started may have seen the old keys.
+func (h *fixture) look(now mayfly.Instant) {
 	h.accounts.Settle()
 	h.accounts.Touch(now)
 	h.accounts.Settle()
@@ -207,7 +207,7 @@ func TestKeysInAFileTurnOverWhenItChanges(t *testing.T) {
 	h.look(within(60 * time.Second))
 	h.verified(second, within(61*time.Second)) // what was read stays good
 	if h.accounts.TrustedFailure() == nil {
-		t.Error("nobody is told that the file cannot be read")
+		t.Error("the failure to read the file is not reported")
 	}
 	write([]byte(`{"keys":[]}`))
 	h.look(within(80 * time.Second))
@@ -217,7 +217,7 @@ func TestKeysInAFileTurnOverWhenItChanges(t *testing.T) {
 	}
 }
 
-// keyServer answers with a JWKS that can be changed, and counts.
+// keyServer serves a JWKS that can be changed, and counts the requests.
 type keyServer struct {
 	*httptest.Server
 	asked  atomic.Int64
@@ -264,7 +264,7 @@ func TestKeysAtAURLTurnOverAndAreAskedForSeldom(t *testing.T) {
 	if n := s.asked.Load(); n != 1 {
 		t.Fatalf("asked %d times", n)
 	}
-	for i := range 100 { // whoever names unknown keys does not make us ask
+	for i := range 100 { // tokens with unknown keys cause no more reads
 		h.refused("unknown", second, within(time.Duration(i)*100*time.Millisecond)-1)
 	}
 	if n := s.asked.Load(); n > 1 {
@@ -344,7 +344,7 @@ func TestKeysThatWereNeverReadAreAnOutageAndNoBadToken(t *testing.T) {
 	h.verified(ed.token(t, nil), within(10*time.Second))
 }
 
-func TestWhoWaitsForKeysWaitsNoLongerThanTheyLike(t *testing.T) {
+func TestWaitingForKeysEndsWithTheContext(t *testing.T) {
 	s, ed := serveKeys(t), edKey(t, "ed")
 	hang, begun := make(chan struct{}), make(chan struct{})
 	s.with(func(_ http.ResponseWriter, r *http.Request) {
@@ -367,7 +367,7 @@ func TestWhoWaitsForKeysWaitsNoLongerThanTheyLike(t *testing.T) {
 	close(hang)
 }
 
-func TestManyWhoBringANewKeyAskForItOnce(t *testing.T) {
+func TestManyTokensWithANewKeyCauseOneRead(t *testing.T) {
 	s, ed := serveKeys(t), edKey(t, "ed")
 	s.keys(jwks(t, ed))
 	h := open(t, s.trust)

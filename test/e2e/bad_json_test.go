@@ -26,7 +26,7 @@ func (h *badServer) badIDs() []badCase {
 				continue // a user of another issuer may be called that
 			}
 			method, path, _ := strings.Cut(fmt.Sprintf(target, bad), " ")
-			all = append(all, badCase{name + "/" + target, badAsk{as: "ana", method: method, target: path}, badInvalid("names no user")})
+			all = append(all, badCase{name + "/" + target, badAsk{as: "ana", method: method, target: path}, badInvalid("invalid user")})
 		}
 	}
 	for name, cursor := range map[string]string{"a word": "next", "a user's": h.good.Author.String(), "escaped": "%00%01", "very long": strings.Repeat("a", 600), "half": h.good.Short[:11], "a script": "%3Cscript%3E"} {

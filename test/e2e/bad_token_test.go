@@ -80,13 +80,13 @@ func (h *badServer) badTokens() []badCase {
 	}
 
 	add("nothing", "", "")
-	add("a word", "token", "cannot be read")
+	add("a word", "token", "malformed")
 	add("dots", "..", "")
 	add("a thousand dots", strings.Repeat(".", 1000), "")
-	add("four parts", good+".x", "cannot be read")
-	add("two parts", head+"."+claims, "cannot be read")
-	add("a dot behind it", good+".", "cannot be read")
-	add("a dot before it", "."+good, "cannot be read")
+	add("four parts", good+".x", "malformed")
+	add("two parts", head+"."+claims, "malformed")
+	add("a dot behind it", good+".", "malformed")
+	add("a dot before it", "."+good, "malformed")
 	add("9 KiB", strings.Repeat("a", 9<<10), "8 KiB")
 	add("9 KiB that begin well", good+strings.Repeat("a", 9<<10), "8 KiB")
 	add("no algorithm", algorithm("none")+"."+claims+".", "")
@@ -112,7 +112,7 @@ func (h *badServer) badTokens() []badCase {
 	add("more scopes", head+"."+encode(changed)+"."+signature, "signature")
 	changed["iss"] = "evil"
 	add("another issuer", head+"."+encode(changed)+"."+signature, "issuer")
-	add("no JSON", base64.RawURLEncoding.EncodeToString([]byte("{"))+"."+claims+"."+signature, "cannot be read")
+	add("no JSON", base64.RawURLEncoding.EncodeToString([]byte("{"))+"."+claims+"."+signature, "malformed")
 	add("with padding", head+"=."+claims+"=."+signature+"==", "")
 	last := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", good[len(good)-1])
 	add("bits behind the signature", good[:len(good)-1]+string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[last^1]), "")
@@ -130,9 +130,9 @@ func (h *badServer) badTokens() []badCase {
 		}
 		return string(token)
 	}
-	add("over", minted(account.Grant{}, now.Add(-2*time.Minute)), "over")
-	add("over since now", minted(account.Grant{}, now.Add(-time.Minute)), "over")
-	add("not yet", minted(account.Grant{}, now.Add(time.Hour)), "not good yet")
+	add("over", minted(account.Grant{}, now.Add(-2*time.Minute)), "expired")
+	add("over since now", minted(account.Grant{}, now.Add(-time.Minute)), "expired")
+	add("not yet", minted(account.Grant{}, now.Add(time.Hour)), "not valid yet")
 	add("for another audience", minted(account.Grant{Audience: "bank"}, now), "audience")
 	add("by another issuer", minted(account.Grant{Issuer: "bank"}, now), "issuer")
 
@@ -147,9 +147,9 @@ func (h *badServer) badTokens() []badCase {
 	}
 	line("acting for/without a token", badToken("service"), "Mayfly-User: ~ana")
 	line("acting for/two", badInvalid("two"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: ~ana", "Mayfly-User: ~ben")
-	line("acting for/no user", badInvalid("names no user"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: x")
-	line("acting for/zeros", badInvalid("names no user"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: 00000000-0000-0000-0000-000000000000")
-	line("acting for/300 letters", badInvalid("names no user"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: ~"+strings.Repeat("a", 300))
+	line("acting for/no user", badInvalid("invalid user"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: x")
+	line("acting for/zeros", badInvalid("invalid user"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: 00000000-0000-0000-0000-000000000000")
+	line("acting for/300 letters", badInvalid("invalid user"), "Authorization: Bearer "+h.bearer("service"), "Mayfly-User: ~"+strings.Repeat("a", 300))
 	line("acting for/as a moderator", badDenied("only a service"), "Authorization: Bearer "+h.bearer("moderator"), "Mayfly-User: ~ana")
 
 	scope := func(as, method, target string, want badWant) {

@@ -26,8 +26,8 @@ func stranger() mayfly.UserID { return mayfly.UserOf("mayfly", "stranger") }
 
 func nowhere() netip.Addr { return netip.MustParseAddr("192.0.2.7") }
 
-// house is accounts on the embedded store on memory.
-type house struct {
+// fixture is Accounts on the embedded store in memory.
+type fixture struct {
 	testing.TB
 	rows     store.Rows
 	signals  store.Signals
@@ -35,13 +35,13 @@ type house struct {
 	accounts *account.Accounts
 }
 
-func open(t testing.TB, change ...func(*account.Options)) *house {
+func open(t testing.TB, change ...func(*account.Options)) *fixture {
 	t.Helper()
 	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{TB: t, rows: db.Rows(), signals: memstore.NewSignals(), key: newKey(t)}
+	h := &fixture{TB: t, rows: db.Rows(), signals: memstore.NewSignals(), key: newKey(t)}
 	o := account.Options{Rows: h.rows, Signals: h.signals, Limits: memstore.NewLimits(0), Key: h.key}
 	for _, c := range change {
 		c(&o)
@@ -68,15 +68,15 @@ func newKey(t testing.TB) *account.Key {
 	return k
 }
 
-func (h *house) must(err error) {
+func (h *fixture) must(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
 	}
 }
 
-// erase leaves the tombstone of a user, as the beginning of an erasure does.
-func (h *house) erase(user mayfly.UserID) {
+// erase writes the tombstone of a user, the first step of an erasure.
+func (h *fixture) erase(user mayfly.UserID) {
 	h.Helper()
 	swapped, _, err := h.rows.Swap(h.Context(), engine.Erased, engine.ErasedKey(user), nil, []byte(`{"format":1}`), 0)
 	if h.must(err); !swapped {
@@ -84,27 +84,27 @@ func (h *house) erase(user mayfly.UserID) {
 	}
 }
 
-func (h *house) mint(user mayfly.UserID, subject string, scopes ...account.Scope) string {
+func (h *fixture) mint(user mayfly.UserID, subject string, scopes ...account.Scope) string {
 	h.Helper()
 	token, err := h.accounts.Mint(user, subject, scopes, 0, start)
 	h.must(err)
 	return string(token)
 }
 
-func (h *house) verified(token string, now mayfly.Instant) account.Principal {
+func (h *fixture) verified(token string, now mayfly.Instant) account.Principal {
 	h.Helper()
 	p, err := h.accounts.Verify(h.Context(), token, now)
 	h.must(err)
 	return p
 }
 
-// refused wants a token to be refused, with a hint.
-func (h *house) refused(why, token string, now mayfly.Instant) {
+// refused checks that a token is refused with a hint.
+func (h *fixture) refused(why, token string, now mayfly.Instant) {
 	h.Helper()
 	p, err := h.accounts.Verify(h.Context(), token, now)
 	wantRefusal(h, why, err)
 	if !p.IsAnonymous() {
-		h.Errorf("%s: refused, and yet %+v", why, p)
+		h.Errorf("%s: refused, but returned %+v", why, p)
 	}
 }
 
@@ -116,8 +116,8 @@ func wantRefusal(t testing.TB, why string, err error) {
 	}
 }
 
-// within is an instant after the start.
+// within returns the instant d after the start.
 func within(d time.Duration) mayfly.Instant { return start.Add(d) }
 
-// seconds is so long after the start, as tokens write it.
+// seconds returns the Unix time after the start, as in tokens.
 func seconds(after int64) int64 { return int64(start)/1000 + after }

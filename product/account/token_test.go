@@ -33,7 +33,7 @@ func TestATokenSpeaksForWhomItWasMinted(t *testing.T) {
 		"a service":            {h.mint(mayfly.UserID{}, "feed", account.Service), mayfly.UserID{}, mayfly.Viewer{}, "feed of mayfly"},
 		"a service of a user":  {h.mint(ana(), "feed", account.Service), mayfly.UserID{}, mayfly.Viewer{}, "feed of mayfly"},
 		"a moderator":          {h.mint(ana(), "ana", account.Moderator), ana(), mayfly.ModeratorOf(ana()), "ana of mayfly"},
-		"a nameless moderator": {h.mint(mayfly.UserID{}, "desk", account.Moderator), mayfly.UserID{}, mayfly.ModeratorOf(mayfly.UserID{}), "desk of mayfly"},
+		"a nameless moderator": {h.mint(mayfly.UserID{}, "support", account.Moderator), mayfly.UserID{}, mayfly.ModeratorOf(mayfly.UserID{}), "support of mayfly"},
 		"an administrator":     {h.mint(ana(), "ana", account.Admin), mayfly.UserID{}, mayfly.Viewer{}, "ana of mayfly"},
 		"both":                 {h.mint(ana(), "ana", account.User, account.Admin), ana(), mayfly.ViewerOf(ana()), "ana of mayfly"},
 	} {
@@ -61,7 +61,7 @@ func TestATokenIsOverToTheMillisecondAlsoWhenItIsRemembered(t *testing.T) {
 	fresh.verified(token, within(-4*time.Second)) // another node's clock
 }
 
-// sign makes a token as somebody with a key would.
+// sign makes a token with any key.
 func sign(t *testing.T, method jwt.SigningMethod, key any, header, claims map[string]any) string {
 	t.Helper()
 	token := jwt.NewWithClaims(method, jwt.MapClaims(claims))
@@ -73,7 +73,7 @@ func sign(t *testing.T, method jwt.SigningMethod, key any, header, claims map[st
 	return signed
 }
 
-// ours are the claims of a good token, changed.
+// ours returns the claims of a valid token, with changes.
 func ours(change map[string]any) map[string]any {
 	claims := map[string]any{
 		"iss": "mayfly", "aud": "mayfly", "sub": "ana", "user": ana().String(), "scope": "user",
@@ -126,7 +126,7 @@ func TestTokensThatAreNotOursAreRefused(t *testing.T) {
 	} {
 		h.refused(why, token, start)
 	}
-	// Nobody but Mayfly has the key; what it never signs is refused all the same.
+	// Only Mayfly has the key; tokens that it never signs are refused all the same.
 	signs := func(header, claims map[string]any) string {
 		full := maps.Clone(named)
 		maps.Copy(full, header)
@@ -143,7 +143,7 @@ func TestTokensThatAreNotOursAreRefused(t *testing.T) {
 		"no audience":           signs(nil, ours(map[string]any{"aud": nil})),
 		"another issuer":        signs(nil, ours(map[string]any{"iss": "elsewhere"})),
 		"no issuer":             signs(nil, ours(map[string]any{"iss": nil})),
-		"nobody":                signs(nil, ours(map[string]any{"sub": nil})),
+		"no subject":            signs(nil, ours(map[string]any{"sub": nil})),
 		"a subject of controls": signs(nil, ours(map[string]any{"sub": "a\nb"})),
 		"a long subject":        signs(nil, ours(map[string]any{"sub": strings.Repeat("x", 257)})),
 		"another type":          signs(map[string]any{"typ": "JWT"}, ours(nil)),
@@ -162,7 +162,7 @@ func TestTokensThatAreNotOursAreRefused(t *testing.T) {
 	}
 }
 
-func TestNoRefusalTellsAnythingOfTheToken(t *testing.T) {
+func TestNoRefusalContainsPartOfTheToken(t *testing.T) {
 	h := open(t)
 	token := h.mint(ana(), "a-very-private-name", account.User)
 	_, err := h.accounts.Verify(t.Context(), token, within(time.Hour))
@@ -175,7 +175,7 @@ func TestNoRefusalTellsAnythingOfTheToken(t *testing.T) {
 	}
 }
 
-func TestAnErasedUserIsNobodyAtOnceAlsoWithARememberedToken(t *testing.T) {
+func TestAnErasedUsersTokenIsRefusedAtOnceAlsoWhenCached(t *testing.T) {
 	h := open(t)
 	user, moderator, service := h.mint(ana(), "ana", account.User), h.mint(ana(), "ana", account.Moderator), h.mint(mayfly.UserID{}, "feed", account.Service)
 	_, refresh, err := h.accounts.Issue(t.Context(), ana(), "ana", start)
@@ -242,7 +242,7 @@ func TestGrantsThatMakeNoSenseAreRefused(t *testing.T) {
 		"a user's of no user": func() (account.Token, error) {
 			return h.accounts.Mint(mayfly.UserID{}, "ana", []account.Scope{account.User}, 0, start)
 		},
-		"of nobody": func() (account.Token, error) {
+		"without a user": func() (account.Token, error) {
 			return h.accounts.Mint(mayfly.UserID{}, "", []account.Scope{account.Service}, 0, start)
 		},
 		"too long": func() (account.Token, error) {
@@ -284,16 +284,16 @@ func (b breaking) Get(ctx context.Context, t store.Table, keys ...store.Key) ([]
 func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 	h := open(t)
 	for why, change := range map[string]func(*account.Options){
-		"no rows":            func(o *account.Options) { o.Rows = nil },
-		"no key":             func(o *account.Options) { o.Key = nil },
-		"no signals":         func(o *account.Options) { o.Signals = nil },
-		"short access":       func(o *account.Options) { o.Access = time.Millisecond },
-		"short refresh":      func(o *account.Options) { o.Refresh = time.Minute },
-		"a negative rate":    func(o *account.Options) { o.Reads.Count = -1 },
-		"a rate of no time":  func(o *account.Options) { o.Reads.Count = 1 },
-		"trusting ourselves": func(o *account.Options) { o.Trusted = account.Trusted{Issuer: "mayfly", URL: "https://example.org"} },
-		"trusted, no keys":   func(o *account.Options) { o.Trusted = account.Trusted{Issuer: "shop"} },
-		"keys of nobody":     func(o *account.Options) { o.Trusted = account.Trusted{URL: "https://example.org"} },
+		"no rows":                func(o *account.Options) { o.Rows = nil },
+		"no key":                 func(o *account.Options) { o.Key = nil },
+		"no signals":             func(o *account.Options) { o.Signals = nil },
+		"short access":           func(o *account.Options) { o.Access = time.Millisecond },
+		"short refresh":          func(o *account.Options) { o.Refresh = time.Minute },
+		"a negative rate":        func(o *account.Options) { o.Reads.Count = -1 },
+		"a rate of no time":      func(o *account.Options) { o.Reads.Count = 1 },
+		"trusting ourselves":     func(o *account.Options) { o.Trusted = account.Trusted{Issuer: "mayfly", URL: "https://example.org"} },
+		"trusted, no keys":       func(o *account.Options) { o.Trusted = account.Trusted{Issuer: "shop"} },
+		"keys without an issuer": func(o *account.Options) { o.Trusted = account.Trusted{URL: "https://example.org"} },
 		"two places of keys": func(o *account.Options) {
 			o.Trusted = account.Trusted{Issuer: "shop", File: "x", URL: "https://example.org"}
 		},
