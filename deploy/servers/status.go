@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -66,4 +68,89 @@ func (s server) all() []string {
 		list = append(list, n.at(r.door()))
 	}
 	return list
+}
+
+// config prints a configuration of mayfly for what runs, so that
+// mayfly serve --config FILE is a node on it.
+func (h *house) config() error {
+	st, err := h.load()
+	if err != nil {
+		return err
+	}
+	found := map[string]string{}
+	for _, s := range st.Servers {
+		r, known := recipeOf(s.Name)
+		if !known || !s.running() {
+			continue
+		}
+		for _, v := range r.env(s) {
+			found[v.name] = v.value
+		}
+		if s.Name == "cassandra" {
+			found["COPIES"] = strconv.Itoa(min(3, len(s.Nodes)))
+		}
+	}
+	if found["REDIS"] == "" {
+		found["REDIS"] = found["REDIS_CLUSTER"]
+	}
+	if found["CASSANDRA"] == "" || found["KAFKA"] == "" || found["REDIS"] == "" || found["S3"] == "" {
+		return fmt.Errorf("a cluster needs all four servers, and not all are up in %s: go run ./deploy/servers up", h.folder)
+	}
+	_, err = fmt.Fprint(h.out, configOf(h.folder, found))
+	return err
+}
+
+// configOf is the configuration for servers whose environment was found.
+func configOf(folder string, found map[string]string) string {
+	return fmt.Sprintf(`# A node of mayfly on the servers in %s.
+profile: cluster
+tokens:
+  key_file: %s
+cassandra:
+  hosts: [%s]
+  replication_factor: %s
+%skafka:
+  brokers: [%s]
+  replication_factor: 1
+  partitions: 16
+%sredis:
+  addresses: [%s]
+%ss3:
+  endpoint: %s
+  region: %s
+  key: %s
+  secret: %s
+%s  hot: %s/hot
+  cold: %s/cold
+  deletions: %s/deletions
+`, folder, quote(filepath.Join(folder, "mayfly.key")),
+		list(found["CASSANDRA"]), found["COPIES"], wire(found, "CASSANDRA"),
+		list(found["KAFKA"]), wire(found, "KAFKA"), list(found["REDIS"]), wire(found, "REDIS"),
+		quote(found["S3"]), found["S3_REGION"], quote(found["S3_KEY"]), quote(found["S3_SECRET"]), authority(found["S3_CA"]),
+		found["S3_BUCKET"], found["S3_BUCKET"], found["S3_BUCKET"])
+}
+
+func list(addresses string) string {
+	words := strings.Split(addresses, ",")
+	for i, word := range words {
+		words[i] = quote(word)
+	}
+	return strings.Join(words, ", ")
+}
+
+func quote(text string) string { return strconv.Quote(text) }
+
+// wire are the lines of a server with TLS and credentials.
+func wire(found map[string]string, name string) string {
+	if found[name+"_CA"] == "" {
+		return ""
+	}
+	return "  user: " + quote(found[name+"_USER"]) + "\n  password: " + quote(found[name+"_PASSWORD"]) + "\n  tls: true\n" + authority(found[name+"_CA"])
+}
+
+func authority(file string) string {
+	if file == "" {
+		return ""
+	}
+	return "  ca_file: " + quote(file) + "\n"
 }
