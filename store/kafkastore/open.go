@@ -3,6 +3,7 @@ package kafkastore
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -159,4 +160,17 @@ func (s *Store) begin(ctx context.Context) error {
 		return mayfly.Wrap(mayfly.Unavailable, wrapped("begin", err), "")
 	}
 	return nil
+}
+
+// clientLog passes on what the client library thinks the operator should know.
+type clientLog struct{ to *slog.Logger }
+
+func (clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
+
+func (l clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
+	as := slog.LevelWarn
+	if level == kgo.LogLevelError {
+		as = slog.LevelError
+	}
+	l.to.Log(context.Background(), as, "kafka: "+msg, keyvals...)
 }
