@@ -18,9 +18,9 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// guard makes the broker check rights and returns somebody who has all of them: the
-// broker's own door lets in whoever comes, as ANONYMOUS.
-func (b *ownBroker) guard() *kadm.Client {
+// enableACLs makes the broker check permissions and returns a client that has all of
+// them: connections to the broker's internal listener are the super user ANONYMOUS.
+func (b *ownBroker) enableACLs() *kadm.Client {
 	b.t.Helper()
 	files, err := filepath.Glob(filepath.Join(b.state, "kafka", "*", "conf", "kafka.properties"))
 	if err != nil || len(files) != 1 {
@@ -36,8 +36,8 @@ func (b *ownBroker) guard() *kadm.Client {
 		b.t.Fatal(err)
 	}
 	b.start()
-	door := regexp.MustCompile(`BROKER://([0-9.:]+)`).FindSubmatch(text)
-	client, err := kgo.NewClient(kgo.SeedBrokers(string(door[1])))
+	listener := regexp.MustCompile(`BROKER://([0-9.:]+)`).FindSubmatch(text)
+	client, err := kgo.NewClient(kgo.SeedBrokers(string(listener[1])))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -45,16 +45,16 @@ func (b *ownBroker) guard() *kadm.Client {
 	return kadm.NewClient(client)
 }
 
-func TestARightThatIsMissingIsSaidAtTheStartOrByTheCheck(t *testing.T) {
+func TestOpenAndCheckReportMissingPermissions(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t, "--secure")
 	o := b.options()
 	o.Patience = 10 * time.Second
-	root := b.guard()
+	root := b.enableACLs()
 	user := "User:" + o.Credentials.User
-	allow := func(rights *kadm.ACLBuilder) {
+	allow := func(acls *kadm.ACLBuilder) {
 		t.Helper()
-		made, err := root.CreateACLs(t.Context(), rights.Allow(user).AllowHosts())
+		made, err := root.CreateACLs(t.Context(), acls.Allow(user).AllowHosts())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,15 +71,15 @@ func TestARightThatIsMissingIsSaidAtTheStartOrByTheCheck(t *testing.T) {
 		}
 		return errors.Join(s.Check(t.Context()), s.Close())
 	}
-	// says tries until these words are said, or nothing is wrong: the broker hears of a
-	// right a moment later.
-	says := func(words ...string) {
+	// expectError retries until the error contains these words, or, without words, until
+	// there is no error: the broker applies a permission a moment later.
+	expectError := func(words ...string) {
 		t.Helper()
 		var err error
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(lookAgain) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(pollInterval) {
 			err = try()
-			unsaid := func(word string) bool { return !strings.Contains(err.Error(), word) }
-			if (err != nil) == (len(words) > 0) && !slices.ContainsFunc(words, unsaid) {
+			missing := func(word string) bool { return !strings.Contains(err.Error(), word) }
+			if (err != nil) == (len(words) > 0) && !slices.ContainsFunc(words, missing) {
 				return
 			}
 		}
@@ -90,19 +90,19 @@ func TestARightThatIsMissingIsSaidAtTheStartOrByTheCheck(t *testing.T) {
 		return kadm.NewACLs().Topics(names...).ResourcePatternType(kadm.ACLPatternLiteral)
 	}
 	allow(topics(births, ends).Operations(kadm.OpCreate, kadm.OpDescribe, kadm.OpDescribeConfigs))
-	says("write on topic "+births, "--operation write --topic "+births, "write on topic "+ends)
+	expectError("write on topic "+births, "--operation write --topic "+births, "write on topic "+ends)
 	allow(topics(births).Operations(kadm.OpWrite))
 	allow(topics(ends).Operations(kadm.OpWrite))
-	says("read on topic "+births, "read on groups "+births+".*", "--group "+ends+". --resource-pattern-type prefixed")
+	expectError("read on topic "+births, "read on groups "+births+".*", "--group "+ends+". --resource-pattern-type prefixed")
 
-	s := open(t, o) // what a node needs, it has
+	s := open(t, o) // it has the permissions that a node needs
 	if err := s.Append(t.Context(), life(t, 1)...); err != nil {
 		t.Fatal(err)
 	}
 	allow(topics(births, ends).Operations(kadm.OpRead))
 	allow(kadm.NewACLs().Groups(births+".", ends+".").ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpRead))
-	says()
-	if _, err := join(t, s, "anybody").Next(t.Context(), 1); err != nil {
+	expectError()
+	if _, err := join(t, s, "any-group").Next(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -120,7 +120,7 @@ func TestTheBrokersOfTheEnvironmentPassTheCheck(t *testing.T) {
 		}
 		for group := range groups {
 			if strings.HasPrefix(group, s.opts.Prefix) {
-				t.Errorf("%s: the check leaves group %s", name, group)
+				t.Errorf("%s: the check leaves group %s behind", name, group)
 			}
 		}
 	}

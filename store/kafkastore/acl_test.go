@@ -13,12 +13,12 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// bits are operations as a broker tells them.
-func bits(ops ...kmsg.ACLOperation) (told int32) {
+// bits encodes operations as a broker reports them.
+func bits(ops ...kmsg.ACLOperation) (reported int32) {
 	for _, op := range ops {
-		told |= 1 << op
+		reported |= 1 << op
 	}
-	return told
+	return reported
 }
 
 func wantHint(t *testing.T, about string, err error, hint string) {
@@ -34,34 +34,34 @@ func wantHint(t *testing.T, about string, err error, hint string) {
 	}
 }
 
-func TestARightThatIsMissingOnATopicIsSaidWithTheCommandThatGivesIt(t *testing.T) {
+func TestAMissingTopicPermissionIsReportedWithTheCommandThatGrantsIt(t *testing.T) {
 	const read, write, describe = kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationDescribe
-	ana, nobody := who{"ana", []string{"a:1", "b:2"}}, who{"", []string{"a:1"}}
+	ana, anonymous := principal{"ana", []string{"a:1", "b:2"}}, principal{"", []string{"a:1"}}
 	for _, c := range []struct {
-		about string
-		who   who
-		told  int32
-		op    kmsg.ACLOperation
-		hint  string // "" if nothing is missing
+		about     string
+		principal principal
+		reported  int32
+		op        kmsg.ACLOperation
+		hint      string // "" if nothing is missing
 	}{
 		{"all is allowed", ana, bits(read, write, describe), write, ""},
-		{"a broker that does not tell", ana, math.MinInt32, write, ""},
+		{"a broker that reports no operations", ana, math.MinInt32, write, ""},
 		{"no write", ana, bits(read, describe), write, "kafka-acls.sh --bootstrap-server a:1,b:2 --add --allow-principal User:ana --operation write --topic ends"},
 		{"no read", ana, bits(write, describe), read, "kafka-acls.sh --bootstrap-server a:1,b:2 --add --allow-principal User:ana --operation read --topic ends"},
-		{"no credentials", nobody, bits(describe), write, "kafka-acls.sh --bootstrap-server a:1 --add --allow-principal User:ANONYMOUS --operation write --topic ends"},
+		{"no credentials", anonymous, bits(describe), write, "kafka-acls.sh --bootstrap-server a:1 --add --allow-principal User:ANONYMOUS --operation write --topic ends"},
 	} {
-		wantHint(t, c.about, c.who.judge("ends", kadm.DecodeACLOperations(c.told), c.op), c.hint)
+		wantHint(t, c.about, c.principal.checkTopic("ends", kadm.DecodeACLOperations(c.reported), c.op), c.hint)
 	}
 }
 
-func TestARightThatIsMissingOnGroupsIsSaidWithTheCommandThatGivesIt(t *testing.T) {
-	ana := who{"ana", []string{"a:1"}}
+func TestAMissingGroupPermissionIsReportedWithTheCommandThatGrantsIt(t *testing.T) {
+	ana := principal{"ana", []string{"a:1"}}
 	for _, good := range []error{nil, kerr.UnknownMemberID, kerr.IllegalGeneration} {
-		wantHint(t, "a member that nobody knows", ana.judgeBeat("ends.", good), "")
+		wantHint(t, "an unknown member", ana.checkHeartbeat("ends.", good), "")
 	}
-	wantHint(t, "no read", ana.judgeBeat("ends.", kerr.GroupAuthorizationFailed),
+	wantHint(t, "no read", ana.checkHeartbeat("ends.", kerr.GroupAuthorizationFailed),
 		"kafka-acls.sh --bootstrap-server a:1 --add --allow-principal User:ana --operation read --group ends. --resource-pattern-type prefixed")
-	if err := ana.judgeBeat("ends.", context.DeadlineExceeded); !errors.Is(err, mayfly.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
+	if err := ana.checkHeartbeat("ends.", context.DeadlineExceeded); !errors.Is(err, mayfly.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no answer: %v", err)
 	}
 }

@@ -13,39 +13,39 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// A call waits for longer than its patience until the client says that its records
-// were never sent, before it calls the outcome unknown. The client sees that when it
-// has tried once more to find a broker.
+// The client library reports that a record was never sent only after one more
+// attempt to find a broker, which lasts up to sendRetryTimeout. A call therefore
+// waits grace longer than its timeout before it returns Unknown.
 const (
-	lookAround = time.Second
-	grace      = 1500 * time.Millisecond
+	sendRetryTimeout = time.Second
+	grace            = 1500 * time.Millisecond
 )
 
 // Append implements store.Log. Errors: Invalid (nothing was appended), Unavailable
-// (nothing was appended, nor will be), Unknown (some of it may be in the log, or
-// land later). Safe for concurrent use.
+// (nothing was appended, and nothing will be), Unknown (some events may be in the
+// log, or arrive there later). Safe for concurrent use.
 func (s *Store) Append(ctx context.Context, events ...mayfly.Event) error {
 	var b store.Batch
 	b.Append(events...)
 	if err := b.Validate(); err != nil {
 		return err
 	}
-	if err := s.begin(ctx); err != nil || len(events) == 0 {
+	if err := s.checkOpen(ctx); err != nil || len(events) == 0 {
 		return err
 	}
 	waited := s.elapsed()
 	if !s.breaker.Allow(waited) {
-		return mayfly.Errorf(mayfly.Unavailable, "kafka: the brokers did not answer a moment ago")
+		return mayfly.Errorf(mayfly.Unavailable, "kafka: the brokers did not answer the last call; try again in %s", breakerPause)
 	}
 	var err error
 	defer func() {
-		switch early := s.elapsed()-waited < restFor; {
-		case ctx.Err() != nil && early, errors.Is(err, context.Canceled): // its time was over before the brokers had any
+		switch early := s.elapsed()-waited < breakerPause; {
+		case ctx.Err() != nil && early, errors.Is(err, context.Canceled): // the caller gave up before the brokers had time to answer
 			s.breaker.Abandoned()
 		case err == nil || errors.Is(err, mayfly.Invalid):
 			s.breaker.Answered()
 		default:
-			s.breaker.Failed(s.elapsed() + restFor)
+			s.breaker.Failed(s.elapsed() + breakerPause)
 		}
 	}()
 	within, cancel := context.WithTimeout(ctx, s.opts.Patience+grace)
@@ -56,7 +56,7 @@ func (s *Store) Append(ctx context.Context, events ...mayfly.Event) error {
 	return err
 }
 
-// deliver sends the events and waits for their fate.
+// deliver sends the events and waits until the outcome of each is known.
 func (s *Store) deliver(ctx context.Context, events []mayfly.Event) error {
 	d := s.newDelivery(len(events))
 	if err := s.send(ctx, d, events); err != nil {
@@ -64,35 +64,36 @@ func (s *Store) deliver(ctx context.Context, events []mayfly.Event) error {
 	}
 	select {
 	case <-d.done:
-		return d.verdict()
+		return d.result()
 	case <-ctx.Done():
 		return mayfly.Wrap(mayfly.Unknown, wrapped("append: no answer yet", ctx.Err()), "")
 	}
 }
 
-// send hands the events to the client in their order, as many at a time as there is
-// room for. An error says that the call ends here.
+// send passes the events to the client in order, in pieces that fit into the limit of
+// events in flight. After an error the caller must not wait for the delivery.
 func (s *Store) send(ctx context.Context, d *delivery, events []mayfly.Event) error {
 	piece := s.opts.UnderWay / 2
 	for first := 0; first < len(events); first += piece {
 		part := events[first:min(first+piece, len(events))]
 		if err := s.underWay.Acquire(ctx, int64(len(part))); err != nil {
-			d.giveUp(len(events) - first)
-			return appendError(fatesOf(first), wrapped("too many events are on their way", err))
+			d.skip(len(events) - first)
+			return appendError(fatesOf(first), wrapped("wait for room: too many events are in flight", err))
 		}
 		for _, e := range part {
-			// The wait for the answer is the caller's, the wait in the client is not: the
-			// end of one caller's context would fail the records of others behind it.
+			// Not the caller's context: when that is cancelled, the client would also fail
+			// records of other callers that are queued behind this one.
 			s.appender.Produce(d.ctx, s.record(e), func(_ *kgo.Record, err error) {
 				s.underWay.Release(1)
-				d.tell(err)
+				d.report(err)
 			})
 		}
 	}
 	return nil
 }
 
-// fatesOf are the fates of a call that was given up behind n events.
+// fatesOf returns the fates of a call that stopped after n events were passed to the
+// client.
 func fatesOf(n int) []fate {
 	if n == 0 {
 		return []fate{unsent}
@@ -100,9 +101,9 @@ func fatesOf(n int) []fate {
 	return []fate{doubtful, unsent}
 }
 
-// record is an event as a broker keeps it. Its stamp is not before the event, so
-// that a seek by the stamp begins at or before the event, and not before now, so that
-// an event that is told late is kept as long as any other.
+// record encodes an event. The record's timestamp is not before the event, so that a
+// seek by timestamp starts at or before the event, and not before now, so that an
+// event that is appended late is retained as long as any other.
 func (s *Store) record(e mayfly.Event) *kgo.Record {
 	subject := e.Subject()
 	return &kgo.Record{
@@ -113,19 +114,19 @@ func (s *Store) record(e mayfly.Event) *kgo.Record {
 	}
 }
 
-// lastStamp is what the client can count in nanoseconds: the year 2262.
+// lastStamp is the last instant that the client can express in nanoseconds: year 2262.
 const lastStamp = math.MaxInt64 / int64(time.Millisecond)
 
-// delivery is one call's events on their way.
+// delivery tracks the events of one Append call until the outcome of each is known.
 type delivery struct {
-	ctx  context.Context // of the wait in the client
+	ctx  context.Context // limits how long the client keeps trying
 	stop context.CancelFunc
-	done chan struct{} // closed when the last one's fate is known
+	done chan struct{} // closed when the outcome of the last event is known
 
 	mu      sync.Mutex
 	waiting int
 	fates   []fate
-	err     error // the first one that says most
+	err     error // the first error; one of a doubtful record replaces one of an unsent record
 }
 
 func (s *Store) newDelivery(events int) *delivery {
@@ -134,7 +135,8 @@ func (s *Store) newDelivery(events int) *delivery {
 	return d
 }
 
-func (d *delivery) tell(err error) {
+// report records the outcome of one event.
+func (d *delivery) report(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fates = append(d.fates, fateOf(err))
@@ -144,8 +146,8 @@ func (d *delivery) tell(err error) {
 	d.leave(1)
 }
 
-// giveUp takes n events out that were never handed to the client.
-func (d *delivery) giveUp(n int) {
+// skip removes n events that were never passed to the client.
+func (d *delivery) skip(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leave(n)
@@ -158,7 +160,8 @@ func (d *delivery) leave(n int) {
 	}
 }
 
-func (d *delivery) verdict() error {
+// result returns the error of the whole call. Call it after done is closed.
+func (d *delivery) result() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.err == nil {
@@ -166,7 +169,7 @@ func (d *delivery) verdict() error {
 	}
 	err := d.err
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.Join(errors.New("no broker took it in time"), err)
+		err = errors.Join(errors.New("no broker accepted it in time"), err)
 	}
 	return appendError(d.fates, err)
 }

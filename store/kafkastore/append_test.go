@@ -17,9 +17,9 @@ import (
 func TestAnAppendIsUnavailableOnlyIfNothingOfItCanBeInTheLog(t *testing.T) {
 	late := fmt.Errorf("wrapped: %w", context.DeadlineExceeded)
 	for _, c := range []struct {
-		about string
-		told  []error
-		want  error
+		about   string
+		results []error
+		want    error
 	}{
 		{"all landed", []error{nil, nil}, nil},
 		{"none was sent", []error{late, kgo.ErrMaxBuffered}, mayfly.Unavailable},
@@ -29,32 +29,32 @@ func TestAnAppendIsUnavailableOnlyIfNothingOfItCanBeInTheLog(t *testing.T) {
 		{"the client was closed", []error{late, kgo.ErrClientClosed}, mayfly.Unknown},
 	} {
 		s := &Store{opts: Options{Patience: 1}}
-		d := s.newDelivery(len(c.told))
-		for _, err := range c.told {
+		d := s.newDelivery(len(c.results))
+		for _, err := range c.results {
 			select {
 			case <-d.done:
 				t.Errorf("%s: done before the last one", c.about)
 			default:
 			}
-			d.tell(err)
+			d.report(err)
 		}
 		<-d.done
-		if err := d.verdict(); !errors.Is(err, c.want) {
+		if err := d.result(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.about, err, c.want)
 		}
 	}
 }
 
-func TestACallThatIsGivenUpForWantOfRoomKnowsWhetherItBegan(t *testing.T) {
+func TestAppendWithoutRoomIsUnknownOnlyAfterAnEventWasSent(t *testing.T) {
 	if err := appendError(fatesOf(0), context.Canceled); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("before the first event: %v", err)
 	}
 	if err := appendError(fatesOf(500), context.Canceled); !errors.Is(err, mayfly.Unknown) {
-		t.Errorf("behind 500 events: %v", err)
+		t.Errorf("after 500 events: %v", err)
 	}
 }
 
-func TestACommitOfAReaderThatWasGivenUpSaysWhatHappens(t *testing.T) {
+func TestACommitAfterARebalanceIsUnavailable(t *testing.T) {
 	for err, want := range map[error]mayfly.Kind{
 		kerr.IllegalGeneration: mayfly.Unavailable, kerr.UnknownMemberID: mayfly.Unavailable,
 		kerr.RebalanceInProgress: mayfly.Unavailable, context.DeadlineExceeded: mayfly.Unknown,
@@ -65,7 +65,7 @@ func TestACommitOfAReaderThatWasGivenUpSaysWhatHappens(t *testing.T) {
 	}
 }
 
-func TestARecordIsStampedNeitherBeforeItsEventNorBeforeNow(t *testing.T) {
+func TestARecordTimestampIsNeitherBeforeItsEventNorBeforeNow(t *testing.T) {
 	const now = mayfly.Instant(1_800_000_000_000)
 	s := &Store{opts: Options{Prefix: "a.", Now: func() mayfly.Instant { return now }}}
 	for at, want := range map[mayfly.Instant]int64{
@@ -74,7 +74,7 @@ func TestARecordIsStampedNeitherBeforeItsEventNorBeforeNow(t *testing.T) {
 		e := mayfly.Event{ID: mayfly.ID{1, 2, 3}, Generation: 7, Product: mayfly.Story, Verb: mayfly.WasExpired, At: at}
 		rec := s.record(e)
 		if got := rec.Timestamp.UnixMilli(); got != want {
-			t.Errorf("an event of %d is stamped %d, want %d", at, got, want)
+			t.Errorf("an event of %d has the timestamp %d, want %d", at, got, want)
 		}
 		if got, err := store.ReadEvent(rec.Value); err != nil || got != e || rec.Topic != "a.ends" || string(rec.Key) != string(e.ID[:]) {
 			t.Errorf("%s %x: %+v, %v", rec.Topic, rec.Key, got, err)

@@ -8,12 +8,12 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// One page of a sweep, as sixteen walkers append it.
+// BenchmarkAppend500 appends pages of a sweep with sixteen walkers.
 func BenchmarkAppend500(b *testing.B) {
 	benchmarkAppend(b, 500)
 }
 
-// One birth.
+// BenchmarkAppend1 appends single births.
 func BenchmarkAppend1(b *testing.B) {
 	benchmarkAppend(b, 1)
 }
@@ -26,7 +26,7 @@ func benchmarkAppend(b *testing.B, page int) {
 	for i := range events {
 		events[i] = life(b, 1)[0]
 	}
-	if err := s.Append(b.Context(), events...); err != nil { // the first one also finds the leaders
+	if err := s.Append(b.Context(), events...); err != nil { // the first append also finds the leaders
 		b.Fatal(err)
 	}
 	b.SetParallelism(16)
@@ -42,7 +42,7 @@ func benchmarkAppend(b *testing.B, page int) {
 	b.ReportMetric(float64(b.N*page)/b.Elapsed().Seconds(), "events/s")
 }
 
-// Reading and committing in pages of 500.
+// BenchmarkRead500 reads and commits pages of 500.
 func BenchmarkRead500(b *testing.B) {
 	s := open(b, brokerOptions(b))
 	const page = 500

@@ -23,9 +23,9 @@ import (
 	"github.com/mayflyhq/mayfly/store/conn"
 )
 
-// The real brokers are those of docs/servers.md, one without TLS and one with it:
-// `go run ./deploy/servers up kafka`, and with --secure --prefix MAYFLY_SECURE. Without
-// them a test of the files with this build tag fails.
+// Names of the variables with the addresses of the brokers, one without TLS and one
+// with it (docs/servers.md): `go run ./deploy/servers up kafka`, and the same with
+// --secure --prefix MAYFLY_SECURE. Tests with the build tag servers fail without them.
 const (
 	broker       = "MAYFLY_TEST_KAFKA"
 	secureBroker = "MAYFLY_SECURE_KAFKA"
@@ -35,8 +35,8 @@ func wall() mayfly.Instant { return mayfly.InstantOf(time.Now()) }
 
 func brokerOptions(t testing.TB) Options { return brokerAt(t, broker) }
 
-// brokerAt are the options for the broker that the environment names, with topics
-// that no other test has.
+// brokerAt returns options for the broker in the named variable, with a topic prefix
+// that no other test uses.
 func brokerAt(t testing.TB, name string) Options {
 	t.Helper()
 	if os.Getenv(name) == "" {
@@ -50,19 +50,19 @@ func brokerAt(t testing.TB, name string) Options {
 	return o
 }
 
-// optionsFor are the options for the broker of an environment. Their patience is
-// long: the machine may be busy, and few of the tests are about that.
+// optionsFor returns options for the broker of an environment. The timeout is long
+// because the machine may be busy.
 func optionsFor(name string, env func(string) string) (Options, error) {
 	o := Options{
 		Brokers: strings.Split(env(name), ","), Prefix: freshName("test") + ".", Partitions: 4, Copies: 1, Now: wall,
 		Patience: 30 * time.Second, Session: 6 * time.Second,
 	}
 	if file := env(name + "_CA"); file != "" {
-		authority, err := os.ReadFile(file)
+		ca, err := os.ReadFile(file)
 		if err != nil {
 			return Options{}, err
 		}
-		o.TLS = conn.TLS{Enabled: true, CA: authority}
+		o.TLS = conn.TLS{Enabled: true, CA: ca}
 		o.Credentials = conn.Credentials{User: env(name + "_USER"), Password: mayfly.Secret(env(name + "_PASSWORD"))}
 	}
 	return o, nil
@@ -94,7 +94,7 @@ func join(t testing.TB, s *Store, group string) *reader {
 
 func freshName(what string) string { return fmt.Sprintf("%s-%016x", what, rand.Uint64()) }
 
-// life is the first n events of an item of its own, all of the stream of ends.
+// life returns the first n events of a new item, all of the stream ends.
 func life(t testing.TB, n int) []mayfly.Event {
 	t.Helper()
 	lifetime, err := mayfly.ParseLifetime("24h")
@@ -118,18 +118,18 @@ func life(t testing.TB, n int) []mayfly.Event {
 	return events
 }
 
-// ownBroker is a broker that a test may end.
+// ownBroker is a broker that belongs to one test, which may kill it.
 type ownBroker struct {
 	t       *testing.T
 	program string
 	state   string
 	env     map[string]string
-	frozen  int // its process, from freeze to thaw
+	frozen  int // its process ID, from freeze to thaw
 }
 
 func startBroker(t *testing.T, args ...string) *ownBroker {
 	t.Helper()
-	// Whoever runs the tests may stop what is left here, if this program is killed.
+	// scripts/test-cluster stops the servers of this folder if this process is killed.
 	state, err := os.MkdirTemp(os.Getenv("MAYFLY_TEST_STATES"), "*.state")
 	if err != nil {
 		t.Fatal(err)
@@ -179,18 +179,17 @@ func (b *ownBroker) servers(ctx context.Context, args ...string) string {
 	return b.runWith(ctx, b.program, append(args, "--state", b.state)...)
 }
 
-// kill ends the broker with SIGKILL; its data stays.
+// kill ends the broker with SIGKILL and keeps its data.
 func (b *ownBroker) kill() { b.servers(b.t.Context(), "kill", "kafka") }
 
-// start brings it back and waits until it answers.
+// start restarts the broker and waits until it answers.
 func (b *ownBroker) start() { b.servers(b.t.Context(), "start", "kafka") }
 
-// freeze stops the broker in the middle of what it does: connections stand, nothing
-// answers. It returns when the last of its threads stands still: on a busy machine
-// that is not at once.
+// freeze suspends the broker: its connections stay open, but it does not answer. It
+// returns when all threads are suspended, which takes a moment on a busy machine.
 func (b *ownBroker) freeze() {
 	b.t.Helper()
-	b.frozen = b.process() // asked before: whoever asks a frozen broker waits
+	b.frozen = b.process() // asked before: a frozen broker does not answer
 	b.signal(syscall.SIGSTOP)
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", b.frozen))
@@ -198,13 +197,13 @@ func (b *ownBroker) freeze() {
 			b.t.Fatal(err)
 		}
 		if !slices.ContainsFunc(tasks, runs) {
-			return // or there is no such folder on this system
+			return // or this system has no /proc
 		}
 	}
-	b.t.Fatal("the broker does not stand still")
+	b.t.Fatal("the broker is not suspended")
 }
 
-// runs says whether a thread is not stopped, by its stat file.
+// runs reports whether a thread is not stopped, by its stat file.
 func runs(file string) bool {
 	text, err := os.ReadFile(file)
 	_, state, found := strings.Cut(string(text), ") ")

@@ -30,8 +30,8 @@ func TestKafkaKeepsTheContract(t *testing.T) {
 	})
 }
 
-// staged writes stage by stage, the events of each to the log and the rest to the
-// embedded store.
+// staged commits a batch stage by stage: events to the log, inserts to the embedded
+// store.
 type staged struct {
 	rest store.Writer
 	log  store.Log

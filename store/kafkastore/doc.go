@@ -1,10 +1,10 @@
-// Package kafkastore is in charge of the cluster's event log on Apache Kafka: the
-// topics births and ends, keyed by item (L8).
+// Package kafkastore implements store.Log on Apache Kafka, with the topics births and
+// ends, keyed by item.
 //
-// Its invariant: an event that Append acknowledged is on every copy in sync, once
-// for each call, behind the item's events of earlier calls; and the topics keep it
-// for at least 30 days, or the driver does not start.
+// Its invariant: an event that Append acknowledged is on every in-sync replica, once
+// per call, after the item's events of earlier calls. The topics retain it for at
+// least 30 days; otherwise the driver does not start (L8).
 //
-// It never commits for a reader what the reader did not say has taken effect, uses
-// no transactions, and lets no credentials into a log or an error.
+// It never commits an offset before the reader calls Commit, uses no transactions,
+// and never puts credentials into a log or an error.
 package kafkastore

@@ -15,7 +15,7 @@ import (
 
 func wrapped(what string, err error) error { return fmt.Errorf("kafka: %s: %w", what, err) }
 
-// unavailable gives a question that has no answer its kind. What has a kind keeps it.
+// unavailable wraps err as Unavailable, unless it already has a kind.
 func unavailable(what string, err error) error {
 	if ours := (*mayfly.Error)(nil); errors.As(err, &ours) {
 		return wrapped(what, err)
@@ -27,7 +27,7 @@ func hintOf(err error) string {
 	distrusted := (*tls.CertificateVerificationError)(nil)
 	switch {
 	case errors.As(err, &distrusted):
-		return "name the authority that signed the brokers' certificates"
+		return "set ca_file to the CA that signed the brokers' certificates"
 	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.UnsupportedSaslMechanism):
 		return "check user, password and mechanism"
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
@@ -35,26 +35,26 @@ func hintOf(err error) string {
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		return "allow the user to read the groups"
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return "allow the user to create topics, or make them by hand"
+		return "allow the user to create topics, or create them by hand"
 	case errors.Is(err, kerr.InvalidReplicationFactor):
-		return "there are fewer brokers than copies: start more, or ask for fewer copies"
+		return "there are fewer brokers than replicas: start more brokers, or lower replication_factor"
 	case errors.Is(err, kerr.InvalidTimestamp):
 		return "the clocks of this node and of the broker differ, or the topic has a small message.timestamp.after.max.ms"
 	case errors.Is(err, kerr.NotEnoughReplicas), errors.Is(err, kerr.NotEnoughReplicasAfterAppend):
-		return "fewer copies are in sync than the topic needs: bring brokers back"
+		return "fewer replicas are in sync than min.insync.replicas: bring brokers back"
 	default:
 		return ""
 	}
 }
 
-// unanswered says whether err is one of brokers that are not there, or not yet,
-// rather than of what one of them has said: that would not change by waiting.
+// unanswered reports whether err means that no broker answered, or none is ready yet.
+// It is false for a refusal by a broker, which waiting would not change.
 func unanswered(err error) bool {
 	var wire *net.OpError
-	var said *kerr.Error
+	var answer *kerr.Error
 	switch {
-	case errors.As(err, &said):
-		return said.Retriable
+	case errors.As(err, &answer):
+		return answer.Retriable
 	case errors.As(err, &wire):
 		return wire.Op == "dial" || wire.Timeout()
 	default:
@@ -62,18 +62,18 @@ func unanswered(err error) bool {
 	}
 }
 
-// fate is what became of an event that was given to the client.
+// fate is the outcome of a record that was passed to the client.
 type fate uint8
 
 const (
 	landed   fate = iota
 	unsent        // no broker can have it
-	doubtful      // a broker may have it, or get it yet
+	doubtful      // a broker may have it, or receive it later
 )
 
-// fateOf reads a record's fate from its error. The client ends the wait for a
-// record by its context only if no request with it is without an answer; after
-// anything else the record may be in the log.
+// fateOf returns a record's fate from its error. The client reports the end of a
+// record's context only if no request that contains the record awaits an answer;
+// after any other error the record may be in the log.
 func fateOf(err error) fate {
 	switch {
 	case err == nil:
@@ -85,8 +85,8 @@ func fateOf(err error) fate {
 	}
 }
 
-// appendError is the error of a call whose records met these fates: Unavailable if
-// nothing of it can be in the log, now or later, else Unknown.
+// appendError returns the error of a call with these fates: Unavailable if no event
+// of it can be in the log, now or later, otherwise Unknown.
 func appendError(fates []fate, err error) error {
 	kind := mayfly.Unavailable
 	for _, f := range fates {

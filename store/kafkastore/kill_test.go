@@ -18,27 +18,27 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// mortal names the variable that makes this program a reader that dies.
-const mortal = "MAYFLY_MORTAL_READER"
+// readerTask names the variable that makes this test binary a reader that is killed.
+const readerTask = "MAYFLY_KILLED_READER"
 
-// errand is what a mortal reader is to do.
-type errand struct {
+// task tells the killed reader what to read.
+type task struct {
 	Prefix string // of the topics
 	Group  string
 	Folder string // of the recorded effects
 }
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(mortal); text != "" {
-		die(text)
+	if text := os.Getenv(readerTask); text != "" {
+		readAndHang(text)
 	}
 	os.Exit(m.Run())
 }
 
-// die reads a page, records its effects, says so, and waits for its end: the
-// commit never comes.
-func die(text string) {
-	var e errand
+// readAndHang reads a page, records its effects, prints their number, and waits to be
+// killed without a commit.
+func readAndHang(text string) {
+	var e task
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		panic(err)
 	}
@@ -68,7 +68,7 @@ func die(text string) {
 	select {}
 }
 
-// record makes the effect of each event, a file, once by its key.
+// record stores the effect of each event, a file, once per key.
 func record(folder string, records []store.Record) (done, again int, err error) {
 	for _, rec := range records {
 		k := rec.Event.Key()
@@ -98,13 +98,13 @@ func TestAReaderKilledBetweenEffectAndCommitLeavesEveryEffectOnce(t *testing.T) 
 			t.Fatal(err)
 		}
 	}
-	e := errand{Prefix: o.Prefix, Group: "mortals", Folder: t.TempDir()}
+	e := task{Prefix: o.Prefix, Group: "killed", Folder: t.TempDir()}
 	text, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), mortal+"="+string(text))
+	cmd.Env = append(os.Environ(), readerTask+"="+string(text))
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -123,7 +123,7 @@ func TestAReaderKilledBetweenEffectAndCommitLeavesEveryEffectOnce(t *testing.T) 
 	}
 	_ = cmd.Wait() // it was killed
 
-	r := join(t, s, e.Group) // waits for the dead one's session to end
+	r := join(t, s, e.Group) // waits until the session of the killed reader times out
 	done, again := effected, 0
 	for done < items*each {
 		records, err := r.Next(t.Context(), 25)
@@ -143,7 +143,7 @@ func TestAReaderKilledBetweenEffectAndCommitLeavesEveryEffectOnce(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d effects before the death, all of them delivered again: %d; %d effects in the end", effected, again, len(files))
+	t.Logf("%d effects before the kill, %d delivered again, %d effects at the end", effected, again, len(files))
 	if effected == 0 || again != effected || len(files) != items*each {
 		t.Errorf("want %d delivered again and %d effects", effected, items*each)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-func TestALateStoreBeginsWithoutBrokersAndLooksAtTheTopicsFirst(t *testing.T) {
+func TestALateStoreOpensWithoutBrokersAndChecksTheTopicsBeforeTheFirstAppend(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t)
 	o := b.options()
@@ -30,7 +30,7 @@ func TestALateStoreBeginsWithoutBrokersAndLooksAtTheTopicsFirst(t *testing.T) {
 	refused := func(why string) {
 		t.Helper()
 		var err error
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(lookAgain) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(pollInterval) {
 			if err = late.Append(t.Context(), e); !errors.Is(err, mayfly.Unavailable) || errors.Is(err, mayfly.Invalid) {
 				t.Fatalf("%v, want it Unavailable", err)
 			}
@@ -45,7 +45,7 @@ func TestALateStoreBeginsWithoutBrokersAndLooksAtTheTopicsFirst(t *testing.T) {
 	refused("retention.ms") // and nothing was appended
 	before.alter(t, o.topic(mayfly.Births), "retention.ms", retention)
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(lookAgain) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(pollInterval) {
 		if err = late.Append(t.Context(), e); err == nil {
 			break
 		}
@@ -60,11 +60,11 @@ func TestALateStoreBeginsWithoutBrokersAndLooksAtTheTopicsFirst(t *testing.T) {
 	}
 }
 
-func TestALateStoreStillRefusesWhatABrokerRefuses(t *testing.T) {
+func TestALateStoreReturnsARefusalOfTheBroker(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
 	o.Late, o.Copies = true, 9
-	if s, err := Open(t.Context(), o); !errors.Is(err, mayfly.Unavailable) || !strings.Contains(err.Error(), "fewer brokers than copies") {
+	if s, err := Open(t.Context(), o); !errors.Is(err, mayfly.Unavailable) || !strings.Contains(err.Error(), "fewer brokers than replicas") {
 		t.Errorf("%v, %v", s, err)
 	}
 }

@@ -19,29 +19,29 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// Store is a connection to the brokers: a Log. Safe for concurrent use.
+// Store implements store.Log on a connection to the brokers. Safe for concurrent use.
 type Store struct {
-	opts     Options
-	common   []kgo.Opt // of every client, the credentials among them
-	appender *kgo.Client
-	reach    *kgo.Client  // asks
-	admin    *kadm.Client // asks through it, and makes topics
-	who      who
-	underWay *semaphore.Weighted
-	elapsed  func() time.Duration
-	breaker  conn.Breaker // of Append: nothing in the engine waits for the log one call after the other (L8)
-	prepared atomic.Bool  // the topics are there, and kept as they must be
+	opts      Options
+	common    []kgo.Opt // options of every client, including the credentials
+	appender  *kgo.Client
+	reach     *kgo.Client  // for requests that kadm does not have
+	admin     *kadm.Client // uses the same client; creates topics
+	principal principal
+	underWay  *semaphore.Weighted
+	elapsed   func() time.Duration
+	breaker   conn.Breaker // of Append, so that the engine does not wait for a dead log with every call (L8)
+	prepared  atomic.Bool  // the topics exist and their settings were checked
 
 	mu      sync.Mutex
 	closed  bool
-	readers map[string]*reader // by group; nil while one is being opened
+	readers map[string]*reader // by group; nil while the reader is being opened
 }
 
 var _ store.Log = (*Store)(nil)
 
-// Open connects to the brokers, makes the topics that are not there and looks at
-// how they are kept, and whether events may be written to them. Errors: Invalid (the
-// options, or a topic that forgets too soon, with what to do), Unavailable (also with
+// Open connects to the brokers, creates missing topics, and checks the settings of the
+// topics and the permission to write to them. Errors: Invalid (the options, or a topic
+// that may lose events too early; the hint says how to fix it), Unavailable (also with
 // Options.Late, if a broker answers with a refusal).
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o, err := o.complete()
@@ -52,15 +52,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	common = slices.Clip(common) // what is appended is not shared
-	user := who{o.Credentials.User, o.Brokers}
+	common = slices.Clip(common) // so that each append below copies
+	user := principal{o.Credentials.User, o.Brokers}
 	o.Credentials = conn.Credentials{}
 	appender, err := kgo.NewClient(append(common,
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // by the key's murmur2, as every other client does
-		kgo.ProducerLinger(0),                                // what comes while a request is out goes together with the next
-		kgo.MaxBufferedRecords(2*o.UnderWay),                 // never reached: underWay counts them
-		kgo.RetryTimeout(lookAround),                         // or it does not see in time that a record cannot be sent
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // murmur2 of the key, as other Kafka clients do
+		kgo.ProducerLinger(0),                                // records that arrive during a request are batched into the next one
+		kgo.MaxBufferedRecords(2*o.UnderWay),                 // never reached: underWay limits them first
+		kgo.RetryTimeout(sendRetryTimeout),                   // short, to learn in time that a record cannot be sent
 	)...)
 	if err != nil {
 		return nil, mayfly.Wrap(mayfly.Invalid, wrapped("open", err), "")
@@ -70,17 +70,17 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, mayfly.Wrap(mayfly.Invalid, wrapped("open", err), "")
 	}
 	s := &Store{
-		opts: o, common: common, appender: appender, reach: admin, admin: kadm.NewClient(admin), who: user,
+		opts: o, common: common, appender: appender, reach: admin, admin: kadm.NewClient(admin), principal: user,
 		underWay: semaphore.NewWeighted(int64(o.UnderWay)), elapsed: loop.Stopwatch(), readers: map[string]*reader{},
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*o.Patience) // a cluster that starts elects its leaders first
+	ctx, cancel := context.WithTimeout(ctx, 3*o.Patience) // a starting cluster elects its leaders first
 	defer cancel()
 	switch err := s.prepareTopics(ctx); {
 	case err == nil:
 		s.prepared.Store(true)
 	case o.Late && unanswered(err):
-		o.Logger.Warn("kafka is away: until it is back events wait as reminders, and nothing is archived", "err", err)
-		s.breaker.Failed(s.elapsed() + restFor)
+		o.Logger.Warn("kafka unavailable, events are kept as reminders and nothing is archived", "err", err)
+		s.breaker.Failed(s.elapsed() + breakerPause)
 	default:
 		s.disconnect()
 		return nil, err
@@ -88,17 +88,17 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// restFor is how long no call is made to brokers that have just not answered.
-const restFor = time.Second
+// breakerPause is how long Append fails at once after the brokers did not answer.
+const breakerPause = time.Second
 
-// client is what the clients of appending and reading have in common.
+// client returns the options that all clients have in common.
 func (o Options) client() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
 		kgo.ClientID("mayfly"),
-		kgo.WithLogger(clientLog{o.Logger}),
-		kgo.MetadataMinAge(time.Second), // how soon a new leader is asked for again
-		kgo.DisableClientMetrics(),      // brokers have no business in what we measure
+		kgo.WithLogger(clientLogger{o.Logger}),
+		kgo.MetadataMinAge(time.Second), // lower bound between two searches for a new leader
+		kgo.DisableClientMetrics(),      // do not send client metrics to the brokers
 	}
 	if o.Credentials.User != "" {
 		opts = append(opts, kgo.SASL(o.Mechanism.with(o.Credentials)))
@@ -119,8 +119,8 @@ func (o Options) topics() []string {
 	return []string{o.topic(mayfly.Births), o.topic(mayfly.Ends)}
 }
 
-// Close gives the places of its readers up, waits for what is on its way as long as
-// its patience lasts, and ends the connections.
+// Close closes the readers, waits up to Options.Patience for events in flight, and
+// closes the connections.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -138,7 +138,7 @@ func (s *Store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Patience)
 	defer cancel()
 	if err := s.appender.Flush(ctx); err != nil {
-		errs = append(errs, mayfly.Wrap(mayfly.Unknown, wrapped("close: events are still on their way", err), ""))
+		errs = append(errs, mayfly.Wrap(mayfly.Unknown, wrapped("close: events are still in flight", err), ""))
 	}
 	s.disconnect()
 	return errors.Join(errs...)
@@ -149,25 +149,25 @@ func (s *Store) disconnect() {
 	s.admin.Close()
 }
 
-// begin refuses what comes after Close, and a caller who has left already.
-func (s *Store) begin(ctx context.Context) error {
+// checkOpen returns an error after Close, or if the context has already ended.
+func (s *Store) checkOpen(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return mayfly.Errorf(mayfly.Unavailable, "kafka: the store is closed")
 	}
 	if err := ctx.Err(); err != nil {
-		return mayfly.Wrap(mayfly.Unavailable, wrapped("begin", err), "")
+		return mayfly.Wrap(mayfly.Unavailable, wrapped("context ended before the call", err), "")
 	}
 	return nil
 }
 
-// clientLog passes on what the client library thinks the operator should know.
-type clientLog struct{ to *slog.Logger }
+// clientLogger passes warnings and errors of the client library to the logger.
+type clientLogger struct{ to *slog.Logger }
 
-func (clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
+func (clientLogger) Level() kgo.LogLevel { return kgo.LogLevelWarn }
 
-func (l clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
+func (l clientLogger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	as := slog.LevelWarn
 	if level == kgo.LogLevelError {
 		as = slog.LevelError

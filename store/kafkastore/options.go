@@ -14,38 +14,38 @@ import (
 	"github.com/mayflyhq/mayfly/store/conn"
 )
 
-// Options say where the brokers are and how they keep the topics.
+// Options configure Open. Zero values are replaced by the defaults named here.
 type Options struct {
-	Brokers []string // host:port of some of them; the others are found through them
-	Prefix  string   // before the names of topics and groups; none if empty
+	Brokers []string // host:port of some brokers; the others are discovered
+	Prefix  string   // of the names of topics and groups
 
-	// How a topic is made that is not there. One that is there stays as it is, and
-	// is refused if it has fewer copies or forgets sooner.
-	Partitions int           // fixed at creation, because an item's partition depends on it; 64 if 0
-	Copies     int           // 3 if 0
-	Keep       time.Duration // at least, of old topics too; 30 days if 0, and never less
+	// Settings of topics that Open creates. Existing topics are not changed; Open
+	// refuses one with fewer replicas or a shorter retention.
+	Partitions int           // default 64; fixed at creation, because an item's partition depends on it
+	Copies     int           // replication factor; default 3
+	Keep       time.Duration // minimum retention, also of existing topics; default and minimum 30 days
 
-	Credentials conn.Credentials // none if zero
-	Mechanism   Mechanism        // how the credentials are proved; ScramSHA512 if empty
+	Credentials conn.Credentials // no authentication if zero
+	Mechanism   Mechanism        // SASL mechanism; default ScramSHA512
 	TLS         conn.TLS         // plain TCP if zero
 
-	// Late lets Open succeed while no broker answers: what it looks at is looked at
+	// Late lets Open succeed while no broker answers. The topics are then checked
 	// before the first event is appended.
 	Late bool
 
-	Patience time.Duration // for the brokers to answer; 10 s if 0
-	Session  time.Duration // after it the place of a reader that fell silent is given to others; 10 s if 0
-	Handover time.Duration // how long a reader may hold up a handover between Next and Commit; 30 s if 0
-	UnderWay int           // events that may be on their way at a time; 20,000 if 0
+	Patience time.Duration // timeout of a call to the brokers; default 10 s
+	Session  time.Duration // session timeout: partitions of a silent reader move to others after it; default 10 s
+	Handover time.Duration // rebalance timeout: how long a reader may block one between Next and Commit; default 30 s
+	UnderWay int           // maximum number of events in flight; default 20,000
 
-	Now    func() mayfly.Instant // the node's clock: it stamps records for the brokers
-	Logger *slog.Logger          // for what the operator should know; none if nil
+	Now    func() mayfly.Instant // the node's clock, for the timestamps of records
+	Logger *slog.Logger          // discards if nil
 }
 
-// Mechanism is how the password is proved to the brokers without sending it.
+// Mechanism is the SASL mechanism, which proves the password without sending it.
 type Mechanism string
 
-// The mechanisms.
+// The supported mechanisms.
 const (
 	ScramSHA256 Mechanism = "SCRAM-SHA-256"
 	ScramSHA512 Mechanism = "SCRAM-SHA-512"
@@ -68,15 +68,16 @@ const (
 	defaultHandover   = 30 * time.Second
 	defaultUnderWay   = 20_000
 	minUnderWay       = 100
-	leastKept         = 30 * 24 * time.Hour // L8
+	minRetention      = 30 * 24 * time.Hour // L8
 	prefixPattern     = `^[A-Za-z0-9._-]{0,100}$`
 )
 
+// complete sets the defaults and validates the result.
 func (o Options) complete() (Options, error) {
 	o.Brokers = slices.Clone(o.Brokers)
 	o.Partitions = cmp.Or(o.Partitions, defaultPartitions)
 	o.Copies = cmp.Or(o.Copies, defaultCopies)
-	o.Keep = cmp.Or(o.Keep, leastKept)
+	o.Keep = cmp.Or(o.Keep, minRetention)
 	o.Patience = cmp.Or(o.Patience, defaultPatience)
 	o.Session = cmp.Or(o.Session, defaultSession)
 	o.Handover = cmp.Or(o.Handover, defaultHandover)
@@ -94,27 +95,27 @@ func (o Options) validate() error {
 	}
 	switch {
 	case len(o.Brokers) == 0 || slices.Contains(o.Brokers, ""):
-		return bad("no broker is named, or an empty one")
+		return bad("brokers %q: at least one is required, and none may be empty", o.Brokers)
 	case !regexp.MustCompile(prefixPattern).MatchString(o.Prefix):
-		return bad("prefix %q: letters, digits and . _ -, at most 100", o.Prefix)
+		return bad("invalid prefix %q: use at most 100 letters, digits and . _ -", o.Prefix)
 	case o.Partitions < 1 || o.Partitions > maxPartitions:
-		return bad("%d partitions are not between 1 and %d", o.Partitions, maxPartitions)
+		return bad("%d partitions: use 1 to %d", o.Partitions, maxPartitions)
 	case o.Copies < 1 || o.Copies > 100:
-		return bad("%d copies", o.Copies)
-	case o.Keep < leastKept:
-		return bad("events are kept for %s, which is less than 30 days", o.Keep)
+		return bad("replication factor %d: use 1 to 100", o.Copies)
+	case o.Keep < minRetention:
+		return bad("retention %s is shorter than 30 days", o.Keep)
 	case o.Credentials.Validate() != nil:
 		return bad("%w", o.Credentials.Validate())
 	case o.Mechanism != ScramSHA256 && o.Mechanism != ScramSHA512:
 		return bad("mechanism %q is neither %s nor %s", o.Mechanism, ScramSHA256, ScramSHA512)
 	case o.Patience < 0 || o.Session < 0 || o.Handover < 0:
-		return bad("a time-out below zero")
+		return bad("negative timeout")
 	case o.Session < time.Second || o.Handover < time.Second:
-		return bad("a session and a handover last a second at least")
+		return bad("session %s and rebalance timeout %s must be at least 1s", o.Session, o.Handover)
 	case o.UnderWay < minUnderWay:
-		return bad("%d events on their way are less than %d", o.UnderWay, minUnderWay)
+		return bad("limit of %d events in flight is less than %d", o.UnderWay, minUnderWay)
 	case o.Now == nil:
-		return bad("a clock is needed")
+		return bad("a clock is required")
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"a prefix with a space":        func(o *Options) { o.Prefix = "a b" },
 		"partitions below zero":        func(o *Options) { o.Partitions = -1 },
 		"copies below zero":            func(o *Options) { o.Copies = -1 },
-		"a millisecond below 30 days":  func(o *Options) { o.Keep = leastKept - time.Millisecond },
+		"a millisecond below 30 days":  func(o *Options) { o.Keep = minRetention - time.Millisecond },
 		"a user without password":      func(o *Options) { o.Credentials.User = "ana" },
 		"a password without user":      func(o *Options) { o.Credentials.Password = "secret" },
 		"an unknown mechanism":         func(o *Options) { o.Mechanism = "PLAIN" },

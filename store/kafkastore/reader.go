@@ -15,31 +15,31 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// reader reads a stream for a group.
+// reader implements store.Reader for one stream and one consumer group.
 type reader struct {
-	s      *Store
-	topic  string
-	group  string
-	client *kgo.Client
-	share  *share
-	stuck  map[partition]error // behind a record that cannot be read
-	closed atomic.Bool
+	s        *Store
+	topic    string
+	group    string
+	client   *kgo.Client
+	assigned *assignment
+	stuck    map[partition]error // partitions that stopped at an unreadable record
+	closed   atomic.Bool
 }
 
 func (r *reader) start(ctx context.Context) error {
 	if r.closed.Load() {
 		return mayfly.Errorf(mayfly.Invalid, "the reader is closed")
 	}
-	return r.s.begin(ctx)
+	return r.s.checkOpen(ctx)
 }
 
-// Next implements store.Reader. From its return until Commit, or until it is called
-// again, the group does not give the reader's partitions away, for as long as
-// Options.Handover lets it. Errors: Invalid, Unavailable, Corrupt (a record cannot be
-// read: the reader stands still until a Seek).
+// Next implements store.Reader. From its return until Commit or the next call of Next,
+// the group does not reassign the reader's partitions, for up to Options.Handover.
+// Errors: Invalid, Unavailable, Corrupt (a record cannot be decoded: the reader
+// returns this error until a Seek).
 func (r *reader) Next(ctx context.Context, limit int) ([]store.Record, error) {
 	if limit <= 0 {
-		return nil, mayfly.Errorf(mayfly.Invalid, "a limit of %d records", limit)
+		return nil, mayfly.Errorf(mayfly.Invalid, "limit of %d records must be positive", limit)
 	}
 	if err := r.start(ctx); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (r *reader) Next(ctx context.Context, limit int) ([]store.Record, error) {
 	for {
 		r.client.AllowRebalance()
 		for p, err := range r.stuck {
-			if r.share.owns(p) {
+			if r.assigned.owns(p) {
 				return nil, err
 			}
 			delete(r.stuck, p)
@@ -63,7 +63,8 @@ func (r *reader) Next(ctx context.Context, limit int) ([]store.Record, error) {
 	}
 }
 
-// read is what can be read of fetches. It moves the reader behind that.
+// read decodes the fetched records and advances the reader past them. A partition
+// stops at a record that cannot be decoded.
 func (r *reader) read(fetches kgo.Fetches) []store.Record {
 	records := make([]store.Record, 0, fetches.NumRecords())
 	for rec := range fetches.RecordsAll() {
@@ -75,17 +76,18 @@ func (r *reader) read(fetches kgo.Fetches) []store.Record {
 			r.stuck[rec.Partition] = fmt.Errorf("kafka: record %d of %s/%d: %w", rec.Offset, rec.Topic, rec.Partition, err)
 			continue
 		}
-		r.share.move(rec.Partition, rec.Offset+1)
+		r.assigned.advance(rec.Partition, rec.Offset+1)
 		records = append(records, store.Record{Partition: uint32(rec.Partition), Offset: uint64(rec.Offset), Event: event})
 	}
 	return records
 }
 
-// failure is what the client found to be wrong and the caller should know.
+// failure returns the error of a fetch. Lost records are only logged, because the
+// client continues after them.
 func (r *reader) failure(fetches kgo.Fetches) error {
 	for _, f := range fetches.Errors() {
-		if lost := (*kgo.ErrDataLoss)(nil); errors.As(f.Err, &lost) { // the client reads on from what there is
-			r.s.opts.Logger.Error("kafka: the brokers have lost records", "topic", f.Topic, "partition", f.Partition, "error", f.Err)
+		if lost := (*kgo.ErrDataLoss)(nil); errors.As(f.Err, &lost) {
+			r.s.opts.Logger.Error("kafka records lost by the brokers", "topic", f.Topic, "partition", f.Partition, "error", f.Err)
 			continue
 		}
 		return f.Err
@@ -93,32 +95,33 @@ func (r *reader) failure(fetches kgo.Fetches) error {
 	return nil
 }
 
-// Commit implements store.Reader. If the group has given something of what Next
-// returned to another reader before this, the rest is committed and the error is
-// Unavailable: the other one reads it again, and effects are once by their key (I13).
-// Errors: Invalid, Unavailable, Unknown.
+// Commit implements store.Reader. If a partition of the returned records moved to
+// another reader before this call, the others are committed and the error is
+// Unavailable: the new reader reads those records again, and effects are idempotent
+// by their key (I13). Errors: Invalid, Unavailable, Unknown.
 func (r *reader) Commit(ctx context.Context) error {
 	if err := r.start(ctx); err != nil {
 		return err
 	}
 	defer r.client.AllowRebalance()
-	if places := r.share.unsaved(); len(places) > 0 {
+	if positions := r.assigned.uncommitted(); len(positions) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, r.s.opts.Patience)
 		defer cancel()
-		if err := r.commit(ctx, places); err != nil {
+		if err := r.commit(ctx, positions); err != nil {
 			return commitError(err)
 		}
-		r.share.save(places)
+		r.assigned.markCommitted(positions)
 	}
-	if r.share.forgo() {
+	if r.assigned.takeLost() {
 		return commitError(kerr.IllegalGeneration)
 	}
 	return nil
 }
 
-// commit tries until the group's coordinator has an answer: it may be moving.
-func (r *reader) commit(ctx context.Context, places map[partition]offset) error {
-	list := map[string]map[int32]kgo.EpochOffset{r.topic: epochless(places)}
+// commit retries until the group's coordinator gives a final answer: the coordinator
+// may be moving to another broker.
+func (r *reader) commit(ctx context.Context, positions map[partition]offset) error {
+	list := map[string]map[int32]kgo.EpochOffset{r.topic: epochless(positions)}
 	for {
 		var failed error
 		r.client.CommitOffsetsSync(ctx, list, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
@@ -130,23 +133,23 @@ func (r *reader) commit(ctx context.Context, places map[partition]offset) error 
 			return failed
 		}
 		select {
-		case <-time.After(lookAgain):
+		case <-time.After(pollInterval):
 		case <-ctx.Done():
 			return errors.Join(failed, ctx.Err())
 		}
 	}
 }
 
-// final says that trying again gives the same answer.
+// final reports whether a retry cannot change the result.
 func final(err error) bool {
 	var answer *kerr.Error
 	return err == nil || errors.As(err, &answer) && !answer.Retriable ||
 		errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func epochless(places map[partition]offset) map[int32]kgo.EpochOffset {
+func epochless(positions map[partition]offset) map[int32]kgo.EpochOffset {
 	list := map[int32]kgo.EpochOffset{}
-	for p, at := range places {
+	for p, at := range positions {
 		list[p] = kgo.EpochOffset{Epoch: -1, Offset: at}
 	}
 	return list
@@ -166,7 +169,7 @@ func refusal(answer *kmsg.OffsetCommitResponse) error {
 func commitError(err error) error {
 	for _, fenced := range []error{kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress} {
 		if errors.Is(err, fenced) {
-			return mayfly.Wrap(mayfly.Unavailable, wrapped("commit", err), "the group was shared out anew; what was not committed is read again")
+			return mayfly.Wrap(mayfly.Unavailable, wrapped("commit", err), "the group was rebalanced; records that were not committed are read again")
 		}
 	}
 	return mayfly.Wrap(mayfly.Unknown, wrapped("commit", err), hintOf(err))
@@ -176,7 +179,7 @@ func commitError(err error) error {
 func (r *reader) Close() error {
 	if r.closed.CompareAndSwap(false, true) {
 		r.leave()
-		r.s.settle(r.group, nil)
+		r.s.setReader(r.group, nil)
 	}
 	return nil
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// effects are what readers did, once for each key, and in which order for each item.
+// effects records the effects of readers: one per key, and their order per item.
 type effects struct {
 	mu     sync.Mutex
 	last   map[mayfly.ID]mayfly.Generation
 	done   map[mayfly.EventKey]bool
 	again  int
-	behind []mayfly.Event // came for the first time behind a later one
-	all    chan struct{}  // closed when want are done
+	behind []mayfly.Event // read for the first time after a later event of the item
+	all    chan struct{}  // closed when the wanted number is done
 	want   int
 }
 
@@ -46,8 +46,8 @@ func (f *effects) take(records []store.Record) {
 	}
 }
 
-// consume reads, takes effect, commits, until ctx ends. A commit that is refused
-// because the group was shared out anew is no failure: the records come again.
+// consume reads, records the effects and commits, until ctx ends. A commit that fails
+// because of a rebalance is no error: the records are read again.
 func (f *effects) consume(ctx context.Context, t *testing.T, r *reader, limit int) {
 	for ctx.Err() == nil {
 		records, err := r.Next(ctx, limit)
@@ -60,7 +60,7 @@ func (f *effects) consume(ctx context.Context, t *testing.T, r *reader, limit in
 				t.Error(err)
 				return
 			}
-			t.Log("goes on after", err)
+			t.Log("continues after", err)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestNoEffectIsLostOrOutOfOrderWhileReadersComeAndGo(t *testing.T) {
 	stop := make([]context.CancelFunc, 3)
 	var wg sync.WaitGroup
 	come := func(i int) {
-		s := open(t, o) // a process of its own
+		s := open(t, o) // stands for another process
 		r := join(t, s, "coming-and-going")
 		ctx, cancel := context.WithCancel(t.Context())
 		stop[i] = cancel
@@ -112,13 +112,13 @@ func TestNoEffectIsLostOrOutOfOrderWhileReadersComeAndGo(t *testing.T) {
 	}
 	stop[2]()
 	wg.Wait()
-	t.Logf("%d effects, %d records came again", len(f.done), f.again)
+	t.Logf("%d effects, %d records were read again", len(f.done), f.again)
 	if len(f.behind) > 0 {
-		t.Errorf("%d events took effect behind a later one of their item, such as %v", len(f.behind), f.behind[0])
+		t.Errorf("%d events took effect after a later one of their item, such as %v", len(f.behind), f.behind[0])
 	}
 }
 
-func TestASeekIsRefusedWhileOthersReadForTheGroup(t *testing.T) {
+func TestASeekIsRefusedWhileTheGroupHasOtherReaders(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
 	a, b := open(t, o), open(t, o)
@@ -138,7 +138,7 @@ func TestASeekIsRefusedWhileOthersReadForTheGroup(t *testing.T) {
 	}
 }
 
-func TestAClosedReaderAndAClosedStoreSaySo(t *testing.T) {
+func TestAClosedReaderAndAClosedStoreReturnErrors(t *testing.T) {
 	t.Parallel()
 	s := open(t, brokerOptions(t))
 	r := join(t, s, "closing")

@@ -13,7 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-func TestABrokerThatIsKilledUnderLoadLosesNothing(t *testing.T) {
+func TestABrokerKilledUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t)
 	o := b.options()
@@ -56,16 +56,16 @@ func TestABrokerThatIsKilledUnderLoadLosesNothing(t *testing.T) {
 	}
 	stop()
 	reading.Wait()
-	t.Logf("killed at %d of %d acknowledged; %d appends failed and were repeated; %d records came again", at, acknowledged.Load(), again.Load(), f.again)
+	t.Logf("killed at %d of %d acknowledged; %d appends failed and were repeated; %d records were read again", at, acknowledged.Load(), again.Load(), f.again)
 	if lost := appenders*each - len(f.done); lost != 0 {
 		t.Errorf("%d LOST", lost)
 	}
 	if len(f.behind) > 0 {
-		t.Errorf("%d events took effect behind a later one of their item, such as %v", len(f.behind), f.behind[0])
+		t.Errorf("%d events took effect after a later one of their item, such as %v", len(f.behind), f.behind[0])
 	}
 }
 
-func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
+func TestAppendReportsWhetherEventsMayBeInTheLog(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t)
 	o := b.options()
@@ -83,7 +83,7 @@ func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
 	if err := idle.Append(t.Context(), neverSent...); !errors.Is(err, mayfly.Unavailable) {
 		t.Errorf("while the broker is dead and there is no connection: %v", err)
 	}
-	// This one has a connection still, and may have written into it.
+	// This store still has a connection, and may have written into it.
 	inDoubt := s.Append(t.Context(), whileDead...)
 	if !errors.Is(inDoubt, mayfly.Unavailable) && !errors.Is(inDoubt, mayfly.Unknown) {
 		t.Errorf("while the broker is dead: %v", inDoubt)
@@ -91,55 +91,55 @@ func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
 	t.Logf("into a dead connection: %v", inDoubt)
 	b.start()
 	for err := s.Append(t.Context(), before...); err != nil; err = s.Append(t.Context(), before...) {
-		t.Log("not connected again:", err) // or what comes now would never be sent
-		time.Sleep(lookAgain)
+		t.Log("not connected again:", err) // without a connection the next events would never be sent
+		time.Sleep(pollInterval)
 	}
 
 	b.freeze()
 	if err := s.Append(t.Context(), whileFrozen...); !errors.Is(err, mayfly.Unknown) {
 		t.Errorf("while the broker is frozen: %v", err)
 	}
-	// What is in doubt takes room until the broker answers; there is no queue without end (I17).
+	// Doubtful events count as in flight until the broker answers: the queue is bounded (I17).
 	if err := s.Append(t.Context(), crowd...); !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown) {
-		t.Errorf("a crowd behind what is in doubt: %v", err)
+		t.Errorf("many events after the doubtful ones: %v", err)
 	}
-	gone, leave := context.WithCancel(t.Context())
-	leave()
-	if err := s.Append(gone, after...); !errors.Is(err, mayfly.Unavailable) || !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller who has left: %v", err)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Append(cancelled, after...); !errors.Is(err, mayfly.Unavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled call: %v", err)
 	}
 	b.thaw()
 	if err := patient.Append(t.Context(), after...); err != nil {
 		t.Fatal(err)
 	}
 
-	// Frozen for longer than its session, the broker may lead nothing for a moment when
-	// it is back. It then refuses what was in doubt, and nobody sends that once more.
+	// Frozen for longer than its session, the broker may lead no partition for a moment when
+	// it is back. It then refuses the doubtful events, and they are not sent again.
 	type place struct {
 		partition uint32
 		offset    uint64
 	}
-	seen, places := map[mayfly.EventKey]int{}, map[place]bool{}
+	seen, positions := map[mayfly.EventKey]int{}, map[place]bool{}
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end) && seen[whileFrozen[2].Key()]*seen[after[0].Key()] == 0; {
 		ctx, cancel := context.WithDeadline(t.Context(), end)
 		records, err := r.Next(ctx, 100)
 		cancel()
 		if err != nil {
-			t.Log("goes on after", err)
+			t.Log("continues after", err)
 		}
 		for _, rec := range records {
 			at := place{rec.Partition, rec.Offset}
-			if places[at] {
-				continue // a reader who had to join again reads again
+			if positions[at] {
+				continue // a reader that had to join again reads again
 			}
-			places[at] = true
+			positions[at] = true
 			if seen[rec.Event.Key()]++; rec.Event.Key() == after[0].Key() {
 				end = time.Now().Add(3 * time.Second)
 			}
 		}
 	}
 	if seen[after[0].Key()] != 1 {
-		t.Errorf("what was acknowledged after all came %d times", seen[after[0].Key()])
+		t.Errorf("the event that was acknowledged at last was read %d times", seen[after[0].Key()])
 	}
 	if errors.Is(inDoubt, mayfly.Unavailable) {
 		neverSent = append(neverSent, whileDead...)
@@ -167,5 +167,5 @@ func TestAnAppendKnowsWhetherAnythingCanHaveLanded(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("a store and its reader cannot be closed without a broker")
 	}
-	b.start() // for those who leave behind us
+	b.start() // for the clean-up of the other stores
 }

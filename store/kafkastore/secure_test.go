@@ -15,7 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-func TestASecureBrokerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
+func TestASecureBrokerNeedsThePasswordAndItIsNeverLogged(t *testing.T) {
 	t.Parallel()
 	good := brokerAt(t, secureBroker)
 	var log storetest.Noted
@@ -32,25 +32,25 @@ func TestASecureBrokerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
 	if err := r.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	type private struct{ opts Options } // which prints itself without asking
+	type private struct{ opts Options } // fmt prints unexported fields without calling their methods
 	fmt.Fprintf(&log, "%+v", private{s.opts})
 	for about, c := range map[string]struct {
 		spoil func(*Options)
 		hint  string
 	}{
-		"a wrong password":     {func(o *Options) { o.Credentials.Password += "x" }, "check user, password"},
-		"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check user, password"},
-		"another mechanism":    {func(o *Options) { o.Mechanism = ScramSHA256 }, "check user, password"},
-		"no credentials":       {func(o *Options) { o.Credentials = conn.Credentials{} }, ""},
-		"no TLS":               {func(o *Options) { o.TLS = conn.TLS{} }, ""},
-		"an unknown authority": {func(o *Options) { o.TLS.CA = nil }, "name the authority"},
+		"a wrong password":  {func(o *Options) { o.Credentials.Password += "x" }, "check user, password"},
+		"an unknown user":   {func(o *Options) { o.Credentials.User = "stranger" }, "check user, password"},
+		"another mechanism": {func(o *Options) { o.Mechanism = ScramSHA256 }, "check user, password"},
+		"no credentials":    {func(o *Options) { o.Credentials = conn.Credentials{} }, ""},
+		"no TLS":            {func(o *Options) { o.TLS = conn.TLS{} }, ""},
+		"an unknown CA":     {func(o *Options) { o.TLS.CA = nil }, "set ca_file"},
 	} {
 		o := good
 		o.Patience, o.Late = time.Second, true // which changes nothing: a broker answers
 		c.spoil(&o)
 		bad, err := Open(t.Context(), o)
 		if err == nil {
-			t.Errorf("%s is let in: %v", about, bad.Close())
+			t.Errorf("%s is accepted: %v", about, bad.Close())
 			continue
 		}
 		t.Logf("%s: %v", about, err)

@@ -12,72 +12,73 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Seek implements store.Reader. It moves the group, so the reader has to be alone in
-// it. Errors: Invalid, Conflict (others read for the group), Unavailable.
+// Seek implements store.Reader. It moves the whole group, so the reader must be its
+// only member. Errors: Invalid, Conflict (the group has other readers), Unavailable.
 func (r *reader) Seek(ctx context.Context, at mayfly.Instant) error {
 	if err := r.start(ctx); err != nil {
 		return err
 	}
 	r.client.AllowRebalance()
-	if err := r.share.await(ctx); err != nil {
+	if err := r.assigned.await(ctx); err != nil {
 		return unavailable("seek in "+r.topic, err)
 	}
 	if err := r.alone(ctx); err != nil {
 		return err
 	}
-	places, err := r.s.find(ctx, r.topic, at)
+	positions, err := r.s.find(ctx, r.topic, at)
 	if err != nil {
 		return unavailable("seek in "+r.topic, err)
 	}
-	if err := r.moveTo(ctx, places); err != nil {
+	if err := r.moveTo(ctx, positions); err != nil {
 		return unavailable("seek in "+r.topic, err)
 	}
 	clear(r.stuck)
 	return nil
 }
 
+// alone returns Conflict if the group has other readers.
 func (r *reader) alone(ctx context.Context) error {
 	groups, err := r.s.admin.DescribeGroups(ctx, r.group)
 	if err == nil {
 		err = groups[r.group].Err
 	}
 	if err != nil {
-		return unavailable("look at group "+r.group, err)
+		return unavailable("describe group "+r.group, err)
 	}
 	if n := len(groups[r.group].Members); n > 1 {
-		return mayfly.Errorf(mayfly.Conflict, "kafka: group %s has %d readers, and a seek moves them all", r.group, n).
-			WithHint("stop the others; a reader that died counts until its session is over")
+		return mayfly.Errorf(mayfly.Conflict, "kafka: group %s has %d readers; a seek needs the group to have one", r.group, n).
+			WithHint("stop the other readers; one that died counts until its session times out")
 	}
 	return nil
 }
 
-// moveTo tells the client where to go on. The client ignores it in a partition that
-// it is about to begin in, so it is told until it has understood.
-func (r *reader) moveTo(ctx context.Context, places map[partition]offset) error {
+// moveTo sets the client's offsets. The client ignores this for a partition that it
+// is about to start, so moveTo repeats it until the client reports the new offsets.
+func (r *reader) moveTo(ctx context.Context, positions map[partition]offset) error {
 	for {
-		mine := epochless(r.share.seek(places))
+		mine := epochless(r.assigned.seek(positions))
 		r.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{r.topic: mine})
-		understood := true
-		for p, to := range r.client.CommittedOffsets()[r.topic] { // its name for where it was told to begin
+		accepted := true
+		for p, to := range r.client.CommittedOffsets()[r.topic] { // this is how the client names the offsets that were set
 			if want, ok := mine[p]; ok && want != to {
-				understood = false
+				accepted = false
 			}
 			delete(mine, p)
 		}
-		if understood && len(mine) == 0 {
+		if accepted && len(mine) == 0 {
 			return nil
 		}
 		select {
-		case <-time.After(lookAgain):
+		case <-time.After(pollInterval):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// find is, for each partition, the place of the first event at or after the instant.
-// Records carry a stamp that is not before their event's instant, and the brokers
-// find the first record by its stamp: the event is there or behind it.
+// find returns, for each partition, the offset of the first event at or after the
+// instant. A record's timestamp is never before its event, and the brokers find the
+// first record by timestamp: the event is at that offset or after it.
 func (s *Store) find(ctx context.Context, topic string, at mayfly.Instant) (map[partition]offset, error) {
 	if at <= 0 {
 		return s.starts(ctx, topic)
@@ -93,17 +94,17 @@ func (s *Store) find(ctx context.Context, topic string, at mayfly.Instant) (map[
 	return s.scan(ctx, topic, at, from, to)
 }
 
-// scan reads on from each place until it meets an event at or after the instant, or
-// the end as it was.
+// scan reads from each offset until it finds an event at or after the instant, or
+// reaches the end of the partition as given in to.
 func (s *Store) scan(ctx context.Context, topic string, at mayfly.Instant, from, to map[partition]offset) (map[partition]offset, error) {
-	places, open := maps.Clone(from), map[int32]kgo.Offset{}
+	positions, open := maps.Clone(from), map[int32]kgo.Offset{}
 	for p := range from {
 		if from[p] < to[p] {
 			open[p] = kgo.NewOffset().At(from[p])
 		}
 	}
 	if len(open) == 0 {
-		return places, nil
+		return positions, nil
 	}
 	client, err := kgo.NewClient(append(s.common, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: maps.Clone(open)}))...)
 	if err != nil {
@@ -120,9 +121,9 @@ func (s *Store) scan(ctx context.Context, topic string, at mayfly.Instant, from,
 				continue
 			}
 			event, err := store.ReadEvent(rec.Value)
-			found := err == nil && event.At >= at // one that cannot be read is passed: a seek is how to get past it
-			if places[rec.Partition] = rec.Offset; !found {
-				places[rec.Partition]++
+			found := err == nil && event.At >= at // an unreadable record is skipped: a seek is the way past it
+			if positions[rec.Partition] = rec.Offset; !found {
+				positions[rec.Partition]++
 			}
 			if found || rec.Offset+1 >= to[rec.Partition] {
 				delete(open, rec.Partition)
@@ -130,15 +131,15 @@ func (s *Store) scan(ctx context.Context, topic string, at mayfly.Instant, from,
 			}
 		}
 	}
-	return places, nil
+	return positions, nil
 }
 
-// starts are the oldest records that are kept.
+// starts returns the offset of the oldest retained record of each partition.
 func (s *Store) starts(ctx context.Context, topic string) (map[partition]offset, error) {
 	return offsets(s.admin.ListStartOffsets(ctx, topic))(topic)
 }
 
-// ends are behind the last records that every copy in sync has.
+// ends returns the offset after the last record that every in-sync replica has.
 func (s *Store) ends(ctx context.Context, topic string) (map[partition]offset, error) {
 	return offsets(s.admin.ListEndOffsets(ctx, topic))(topic)
 }
@@ -151,22 +152,22 @@ func offsets(listed kadm.ListedOffsets, err error) func(topic string) (map[parti
 		if err != nil {
 			return nil, err
 		}
-		places := map[partition]offset{}
+		positions := map[partition]offset{}
 		for p, l := range listed[topic] {
-			places[p] = l.Offset
+			positions[p] = l.Offset
 		}
-		return places, nil
+		return positions, nil
 	}
 }
 
-// Lag implements store.Reader. It counts the reader's share.
+// Lag implements store.Reader. It counts the partitions of this reader only.
 func (r *reader) Lag(ctx context.Context) (int64, error) {
 	if err := r.start(ctx); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.s.opts.Patience+r.s.opts.Handover)
 	defer cancel()
-	if err := r.share.await(ctx); err != nil {
+	if err := r.assigned.await(ctx); err != nil {
 		return 0, unavailable("lag of "+r.topic, err)
 	}
 	starts, err := r.s.starts(ctx, r.topic)
@@ -177,12 +178,13 @@ func (r *reader) Lag(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, unavailable("lag of "+r.topic, err)
 	}
-	return waiting(r.share.places(), starts, ends), nil
+	return waiting(r.assigned.positions(), starts, ends), nil
 }
 
-// waiting counts what is between the places and the ends and is still kept.
-func waiting(places, starts, ends map[partition]offset) (n int64) {
-	for p, at := range places {
+// waiting counts the records between the positions and the ends that are still
+// retained.
+func waiting(positions, starts, ends map[partition]offset) (n int64) {
+	for p, at := range positions {
 		n += max(0, ends[p]-max(at, starts[p]))
 	}
 	return n

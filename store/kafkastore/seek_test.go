@@ -9,9 +9,9 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Events that are told late carry the stamp of their telling: the place that the
-// broker finds by the stamp lies before the one that is sought.
-func TestASeekPassesEventsThatWereToldLate(t *testing.T) {
+// The timestamp of an event that is appended late is the time of the append, so the
+// offset that the broker finds by timestamp lies before the wanted one.
+func TestASeekSkipsEventsThatWereAppendedLate(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
 	o.Partitions = 1
@@ -41,13 +41,13 @@ func TestASeekPassesEventsThatWereToldLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := r.Lag(t.Context()); err != nil || n != int64(len(events)-c.first) {
-			t.Errorf("behind a seek to %s %d are waiting, want %d; %v", c.to, n, len(events)-c.first, err)
+			t.Errorf("after a seek to %s the lag is %d, want %d; %v", c.to, n, len(events)-c.first, err)
 		}
 		if c.first == len(events) {
 			continue
 		}
 		if records, err := r.Next(t.Context(), 1); err != nil || records[0].Event != events[c.first] {
-			t.Errorf("behind a seek to %s: %v, %v", c.to, records, err)
+			t.Errorf("after a seek to %s: %v, %v", c.to, records, err)
 		}
 	}
 }

@@ -13,87 +13,89 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// settings are what a topic is kept by, under the names that Kafka gives them.
+// settings are topic configs by their Kafka names.
 type settings map[string]string
 
 const (
-	retention      = "retention.ms"
-	retentionBytes = "retention.bytes"
-	cleanup        = "cleanup.policy"
-	stampedBy      = "message.timestamp.type"
-	stampedAhead   = "message.timestamp.after.max.ms"
-	unclean        = "unclean.leader.election.enable"
-	inSync         = "min.insync.replicas"
+	retention         = "retention.ms"
+	retentionBytes    = "retention.bytes"
+	cleanup           = "cleanup.policy"
+	timestampType     = "message.timestamp.type"
+	timestampAfterMax = "message.timestamp.after.max.ms"
+	unclean           = "unclean.leader.election.enable"
+	inSync            = "min.insync.replicas"
 )
 
-// wantedSettings are those of a topic that we make ourselves.
-func wantedSettings(keep time.Duration, copies int) settings {
+// requiredSettings returns the configs of a topic that this driver creates.
+func requiredSettings(keep time.Duration, copies int) settings {
 	return settings{
-		retention: millis(keep), retentionBytes: "-1", cleanup: "delete", unclean: "false", inSync: strconv.Itoa(leastInSync(copies)),
-		// A record's stamp decides how long it is kept and is what a seek begins with.
-		stampedBy: "CreateTime",
-		// A broker that refused an event for the instant it tells would refuse it for ever.
-		stampedAhead: strconv.FormatInt(math.MaxInt64, 10),
+		retention: millis(keep), retentionBytes: "-1", cleanup: "delete", unclean: "false", inSync: strconv.Itoa(minInSync(copies)),
+		// Retention and seeks use the timestamp that the producer sets.
+		timestampType: "CreateTime",
+		// A broker that refuses an event for its timestamp would refuse every retry.
+		timestampAfterMax: strconv.FormatInt(math.MaxInt64, 10),
 	}
 }
 
-func leastInSync(copies int) int {
+// minInSync returns the required min.insync.replicas.
+func minInSync(copies int) int {
 	if copies >= 3 {
 		return 2
 	}
 	return 1
 }
 
-// judge refuses a topic that may lose an event before keep is over: the most
-// dangerous way to set up a log, because nothing fails until somebody needs the
-// event (L8). The hint is the command that mends it.
-func judge(topic string, copies int, got settings, keep time.Duration, brokers []string) error {
-	mend := settings{}
-	var faults []string
-	fault := func(name, better, format string, args ...any) {
-		mend[name] = better
-		faults = append(faults, fmt.Sprintf(format, args...))
+// checkSettings returns an error if the topic may lose an event before keep is over.
+// Such a mistake is dangerous because nothing fails until the event is needed (L8).
+// The hint is the command that fixes the topic.
+func checkSettings(topic string, copies int, got settings, keep time.Duration, brokers []string) error {
+	fix := settings{}
+	var problems []string
+	problem := func(name, better, format string, args ...any) {
+		fix[name] = better
+		problems = append(problems, fmt.Sprintf(format, args...))
 	}
-	wanted := wantedSettings(keep, copies)
+	required := requiredSettings(keep, copies)
 	if kept, err := strconv.ParseInt(got[retention], 10, 64); err != nil || kept >= 0 && kept < keep.Milliseconds() {
-		fault(retention, wanted[retention], "keeps events for %s ms, less than the %s of %s", cmp.Or(got[retention], "unknown"), wanted[retention], keep)
+		problem(retention, required[retention], "retains events for %s ms, less than the %s of %s", cmp.Or(got[retention], "unknown"), required[retention], keep)
 	}
 	if got[retentionBytes] != "-1" {
-		fault(retentionBytes, "-1", "forgets young events when it has %s bytes", got[retentionBytes])
+		problem(retentionBytes, "-1", "deletes recent events when it exceeds %s bytes", got[retentionBytes])
 	}
 	if got[cleanup] != "delete" {
-		fault(cleanup, "delete", "has the cleanup policy %q, which forgets events of any age", got[cleanup])
+		problem(cleanup, "delete", "has the cleanup policy %q, which deletes events of any age", got[cleanup])
 	}
-	if got[stampedBy] != "CreateTime" {
-		fault(stampedBy, "CreateTime", "stamps records by %q, so that a seek misses events", got[stampedBy])
+	if got[timestampType] != "CreateTime" {
+		problem(timestampType, "CreateTime", "sets timestamps by %q, so that a seek misses events", got[timestampType])
 	}
 	if got[unclean] != "false" {
-		fault(unclean, "false", "may elect a leader that lacks acknowledged events")
+		problem(unclean, "false", "may elect a leader that lacks acknowledged events")
 	}
-	if n, err := strconv.Atoi(got[inSync]); err != nil || n < leastInSync(copies) {
-		fault(inSync, wanted[inSync], "acknowledges what is on %s of its %d copies", got[inSync], copies)
+	if n, err := strconv.Atoi(got[inSync]); err != nil || n < minInSync(copies) {
+		problem(inSync, required[inSync], "acknowledges records that are on %s of its %d replicas", got[inSync], copies)
 	}
-	if len(faults) == 0 {
+	if len(problems) == 0 {
 		return nil
 	}
-	return mayfly.Errorf(mayfly.Invalid, "kafka: topic %s %s", topic, strings.Join(faults, "; ")).WithHint(mendCommand(topic, mend, brokers))
+	return mayfly.Errorf(mayfly.Invalid, "kafka: topic %s %s", topic, strings.Join(problems, "; ")).WithHint(fixCommand(topic, fix, brokers))
 }
 
-// judgeCopies refuses a topic that has fewer copies than configured: it would lose
-// events with fewer brokers than the operator believes.
-func judgeCopies(topic string, copies int, o Options) error {
+// checkCopies refuses a topic with fewer replicas than configured, because fewer broker
+// failures than the operator expects would lose events.
+func checkCopies(topic string, copies int, o Options) error {
 	if copies >= o.Copies {
 		return nil
 	}
-	return mayfly.Errorf(mayfly.Invalid, "kafka: topic %s has a partition with %d copies, fewer than the %d of the settings", topic, copies, o.Copies).
+	return mayfly.Errorf(mayfly.Invalid, "kafka: topic %s has a partition with %d replicas, fewer than the configured %d", topic, copies, o.Copies).
 		WithHint(fmt.Sprintf("kafka-reassign-partitions.sh --bootstrap-server %s --execute --reassignment-json-file, with a file that names %d brokers as replicas of each partition of %s",
 			strings.Join(o.Brokers, ","), o.Copies, topic))
 }
 
-func mendCommand(topic string, mend settings, brokers []string) string {
+// fixCommand returns the command that corrects the settings of a topic.
+func fixCommand(topic string, fix settings, brokers []string) string {
 	var pairs []string
-	for _, name := range slices.Sorted(maps.Keys(mend)) {
-		pairs = append(pairs, name+"="+mend[name])
+	for _, name := range slices.Sorted(maps.Keys(fix)) {
+		pairs = append(pairs, name+"="+fix[name])
 	}
 	return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s",
 		strings.Join(brokers, ","), topic, strings.Join(pairs, ","))

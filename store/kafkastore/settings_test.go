@@ -11,12 +11,12 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-func TestATopicThatForgetsTooSoonIsRefusedWithTheCommandThatMendsIt(t *testing.T) {
+func TestATopicThatMayLoseEventsIsRefusedWithTheCommandThatFixesIt(t *testing.T) {
 	for _, c := range []struct {
 		about  string
 		copies int
 		change settings
-		mend   string // "" if the topic is good
+		fix    string // "" if the topic is good
 	}{
 		{"as we make it", 3, nil, ""},
 		{"kept for ever", 3, settings{retention: "-1"}, ""},
@@ -24,25 +24,25 @@ func TestATopicThatForgetsTooSoonIsRefusedWithTheCommandThatMendsIt(t *testing.T
 		{"one copy, one in sync", 1, settings{inSync: "1"}, ""},
 		{"a millisecond less than 30 days", 3, settings{retention: "2591999999"}, "retention.ms=2592000000"},
 		{"Kafka's own 7 days", 3, settings{retention: "604800000"}, "retention.ms=2592000000"},
-		{"a retention that is not told", 3, settings{retention: ""}, "retention.ms=2592000000"},
+		{"no retention", 3, settings{retention: ""}, "retention.ms=2592000000"},
 		{"a bound in bytes", 3, settings{retentionBytes: "1073741824"}, "retention.bytes=-1"},
 		{"compacting", 3, settings{cleanup: "compact"}, "cleanup.policy=delete"},
 		{"compacting too", 3, settings{cleanup: "compact,delete"}, "cleanup.policy=delete"},
-		{"stamped by the broker", 3, settings{stampedBy: "LogAppendTime"}, "message.timestamp.type=CreateTime"},
+		{"stamped by the broker", 3, settings{timestampType: "LogAppendTime"}, "message.timestamp.type=CreateTime"},
 		{"leaders that lack events", 3, settings{unclean: "true"}, "unclean.leader.election.enable=false"},
 		{"three copies, one in sync", 3, settings{inSync: "1"}, "min.insync.replicas=2"},
-		{"two faults", 3, settings{retention: "1", cleanup: "compact"}, "cleanup.policy=delete,retention.ms=2592000000"},
+		{"two problems", 3, settings{retention: "1", cleanup: "compact"}, "cleanup.policy=delete,retention.ms=2592000000"},
 	} {
-		got := wantedSettings(leastKept, 3)
+		got := requiredSettings(minRetention, 3)
 		maps.Copy(got, c.change)
-		err := judge("ends", c.copies, got, leastKept, []string{"a:1", "b:2"})
-		if c.mend == "" {
+		err := checkSettings("ends", c.copies, got, minRetention, []string{"a:1", "b:2"})
+		if c.fix == "" {
 			if err != nil {
 				t.Errorf("%s: %v", c.about, err)
 			}
 			continue
 		}
-		command := "kafka-configs.sh --bootstrap-server a:1,b:2 --alter --entity-type topics --entity-name ends --add-config " + c.mend
+		command := "kafka-configs.sh --bootstrap-server a:1,b:2 --alter --entity-type topics --entity-name ends --add-config " + c.fix
 		if ours := (*mayfly.Error)(nil); !errors.As(err, &ours) || ours.Kind != mayfly.Invalid || ours.Hint != command {
 			t.Errorf("%s: %v\nwant the hint %s", c.about, err, command)
 		}
@@ -50,18 +50,18 @@ func TestATopicThatForgetsTooSoonIsRefusedWithTheCommandThatMendsIt(t *testing.T
 }
 
 func TestTheFaultsOfATopicAreNamed(t *testing.T) {
-	got := wantedSettings(leastKept, 1)
+	got := requiredSettings(minRetention, 1)
 	got[retention] = "604800000"
-	err := judge("births", 1, got, leastKept, []string{"a:1"})
-	if err == nil || !strings.Contains(err.Error(), "topic births keeps events for 604800000 ms, less than the 2592000000 of 720h0m0s") {
+	err := checkSettings("births", 1, got, minRetention, []string{"a:1"})
+	if err == nil || !strings.Contains(err.Error(), "topic births retains events for 604800000 ms, less than the 2592000000 of 720h0m0s") {
 		t.Error(err)
 	}
 }
 
-func TestATopicWithFewerCopiesThanConfiguredIsRefused(t *testing.T) {
+func TestATopicWithFewerReplicasThanConfiguredIsRefused(t *testing.T) {
 	o := Options{Brokers: []string{"a:1", "b:2"}, Copies: 3}
 	for copies, good := range map[int]bool{0: false, 1: false, 2: false, 3: true, 4: true} {
-		err := judgeCopies("ends", copies, o)
+		err := checkCopies("ends", copies, o)
 		if good {
 			if err != nil {
 				t.Errorf("%d copies: %v", copies, err)
@@ -71,12 +71,12 @@ func TestATopicWithFewerCopiesThanConfiguredIsRefused(t *testing.T) {
 		ours := (*mayfly.Error)(nil)
 		if !errors.As(err, &ours) || ours.Kind != mayfly.Invalid ||
 			!strings.Contains(ours.Hint, "kafka-reassign-partitions.sh --bootstrap-server a:1,b:2 ") || !strings.Contains(ours.Hint, "names 3 brokers") {
-			t.Errorf("%d copies: %v, want Invalid with the command that mends it", copies, err)
+			t.Errorf("%d copies: %v, want Invalid with the command that fixes it", copies, err)
 		}
 	}
 }
 
-func TestTheCopiesOfATopicAreThoseOfItsWeakestPartition(t *testing.T) {
+func TestATopicHasAsManyReplicasAsItsWeakestPartition(t *testing.T) {
 	partition := func(copies int) kadm.PartitionDetail { return kadm.PartitionDetail{Replicas: make([]int32, copies)} }
 	for want, of := range map[int]kadm.PartitionDetails{
 		0: nil, 3: {0: partition(3), 1: partition(4)}, 1: {0: partition(3), 1: partition(1), 2: partition(2)},

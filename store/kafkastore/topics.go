@@ -13,23 +13,23 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// lookAgain is how long to wait for what a broker does not know yet.
-const lookAgain = 100 * time.Millisecond
+// pollInterval is the pause between two questions to a broker that is not ready yet.
+const pollInterval = 100 * time.Millisecond
 
-// prepareTopics makes the topics that are not there, waits until each partition has
-// a leader, and refuses those that forget too soon or may not be written to.
+// prepareTopics creates missing topics, waits until each partition has a leader, and
+// returns an error if a topic may lose events too early or may not be written to.
 func (s *Store) prepareTopics(ctx context.Context) error {
-	if err := s.makeTopics(ctx); err != nil {
-		return unavailable("make the topics", err)
+	if err := s.createTopics(ctx); err != nil {
+		return unavailable("create the topics", err)
 	}
-	if err := s.judgeTopics(ctx, s.opts.Keep); err != nil {
+	if err := s.checkTopics(ctx, s.opts.Keep); err != nil {
 		return err
 	}
-	return s.judgeRights(ctx, kmsg.ACLOperationWrite)
+	return s.checkPermissions(ctx, kmsg.ACLOperationWrite)
 }
 
-// prepare does what Open could not: nothing is appended to a topic that nobody has
-// looked at. Its errors are Unavailable, so that callers keep the event.
+// prepare checks the topics if Open could not, so that nothing is appended to an
+// unchecked topic. Its errors are Unavailable, so that callers keep the event.
 func (s *Store) prepare(ctx context.Context) error {
 	if s.prepared.Load() {
 		return nil
@@ -37,14 +37,14 @@ func (s *Store) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience)
 	defer cancel()
 	if err := s.prepareTopics(ctx); err != nil {
-		return mayfly.Errorf(mayfly.Unavailable, "%v", err) // whatever kind it is of: it is not the event
+		return mayfly.Errorf(mayfly.Unavailable, "%v", err) // not Invalid: the event itself is valid
 	}
 	s.prepared.Store(true)
 	return nil
 }
 
-// makeTopics may be run by several nodes at once: the first one makes them.
-func (s *Store) makeTopics(ctx context.Context) error {
+// createTopics creates missing topics. Several nodes may run it at once.
+func (s *Store) createTopics(ctx context.Context) error {
 	found, err := s.admin.ListTopics(ctx, s.opts.topics()...)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *Store) makeTopics(ctx context.Context) error {
 	}
 	if len(missing) > 0 {
 		configs := map[string]*string{}
-		for name, value := range wantedSettings(s.opts.Keep, s.opts.Copies) {
+		for name, value := range requiredSettings(s.opts.Keep, s.opts.Copies) {
 			configs[name] = kadm.StringPtr(value)
 		}
 		made, err := s.admin.CreateTopics(ctx, int32(s.opts.Partitions), int16(s.opts.Copies), configs, missing...)
@@ -73,8 +73,8 @@ func (s *Store) makeTopics(ctx context.Context) error {
 	return s.awaitTopics(ctx)
 }
 
-// awaitTopics waits for the leaders: a broker that was asked about a new topic too
-// early says that there is none.
+// awaitTopics waits until every partition has a leader. Shortly after the creation a
+// broker may still answer that the topic does not exist.
 func (s *Store) awaitTopics(ctx context.Context) error {
 	for {
 		found, err := s.admin.ListTopics(ctx, s.opts.topics()...)
@@ -85,13 +85,14 @@ func (s *Store) awaitTopics(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-time.After(lookAgain):
+		case <-time.After(pollInterval):
 		case <-ctx.Done():
 			return errors.Join(err, ctx.Err())
 		}
 	}
 }
 
+// leaderless returns an error for the first partition without a leader.
 func leaderless(topics []string, found kadm.TopicDetails) error {
 	for _, topic := range topics {
 		t := found[topic]
@@ -110,32 +111,32 @@ func leaderless(topics []string, found kadm.TopicDetails) error {
 	return nil
 }
 
-// judgeTopics asks how the topics are kept now.
-func (s *Store) judgeTopics(ctx context.Context, keep time.Duration) error {
+// checkTopics checks the current settings of the topics.
+func (s *Store) checkTopics(ctx context.Context, keep time.Duration) error {
 	found, err := s.admin.ListTopics(ctx, s.opts.topics()...)
 	if err != nil {
-		return unavailable("look at the topics", err)
+		return unavailable("list the topics", err)
 	}
 	described, err := s.admin.DescribeTopicConfigs(ctx, s.opts.topics()...)
 	if err != nil {
-		return unavailable("ask how the topics are kept", err)
+		return unavailable("describe the settings of the topics", err)
 	}
 	var errs []error
 	for _, d := range described {
 		if d.Err != nil {
-			return unavailable("ask how topic "+d.Name+" is kept", d.Err)
+			return unavailable("describe the settings of topic "+d.Name, d.Err)
 		}
 		got := settings{}
 		for _, c := range d.Configs {
 			got[c.Key] = c.MaybeValue()
 		}
 		copies := fewestCopies(found[d.Name].Partitions)
-		errs = append(errs, judge(d.Name, copies, got, keep, s.opts.Brokers), judgeCopies(d.Name, copies, s.opts))
+		errs = append(errs, checkSettings(d.Name, copies, got, keep, s.opts.Brokers), checkCopies(d.Name, copies, s.opts))
 	}
 	return errors.Join(errs...)
 }
 
-// fewestCopies is how many the partition has that has the fewest.
+// fewestCopies returns the smallest number of replicas of any partition.
 func fewestCopies(partitions kadm.PartitionDetails) int {
 	fewest := math.MaxInt
 	for _, p := range partitions {
@@ -147,16 +148,16 @@ func fewestCopies(partitions kadm.PartitionDetails) int {
 	return fewest
 }
 
-// Trim implements store.Log. The brokers forget by themselves, whole segments whose
-// youngest record is older than the topic's retention; a record's stamp is never
-// before its event. What is left to do is to see that the retention still is what
-// keep asks for: somebody may have changed it since the start. Errors: Invalid with
-// the command that mends it, Unavailable.
+// Trim implements store.Log. The brokers delete whole segments whose newest record is
+// older than the topic's retention, and a record's timestamp is never before its
+// event. Trim only checks that the retention is still at least keep, because an
+// operator may have changed it since the start. Errors: Invalid with
+// the command that fixes it, Unavailable.
 func (s *Store) Trim(ctx context.Context, _ mayfly.Instant, keep time.Duration) error {
-	if err := s.begin(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience)
 	defer cancel()
-	return s.judgeTopics(ctx, max(keep, 0))
+	return s.checkTopics(ctx, max(keep, 0))
 }

@@ -27,9 +27,9 @@ func (s *Store) alter(t *testing.T, topic, name, value string) {
 		}
 	}
 	patience := time.After(time.Minute)
-	for s.setting(t, topic, name) != value { // the broker hears of it a moment later
+	for s.setting(t, topic, name) != value { // the broker applies it a moment later
 		select {
-		case <-time.After(lookAgain):
+		case <-time.After(pollInterval):
 		case <-patience:
 			t.Fatalf("%s of %s never became %s", name, topic, value)
 		}
@@ -38,11 +38,11 @@ func (s *Store) alter(t *testing.T, topic, name, value string) {
 
 func (s *Store) setting(t *testing.T, topic, name string) string {
 	t.Helper()
-	told, err := s.admin.DescribeTopicConfigs(t.Context(), topic)
+	described, err := s.admin.DescribeTopicConfigs(t.Context(), topic)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range told {
+	for _, c := range described {
 		for _, one := range c.Configs {
 			if one.Key == name {
 				return one.MaybeValue()
@@ -52,7 +52,7 @@ func (s *Store) setting(t *testing.T, topic, name string) string {
 	return ""
 }
 
-func TestNodesThatStartAtOnceMakeTheTopicsOnce(t *testing.T) {
+func TestNodesThatStartTogetherCreateTheTopicsOnce(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
 	o.Partitions = 3
@@ -82,7 +82,7 @@ func TestNodesThatStartAtOnceMakeTheTopicsOnce(t *testing.T) {
 	}
 }
 
-func TestAStoreDoesNotStartOnTopicsThatForgetTooSoon(t *testing.T) {
+func TestOpenRefusesTopicsThatMayLoseEvents(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
 	s := open(t, o)
@@ -90,7 +90,7 @@ func TestAStoreDoesNotStartOnTopicsThatForgetTooSoon(t *testing.T) {
 		{retention, "604800000", "2592000000"},
 		{retentionBytes, "1048576", "-1"},
 		{cleanup, "compact", "delete"},
-		{stampedBy, "LogAppendTime", "CreateTime"},
+		{timestampType, "LogAppendTime", "CreateTime"},
 		{unclean, "true", "false"},
 	} {
 		topic := o.topic(mayfly.Ends)
@@ -100,30 +100,30 @@ func TestAStoreDoesNotStartOnTopicsThatForgetTooSoon(t *testing.T) {
 		if !errors.As(err, &ours) || ours.Kind != mayfly.Invalid || !strings.Contains(ours.Hint, "--add-config "+c.name+"="+c.good) {
 			t.Errorf("%s=%s: %v", c.name, c.bad, err)
 		}
-		if err := s.Trim(t.Context(), wall(), leastKept); !errors.Is(err, mayfly.Invalid) {
+		if err := s.Trim(t.Context(), wall(), minRetention); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%s=%s while it runs: %v", c.name, c.bad, err)
 		}
 		s.alter(t, topic, c.name, c.good)
-		if err := s.Trim(t.Context(), wall(), leastKept); err != nil {
-			t.Errorf("after mending %s: %v", c.name, err)
+		if err := s.Trim(t.Context(), wall(), minRetention); err != nil {
+			t.Errorf("after fixing %s: %v", c.name, err)
 		}
 	}
-	if err := s.Trim(t.Context(), wall(), leastKept+1e6); !errors.Is(err, mayfly.Invalid) {
-		t.Errorf("the topic is asked to keep a millisecond longer than it does: %v", err)
+	if err := s.Trim(t.Context(), wall(), minRetention+1e6); !errors.Is(err, mayfly.Invalid) {
+		t.Errorf("trim with a retention that is a millisecond longer than the topic's: %v", err)
 	}
 }
 
-func TestMoreCopiesThanBrokersIsSaid(t *testing.T) {
+func TestMoreReplicasThanBrokersIsReported(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
 	o.Copies = 99
 	_, err := Open(t.Context(), o)
-	if err == nil || !strings.Contains(err.Error(), "ask for fewer copies") {
+	if err == nil || !strings.Contains(err.Error(), "lower replication_factor") {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestATopicThatIsThereWithFewerCopiesIsRefused(t *testing.T) {
+func TestAnExistingTopicWithFewerReplicasIsRefused(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
 	open(t, o)
@@ -135,7 +135,7 @@ func TestATopicThatIsThereWithFewerCopiesIsRefused(t *testing.T) {
 	}
 }
 
-func TestARecordThatCannotBeReadStopsTheReaderUntilASeek(t *testing.T) {
+func TestAnUnreadableRecordStopsTheReaderUntilASeek(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
 	o.Partitions = 1
@@ -169,13 +169,13 @@ func TestARecordThatCannotBeReadStopsTheReaderUntilASeek(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := r.Lag(t.Context()); err != nil || n != 3 {
-		t.Errorf("%d are waiting, %v", n, err)
+		t.Errorf("lag %d, %v", n, err)
 	}
 	if err := r.Seek(t.Context(), events[2].At); err != nil {
 		t.Fatal(err)
 	}
 	records, err := r.Next(t.Context(), 10)
 	if err != nil || records[0].Event != events[2] {
-		t.Errorf("behind the seek: %v, %v", records, err)
+		t.Errorf("after the seek: %v, %v", records, err)
 	}
 }
