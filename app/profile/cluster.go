@@ -61,11 +61,11 @@ func (s *Store) connectKafka(ctx context.Context, cfg config.Config, t Time, lat
 		return nil, err
 	}
 	log, err := kafkastore.Open(ctx, kafkastore.Options{
-		Brokers: k.Brokers, Prefix: k.Prefix, Partitions: k.Partitions, Copies: k.Copies, Keep: cfg.Log.Retention,
+		Brokers: k.Brokers, Prefix: k.Prefix, Partitions: k.Partitions, ReplicationFactor: k.Copies, Retention: cfg.Log.Retention,
 		Credentials: conn.Credentials{User: k.User, Password: password}, Mechanism: kafkastore.Mechanism(k.Mechanism), TLS: wire,
-		Late:     late,
-		Patience: max(2*time.Second, cfg.Births.Timeout/2), // a birth still has time to write a reminder instead
-		Now:      t.Now, Logger: slog.Default(),
+		Late:    late,
+		Timeout: max(2*time.Second, cfg.Births.Timeout/2), // a birth still has time to write a reminder instead
+		Now:     t.Now, Logger: slog.Default(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("kafka: %w", err)

@@ -36,7 +36,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if err := s.checkOpen(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	errs := []error{s.checkPermissions(ctx, kmsg.ACLOperationRead)}
 	for _, topic := range s.opts.topics() {

@@ -49,7 +49,7 @@ func TestOpenAndCheckReportMissingPermissions(t *testing.T) {
 	t.Parallel()
 	b := startBroker(t, "--secure")
 	o := b.options()
-	o.Patience = 10 * time.Second
+	o.Timeout = 10 * time.Second
 	root := b.enableACLs()
 	user := "User:" + o.Credentials.User
 	allow := func(acls *kadm.ACLBuilder) {

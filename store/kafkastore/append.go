@@ -48,7 +48,7 @@ func (s *Store) Append(ctx context.Context, events ...mayfly.Event) error {
 			s.breaker.Failed(s.elapsed() + breakerPause)
 		}
 	}()
-	within, cancel := context.WithTimeout(ctx, s.opts.Patience+grace)
+	within, cancel := context.WithTimeout(ctx, s.opts.Timeout+grace)
 	defer cancel()
 	if err = s.prepare(within); err == nil {
 		err = s.deliver(within, events)
@@ -73,10 +73,10 @@ func (s *Store) deliver(ctx context.Context, events []mayfly.Event) error {
 // send passes the events to the client in order, in pieces that fit into the limit of
 // events in flight. After an error the caller must not wait for the delivery.
 func (s *Store) send(ctx context.Context, d *delivery, events []mayfly.Event) error {
-	piece := s.opts.UnderWay / 2
+	piece := s.opts.MaxInFlight / 2
 	for first := 0; first < len(events); first += piece {
 		part := events[first:min(first+piece, len(events))]
-		if err := s.underWay.Acquire(ctx, int64(len(part))); err != nil {
+		if err := s.inFlight.Acquire(ctx, int64(len(part))); err != nil {
 			d.skip(len(events) - first)
 			return appendError(fatesOf(first), wrapped("wait for room: too many events are in flight", err))
 		}
@@ -84,7 +84,7 @@ func (s *Store) send(ctx context.Context, d *delivery, events []mayfly.Event) er
 			// Not the caller's context: when that is cancelled, the client would also fail
 			// records of other callers that are queued behind this one.
 			s.appender.Produce(d.ctx, s.record(e), func(_ *kgo.Record, err error) {
-				s.underWay.Release(1)
+				s.inFlight.Release(1)
 				d.report(err)
 			})
 		}
@@ -131,7 +131,7 @@ type delivery struct {
 
 func (s *Store) newDelivery(events int) *delivery {
 	d := &delivery{waiting: events, done: make(chan struct{})}
-	d.ctx, d.stop = context.WithTimeout(context.Background(), s.opts.Patience)
+	d.ctx, d.stop = context.WithTimeout(context.Background(), s.opts.Timeout)
 	return d
 }
 

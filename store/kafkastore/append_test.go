@@ -28,7 +28,7 @@ func TestAnAppendIsUnavailableOnlyIfNothingOfItCanBeInTheLog(t *testing.T) {
 		{"a broker answered", []error{kerr.MessageTooLarge}, mayfly.Unknown},
 		{"the client was closed", []error{late, kgo.ErrClientClosed}, mayfly.Unknown},
 	} {
-		s := &Store{opts: Options{Patience: 1}}
+		s := &Store{opts: Options{Timeout: 1}}
 		d := s.newDelivery(len(c.results))
 		for _, err := range c.results {
 			select {

@@ -54,8 +54,8 @@ func brokerAt(t testing.TB, name string) Options {
 // because the machine may be busy.
 func optionsFor(name string, env func(string) string) (Options, error) {
 	o := Options{
-		Brokers: strings.Split(env(name), ","), Prefix: freshName("test") + ".", Partitions: 4, Copies: 1, Now: wall,
-		Patience: 30 * time.Second, Session: 6 * time.Second,
+		Brokers: strings.Split(env(name), ","), Prefix: freshName("test") + ".", Partitions: 4, ReplicationFactor: 1, Now: wall,
+		Timeout: 30 * time.Second, SessionTimeout: 6 * time.Second,
 	}
 	if file := env(name + "_CA"); file != "" {
 		ca, err := os.ReadFile(file)

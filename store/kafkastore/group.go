@@ -15,7 +15,7 @@ const maxGroup = 128
 
 // Reader implements store.Log. The partitions are divided among the readers of a
 // group, of which each process has at most one. Reader returns when the group has
-// admitted it; if another reader died just before, that takes up to Options.Session.
+// admitted it; if another reader died just before, that takes up to Options.SessionTimeout.
 //
 // The brokers delete the offsets of a group that has had no reader for
 // offsets.retention.minutes (default 7 days); it then starts at the oldest event.
@@ -77,9 +77,9 @@ func (r *reader) join(ctx context.Context) (err error) {
 		kgo.ConsumerGroup(r.group),
 		kgo.ConsumeTopics(r.topic),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()), // a single one: members without a common balancer cannot join
-		kgo.SessionTimeout(o.Session),
-		kgo.HeartbeatInterval(o.Session/4),
-		kgo.RebalanceTimeout(o.Handover),
+		kgo.SessionTimeout(o.SessionTimeout),
+		kgo.HeartbeatInterval(o.SessionTimeout/4),
+		kgo.RebalanceTimeout(o.RebalanceTimeout),
 		kgo.DisableAutoCommit(),                           // an offset is committed only after its effects are stored (I13)
 		kgo.BlockRebalanceOnPoll(),                        // between Next and Commit no partition moves to another reader
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // reading an event again is harmless, missing it is not
@@ -91,7 +91,7 @@ func (r *reader) join(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.Patience+o.Session+o.Handover)
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout+o.SessionTimeout+o.RebalanceTimeout)
 	defer cancel()
 	if err := r.assigned.await(ctx); err != nil {
 		r.leave()
@@ -122,7 +122,7 @@ func (r *reader) startOffsets(ctx context.Context, list map[string]map[int32]kgo
 // leave leaves the group, so that the other readers need not wait for the session
 // timeout. If no broker answers, the membership ends with that timeout.
 func (r *reader) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), r.s.opts.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), r.s.opts.Timeout)
 	defer cancel()
 	r.client.AllowRebalance()
 	if err := r.client.LeaveGroupContext(ctx); err != nil {

@@ -15,7 +15,7 @@ func TestALateStoreOpensWithoutBrokersAndChecksTheTopicsBeforeTheFirstAppend(t *
 	t.Parallel()
 	b := startBroker(t)
 	o := b.options()
-	o.Partitions, o.Patience = 2, 2*time.Second
+	o.Partitions, o.Timeout = 2, 2*time.Second
 	before := open(t, o)
 	retention := before.setting(t, o.topic(mayfly.Births), "retention.ms")
 	before.alter(t, o.topic(mayfly.Births), "retention.ms", "3600000")
@@ -63,7 +63,7 @@ func TestALateStoreOpensWithoutBrokersAndChecksTheTopicsBeforeTheFirstAppend(t *
 func TestALateStoreReturnsARefusalOfTheBroker(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
-	o.Late, o.Copies = true, 9
+	o.Late, o.ReplicationFactor = true, 9
 	if s, err := Open(t.Context(), o); !errors.Is(err, mayfly.Unavailable) || !strings.Contains(err.Error(), "fewer brokers than replicas") {
 		t.Errorf("%v, %v", s, err)
 	}

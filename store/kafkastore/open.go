@@ -27,7 +27,7 @@ type Store struct {
 	reach     *kgo.Client  // for requests that kadm does not have
 	admin     *kadm.Client // uses the same client; creates topics
 	principal principal
-	underWay  *semaphore.Weighted
+	inFlight  *semaphore.Weighted
 	elapsed   func() time.Duration
 	breaker   conn.Breaker // of Append, so that the engine does not wait for a dead log with every call (L8)
 	prepared  atomic.Bool  // the topics exist and their settings were checked
@@ -52,28 +52,28 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	common = slices.Clip(common) // so that each append below copies
+	common = slices.Clip(common) // so that each append below copies it
 	user := principal{o.Credentials.User, o.Brokers}
 	o.Credentials = conn.Credentials{}
 	appender, err := kgo.NewClient(append(common,
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // murmur2 of the key, as other Kafka clients do
 		kgo.ProducerLinger(0),                                // records that arrive during a request are batched into the next one
-		kgo.MaxBufferedRecords(2*o.UnderWay),                 // never reached: underWay limits them first
+		kgo.MaxBufferedRecords(2*o.MaxInFlight),              // never reached: inFlight limits them first
 		kgo.RetryTimeout(sendRetryTimeout),                   // short, to learn in time that a record cannot be sent
 	)...)
 	if err != nil {
 		return nil, mayfly.Wrap(mayfly.Invalid, wrapped("open", err), "")
 	}
-	admin, err := kgo.NewClient(append(common, kgo.RetryTimeout(o.Patience))...)
+	admin, err := kgo.NewClient(append(common, kgo.RetryTimeout(o.Timeout))...)
 	if err != nil {
 		return nil, mayfly.Wrap(mayfly.Invalid, wrapped("open", err), "")
 	}
 	s := &Store{
 		opts: o, common: common, appender: appender, reach: admin, admin: kadm.NewClient(admin), principal: user,
-		underWay: semaphore.NewWeighted(int64(o.UnderWay)), elapsed: loop.Stopwatch(), readers: map[string]*reader{},
+		inFlight: semaphore.NewWeighted(int64(o.MaxInFlight)), elapsed: loop.Stopwatch(), readers: map[string]*reader{},
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*o.Patience) // a starting cluster elects its leaders first
+	ctx, cancel := context.WithTimeout(ctx, 3*o.Timeout) // a starting cluster elects its leaders first
 	defer cancel()
 	switch err := s.prepareTopics(ctx); {
 	case err == nil:
@@ -119,7 +119,7 @@ func (o Options) topics() []string {
 	return []string{o.topic(mayfly.Births), o.topic(mayfly.Ends)}
 }
 
-// Close closes the readers, waits up to Options.Patience for events in flight, and
+// Close closes the readers, waits up to Options.Timeout for events in flight, and
 // closes the connections.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -135,7 +135,7 @@ func (s *Store) Close() error {
 	for _, r := range open {
 		errs = append(errs, r.Close())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), s.opts.Timeout)
 	defer cancel()
 	if err := s.appender.Flush(ctx); err != nil {
 		errs = append(errs, mayfly.Wrap(mayfly.Unknown, wrapped("close: events are still in flight", err), ""))

@@ -21,9 +21,9 @@ type Options struct {
 
 	// Settings of topics that Open creates. Existing topics are not changed; Open
 	// refuses one with fewer replicas or a shorter retention.
-	Partitions int           // default 64; fixed at creation, because an item's partition depends on it
-	Copies     int           // replication factor; default 3
-	Keep       time.Duration // minimum retention, also of existing topics; default and minimum 30 days
+	Partitions        int           // default 64; fixed at creation, because an item's partition depends on it
+	ReplicationFactor int           // default 3
+	Retention         time.Duration // at least, also of existing topics; default and minimum 30 days
 
 	Credentials conn.Credentials // no authentication if zero
 	Mechanism   Mechanism        // SASL mechanism; default ScramSHA512
@@ -33,10 +33,10 @@ type Options struct {
 	// before the first event is appended.
 	Late bool
 
-	Patience time.Duration // timeout of a call to the brokers; default 10 s
-	Session  time.Duration // session timeout: partitions of a silent reader move to others after it; default 10 s
-	Handover time.Duration // rebalance timeout: how long a reader may block one between Next and Commit; default 30 s
-	UnderWay int           // maximum number of events in flight; default 20,000
+	Timeout          time.Duration // of a call to the brokers; default 10 s
+	SessionTimeout   time.Duration // after it the partitions of a silent reader move to others; default 10 s
+	RebalanceTimeout time.Duration // how long a reader may block a rebalance between Next and Commit; default 30 s
+	MaxInFlight      int           // events at a time; default 20,000
 
 	Now    func() mayfly.Instant // the node's clock, for the timestamps of records
 	Logger *slog.Logger          // discards if nil
@@ -60,28 +60,28 @@ func (m Mechanism) with(c conn.Credentials) sasl.Mechanism {
 }
 
 const (
-	defaultPartitions = 64
-	maxPartitions     = 10_000
-	defaultCopies     = 3
-	defaultPatience   = 10 * time.Second
-	defaultSession    = 10 * time.Second
-	defaultHandover   = 30 * time.Second
-	defaultUnderWay   = 20_000
-	minUnderWay       = 100
-	minRetention      = 30 * 24 * time.Hour // L8
-	prefixPattern     = `^[A-Za-z0-9._-]{0,100}$`
+	defaultPartitions        = 64
+	maxPartitions            = 10_000
+	defaultReplicationFactor = 3
+	defaultTimeout           = 10 * time.Second
+	defaultSession           = 10 * time.Second
+	defaultRebalance         = 30 * time.Second
+	defaultMaxInFlight       = 20_000
+	minMaxInFlight           = 100
+	minRetention             = 30 * 24 * time.Hour // L8
+	prefixPattern            = `^[A-Za-z0-9._-]{0,100}$`
 )
 
 // complete sets the defaults and validates the result.
 func (o Options) complete() (Options, error) {
 	o.Brokers = slices.Clone(o.Brokers)
 	o.Partitions = cmp.Or(o.Partitions, defaultPartitions)
-	o.Copies = cmp.Or(o.Copies, defaultCopies)
-	o.Keep = cmp.Or(o.Keep, minRetention)
-	o.Patience = cmp.Or(o.Patience, defaultPatience)
-	o.Session = cmp.Or(o.Session, defaultSession)
-	o.Handover = cmp.Or(o.Handover, defaultHandover)
-	o.UnderWay = cmp.Or(o.UnderWay, defaultUnderWay)
+	o.ReplicationFactor = cmp.Or(o.ReplicationFactor, defaultReplicationFactor)
+	o.Retention = cmp.Or(o.Retention, minRetention)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, defaultSession)
+	o.RebalanceTimeout = cmp.Or(o.RebalanceTimeout, defaultRebalance)
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, defaultMaxInFlight)
 	o.Mechanism = cmp.Or(o.Mechanism, ScramSHA512)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -100,20 +100,20 @@ func (o Options) validate() error {
 		return bad("invalid prefix %q: use at most 100 letters, digits and . _ -", o.Prefix)
 	case o.Partitions < 1 || o.Partitions > maxPartitions:
 		return bad("%d partitions: use 1 to %d", o.Partitions, maxPartitions)
-	case o.Copies < 1 || o.Copies > 100:
-		return bad("replication factor %d: use 1 to 100", o.Copies)
-	case o.Keep < minRetention:
-		return bad("retention %s is shorter than 30 days", o.Keep)
+	case o.ReplicationFactor < 1 || o.ReplicationFactor > 100:
+		return bad("replication factor %d: use 1 to 100", o.ReplicationFactor)
+	case o.Retention < minRetention:
+		return bad("retention %s is shorter than 30 days", o.Retention)
 	case o.Credentials.Validate() != nil:
 		return bad("%w", o.Credentials.Validate())
 	case o.Mechanism != ScramSHA256 && o.Mechanism != ScramSHA512:
 		return bad("mechanism %q is neither %s nor %s", o.Mechanism, ScramSHA256, ScramSHA512)
-	case o.Patience < 0 || o.Session < 0 || o.Handover < 0:
+	case o.Timeout < 0 || o.SessionTimeout < 0 || o.RebalanceTimeout < 0:
 		return bad("negative timeout")
-	case o.Session < time.Second || o.Handover < time.Second:
-		return bad("session %s and rebalance timeout %s must be at least 1s", o.Session, o.Handover)
-	case o.UnderWay < minUnderWay:
-		return bad("limit of %d events in flight is less than %d", o.UnderWay, minUnderWay)
+	case o.SessionTimeout < time.Second || o.RebalanceTimeout < time.Second:
+		return bad("session %s and rebalance timeout %s must be at least 1s", o.SessionTimeout, o.RebalanceTimeout)
+	case o.MaxInFlight < minMaxInFlight:
+		return bad("limit of %d events in flight is less than %d", o.MaxInFlight, minMaxInFlight)
 	case o.Now == nil:
 		return bad("a clock is required")
 	}

@@ -23,8 +23,8 @@ func TestOptionsAreCompletedByDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Partitions != 64 || o.Copies != 3 || o.Keep != 30*24*time.Hour || o.Mechanism != ScramSHA512 || o.Logger == nil {
-		t.Errorf("completed to %d partitions, %d copies, kept for %s, %s", o.Partitions, o.Copies, o.Keep, o.Mechanism)
+	if o.Partitions != 64 || o.ReplicationFactor != 3 || o.Retention != 30*24*time.Hour || o.Mechanism != ScramSHA512 || o.Logger == nil {
+		t.Errorf("completed to %d partitions, %d replicas, retention %s, %s", o.Partitions, o.ReplicationFactor, o.Retention, o.Mechanism)
 	}
 	if got := strings.Join(o.topics(), " "); got != "births ends" {
 		t.Errorf("the topics are %q", got)
@@ -33,19 +33,19 @@ func TestOptionsAreCompletedByDefaults(t *testing.T) {
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Options){
-		"no broker":                    func(o *Options) { o.Brokers = nil },
-		"an empty broker":              func(o *Options) { o.Brokers = []string{""} },
-		"a prefix with a space":        func(o *Options) { o.Prefix = "a b" },
-		"partitions below zero":        func(o *Options) { o.Partitions = -1 },
-		"copies below zero":            func(o *Options) { o.Copies = -1 },
-		"a millisecond below 30 days":  func(o *Options) { o.Keep = minRetention - time.Millisecond },
-		"a user without password":      func(o *Options) { o.Credentials.User = "ana" },
-		"a password without user":      func(o *Options) { o.Credentials.Password = "secret" },
-		"an unknown mechanism":         func(o *Options) { o.Mechanism = "PLAIN" },
-		"no patience":                  func(o *Options) { o.Patience = -1 },
-		"a session of nothing":         func(o *Options) { o.Session = 1 },
-		"room for less than a hundred": func(o *Options) { o.UnderWay = 99 },
-		"no clock":                     func(o *Options) { o.Now = nil },
+		"no broker":                   func(o *Options) { o.Brokers = nil },
+		"an empty broker":             func(o *Options) { o.Brokers = []string{""} },
+		"a prefix with a space":       func(o *Options) { o.Prefix = "a b" },
+		"partitions below zero":       func(o *Options) { o.Partitions = -1 },
+		"replicas below zero":         func(o *Options) { o.ReplicationFactor = -1 },
+		"a millisecond below 30 days": func(o *Options) { o.Retention = minRetention - time.Millisecond },
+		"a user without password":     func(o *Options) { o.Credentials.User = "ana" },
+		"a password without user":     func(o *Options) { o.Credentials.Password = "secret" },
+		"an unknown mechanism":        func(o *Options) { o.Mechanism = "PLAIN" },
+		"a negative timeout":          func(o *Options) { o.Timeout = -1 },
+		"a session of 1 ns":           func(o *Options) { o.SessionTimeout = 1 },
+		"fewer than 100 in flight":    func(o *Options) { o.MaxInFlight = 99 },
+		"no clock":                    func(o *Options) { o.Now = nil },
 	} {
 		o := goodOptions()
 		spoil(&o)

@@ -34,7 +34,7 @@ func (r *reader) start(ctx context.Context) error {
 }
 
 // Next implements store.Reader. From its return until Commit or the next call of Next,
-// the group does not reassign the reader's partitions, for up to Options.Handover.
+// the group does not reassign the reader's partitions, for up to Options.RebalanceTimeout.
 // Errors: Invalid, Unavailable, Corrupt (a record cannot be decoded: the reader
 // returns this error until a Seek).
 func (r *reader) Next(ctx context.Context, limit int) ([]store.Record, error) {
@@ -105,7 +105,7 @@ func (r *reader) Commit(ctx context.Context) error {
 	}
 	defer r.client.AllowRebalance()
 	if positions := r.assigned.uncommitted(); len(positions) > 0 {
-		ctx, cancel := context.WithTimeout(ctx, r.s.opts.Patience)
+		ctx, cancel := context.WithTimeout(ctx, r.s.opts.Timeout)
 		defer cancel()
 		if err := r.commit(ctx, positions); err != nil {
 			return commitError(err)

@@ -70,11 +70,11 @@ func TestAppendReportsWhetherEventsMayBeInTheLog(t *testing.T) {
 	b := startBroker(t)
 	o := b.options()
 	patient := open(t, o)
-	o.Patience, o.UnderWay = time.Second, minUnderWay
+	o.Timeout, o.MaxInFlight = time.Second, minMaxInFlight
 	s, idle := open(t, o), open(t, o)
 	r := join(t, patient, "witness")
 	join(t, idle, "left alone")
-	before, neverSent, whileDead, whileFrozen, crowd, after := life(t, 1), life(t, 3), life(t, 3), life(t, 3), life(t, minUnderWay), life(t, 1)
+	before, neverSent, whileDead, whileFrozen, crowd, after := life(t, 1), life(t, 3), life(t, 3), life(t, 3), life(t, minMaxInFlight), life(t, 1)
 	if err := s.Append(t.Context(), before...); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func TestASecureBrokerNeedsThePasswordAndItIsNeverLogged(t *testing.T) {
 		"an unknown CA":     {func(o *Options) { o.TLS.CA = nil }, "set ca_file"},
 	} {
 		o := good
-		o.Patience, o.Late = time.Second, true // which changes nothing: a broker answers
+		o.Timeout, o.Late = time.Second, true // which changes nothing: a broker answers
 		c.spoil(&o)
 		bad, err := Open(t.Context(), o)
 		if err == nil {

@@ -165,7 +165,7 @@ func (r *reader) Lag(ctx context.Context) (int64, error) {
 	if err := r.start(ctx); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.s.opts.Patience+r.s.opts.Handover)
+	ctx, cancel := context.WithTimeout(ctx, r.s.opts.Timeout+r.s.opts.RebalanceTimeout)
 	defer cancel()
 	if err := r.assigned.await(ctx); err != nil {
 		return 0, unavailable("lag of "+r.topic, err)

@@ -27,9 +27,9 @@ const (
 )
 
 // requiredSettings returns the configs of a topic that this driver creates.
-func requiredSettings(keep time.Duration, copies int) settings {
+func requiredSettings(keep time.Duration, replicas int) settings {
 	return settings{
-		retention: millis(keep), retentionBytes: "-1", cleanup: "delete", unclean: "false", inSync: strconv.Itoa(minInSync(copies)),
+		retention: millis(keep), retentionBytes: "-1", cleanup: "delete", unclean: "false", inSync: strconv.Itoa(minInSync(replicas)),
 		// Retention and seeks use the timestamp that the producer sets.
 		timestampType: "CreateTime",
 		// A broker that refuses an event for its timestamp would refuse every retry.
@@ -38,8 +38,8 @@ func requiredSettings(keep time.Duration, copies int) settings {
 }
 
 // minInSync returns the required min.insync.replicas.
-func minInSync(copies int) int {
-	if copies >= 3 {
+func minInSync(replicas int) int {
+	if replicas >= 3 {
 		return 2
 	}
 	return 1
@@ -48,14 +48,14 @@ func minInSync(copies int) int {
 // checkSettings returns an error if the topic may lose an event before keep is over.
 // Such a mistake is dangerous because nothing fails until the event is needed (L8).
 // The hint is the command that fixes the topic.
-func checkSettings(topic string, copies int, got settings, keep time.Duration, brokers []string) error {
+func checkSettings(topic string, replicas int, got settings, keep time.Duration, brokers []string) error {
 	fix := settings{}
 	var problems []string
 	problem := func(name, better, format string, args ...any) {
 		fix[name] = better
 		problems = append(problems, fmt.Sprintf(format, args...))
 	}
-	required := requiredSettings(keep, copies)
+	required := requiredSettings(keep, replicas)
 	if kept, err := strconv.ParseInt(got[retention], 10, 64); err != nil || kept >= 0 && kept < keep.Milliseconds() {
 		problem(retention, required[retention], "retains events for %s ms, less than the %s of %s", cmp.Or(got[retention], "unknown"), required[retention], keep)
 	}
@@ -71,8 +71,8 @@ func checkSettings(topic string, copies int, got settings, keep time.Duration, b
 	if got[unclean] != "false" {
 		problem(unclean, "false", "may elect a leader that lacks acknowledged events")
 	}
-	if n, err := strconv.Atoi(got[inSync]); err != nil || n < minInSync(copies) {
-		problem(inSync, required[inSync], "acknowledges records that are on %s of its %d replicas", got[inSync], copies)
+	if n, err := strconv.Atoi(got[inSync]); err != nil || n < minInSync(replicas) {
+		problem(inSync, required[inSync], "acknowledges records that are on %s of its %d replicas", got[inSync], replicas)
 	}
 	if len(problems) == 0 {
 		return nil
@@ -80,15 +80,15 @@ func checkSettings(topic string, copies int, got settings, keep time.Duration, b
 	return mayfly.Errorf(mayfly.Invalid, "kafka: topic %s %s", topic, strings.Join(problems, "; ")).WithHint(fixCommand(topic, fix, brokers))
 }
 
-// checkCopies refuses a topic with fewer replicas than configured, because fewer broker
+// checkReplicas refuses a topic with fewer replicas than configured, because fewer broker
 // failures than the operator expects would lose events.
-func checkCopies(topic string, copies int, o Options) error {
-	if copies >= o.Copies {
+func checkReplicas(topic string, replicas int, o Options) error {
+	if replicas >= o.ReplicationFactor {
 		return nil
 	}
-	return mayfly.Errorf(mayfly.Invalid, "kafka: topic %s has a partition with %d replicas, fewer than the configured %d", topic, copies, o.Copies).
+	return mayfly.Errorf(mayfly.Invalid, "kafka: topic %s has a partition with %d replicas, fewer than the configured %d", topic, replicas, o.ReplicationFactor).
 		WithHint(fmt.Sprintf("kafka-reassign-partitions.sh --bootstrap-server %s --execute --reassignment-json-file, with a file that names %d brokers as replicas of each partition of %s",
-			strings.Join(o.Brokers, ","), o.Copies, topic))
+			strings.Join(o.Brokers, ","), o.ReplicationFactor, topic))
 }
 
 // fixCommand returns the command that corrects the settings of a topic.

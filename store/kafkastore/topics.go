@@ -22,7 +22,7 @@ func (s *Store) prepareTopics(ctx context.Context) error {
 	if err := s.createTopics(ctx); err != nil {
 		return unavailable("create the topics", err)
 	}
-	if err := s.checkTopics(ctx, s.opts.Keep); err != nil {
+	if err := s.checkTopics(ctx, s.opts.Retention); err != nil {
 		return err
 	}
 	return s.checkPermissions(ctx, kmsg.ACLOperationWrite)
@@ -34,7 +34,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	if s.prepared.Load() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	if err := s.prepareTopics(ctx); err != nil {
 		return mayfly.Errorf(mayfly.Unavailable, "%v", err) // not Invalid: the event itself is valid
@@ -57,10 +57,10 @@ func (s *Store) createTopics(ctx context.Context) error {
 	}
 	if len(missing) > 0 {
 		configs := map[string]*string{}
-		for name, value := range requiredSettings(s.opts.Keep, s.opts.Copies) {
+		for name, value := range requiredSettings(s.opts.Retention, s.opts.ReplicationFactor) {
 			configs[name] = kadm.StringPtr(value)
 		}
-		made, err := s.admin.CreateTopics(ctx, int32(s.opts.Partitions), int16(s.opts.Copies), configs, missing...)
+		made, err := s.admin.CreateTopics(ctx, int32(s.opts.Partitions), int16(s.opts.ReplicationFactor), configs, missing...)
 		if err != nil {
 			return err
 		}
@@ -130,14 +130,14 @@ func (s *Store) checkTopics(ctx context.Context, keep time.Duration) error {
 		for _, c := range d.Configs {
 			got[c.Key] = c.MaybeValue()
 		}
-		copies := fewestCopies(found[d.Name].Partitions)
-		errs = append(errs, checkSettings(d.Name, copies, got, keep, s.opts.Brokers), checkCopies(d.Name, copies, s.opts))
+		replicas := fewestReplicas(found[d.Name].Partitions)
+		errs = append(errs, checkSettings(d.Name, replicas, got, keep, s.opts.Brokers), checkReplicas(d.Name, replicas, s.opts))
 	}
 	return errors.Join(errs...)
 }
 
-// fewestCopies returns the smallest number of replicas of any partition.
-func fewestCopies(partitions kadm.PartitionDetails) int {
+// fewestReplicas returns the smallest number of replicas of any partition.
+func fewestReplicas(partitions kadm.PartitionDetails) int {
 	fewest := math.MaxInt
 	for _, p := range partitions {
 		fewest = min(fewest, len(p.Replicas))
@@ -157,7 +157,7 @@ func (s *Store) Trim(ctx context.Context, _ mayfly.Instant, keep time.Duration) 
 	if err := s.checkOpen(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	return s.checkTopics(ctx, max(keep, 0))
 }

@@ -116,7 +116,7 @@ func TestOpenRefusesTopicsThatMayLoseEvents(t *testing.T) {
 func TestMoreReplicasThanBrokersIsReported(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
-	o.Copies = 99
+	o.ReplicationFactor = 99
 	_, err := Open(t.Context(), o)
 	if err == nil || !strings.Contains(err.Error(), "lower replication_factor") {
 		t.Errorf("%v", err)
@@ -127,7 +127,7 @@ func TestAnExistingTopicWithFewerReplicasIsRefused(t *testing.T) {
 	t.Parallel()
 	o := brokerOptions(t)
 	open(t, o)
-	o.Copies++
+	o.ReplicationFactor++
 	_, err := Open(t.Context(), o)
 	ours := (*mayfly.Error)(nil)
 	if !errors.As(err, &ours) || ours.Kind != mayfly.Invalid || !strings.Contains(ours.Hint, "kafka-reassign-partitions.sh") {

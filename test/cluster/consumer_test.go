@@ -52,7 +52,7 @@ func consume(text string) {
 
 func (e errand) read(ctx context.Context) error {
 	log, err := kafkastore.Open(ctx, kafkastore.Options{
-		Brokers: e.Brokers, Prefix: e.Prefix, Copies: 1, Partitions: 4, Session: 6 * time.Second, Patience: 5 * time.Second,
+		Brokers: e.Brokers, Prefix: e.Prefix, ReplicationFactor: 1, Partitions: 4, SessionTimeout: 6 * time.Second, Timeout: 5 * time.Second,
 		Now: func() mayfly.Instant { return mayfly.InstantOf(time.Now()) },
 	})
 	if err != nil {
