@@ -17,34 +17,34 @@ import (
 	"time"
 )
 
-// cache keeps what was downloaded or built, outside of any checkout, in folders
-// named by version and checksum: a fresh clone finds it again, and a changed
-// recipe never meets what an older one left.
+// cache holds downloaded and built software outside of the repository, in folders named
+// by version and checksum: a fresh clone finds them again, and a changed recipe never
+// uses the files of an older one.
 type cache struct {
 	folder string
 	pause  time.Duration // before a download is tried again
 	say    func(format string, args ...any)
 }
 
-// software is one thing to have in the cache.
+// software is one entry of the cache.
 type software struct {
 	name   string // kafka-4.3.1-<sum>
-	cost   string // what it takes to get it, for people who wait
-	tools  []tool // programs of the machine that get it
+	cost   string // size and duration of the download, shown to the user
+	tools  []tool // programs that the download needs
 	get    func(ctx context.Context, into string) error
 	verify func(folder string) error
 }
 
 func (c cache) has(s software) bool { return s.verify(filepath.Join(c.folder, s.name)) == nil }
 
-// ensure returns the folder of a piece of software, verified, and gets it first
-// if it is not there. Of several runs at once, one gets it.
+// ensure returns the verified folder of the software and downloads it first if
+// necessary. Of several runs at once, only one downloads it.
 func (c cache) ensure(ctx context.Context, s software) (string, error) {
 	if err := os.MkdirAll(c.folder, 0o755); err != nil {
 		return "", err
 	}
 	folder := filepath.Join(c.folder, s.name)
-	lock, err := lockFile(ctx, folder+".lock", func() { c.say("%s: another run is getting it, waiting", s.name) })
+	lock, err := lockFile(ctx, folder+".lock", func() { c.say("%s: waiting for the download by another run", s.name) })
 	if err != nil {
 		return "", err
 	}
@@ -55,12 +55,12 @@ func (c cache) ensure(ctx context.Context, s software) (string, error) {
 		return folder, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		c.say("%s: what is in the cache is damaged and is got again: %v", s.name, err)
+		c.say("%s: the cache is damaged, downloading again: %v", s.name, err)
 	}
-	c.say("%s: %s; it is kept in %s", s.name, s.cost, c.folder)
+	c.say("%s: %s; kept in %s", s.name, s.cost, c.folder)
 	began := time.Now()
 	fresh := folder + ".partial"
-	if err := os.RemoveAll(fresh); err != nil { // of a run that was interrupted
+	if err := os.RemoveAll(fresh); err != nil { // left by an interrupted run
 		return "", err
 	}
 	defer os.RemoveAll(fresh)
@@ -68,7 +68,7 @@ func (c cache) ensure(ctx context.Context, s software) (string, error) {
 		return "", fmt.Errorf("get %s: %w", s.name, err)
 	}
 	if err := s.verify(fresh); err != nil {
-		return "", fmt.Errorf("what came for %s is not what the recipe says, and was thrown away: %w", s.name, err)
+		return "", fmt.Errorf("the download of %s differs from the recipe and was discarded: %w", s.name, err)
 	}
 	if err := os.RemoveAll(folder); err != nil {
 		return "", err
@@ -76,28 +76,29 @@ func (c cache) ensure(ctx context.Context, s software) (string, error) {
 	if err := os.Rename(fresh, folder); err != nil {
 		return "", err
 	}
-	c.say("%s: got in %s, %d MB", s.name, seconds(began), sizeOf(folder)>>20)
+	c.say("%s: ready in %s, %d MB", s.name, seconds(began), sizeOf(folder)>>20)
 	return folder, nil
 }
 
-// persist does something over a network that may fail for a while. What came stays
-// where it is, so that a try goes on where the last one ended.
-func (c cache) persist(ctx context.Context, name string, do func() error) error {
+// retry calls do up to three times, for network failures. Downloaded files stay, so
+// that the next attempt continues where the last one ended.
+func (c cache) retry(ctx context.Context, name string, do func() error) error {
 	const tries = 3
 	for try := 1; ; try++ {
 		err := do()
 		if err == nil || try == tries || ctx.Err() != nil {
 			return err
 		}
-		c.say("%s: try %d of %d failed: %v", name, try, tries, err)
-		if rest(ctx, c.pause) != nil {
+		c.say("%s: attempt %d of %d failed: %v", name, try, tries, err)
+		if pause(ctx, c.pause) != nil {
 			return err
 		}
 	}
 }
 
-// workshop is an empty folder to work in, whatever an interrupted run left in it.
-func workshop(into string) (string, error) {
+// emptyWorkFolder creates an empty folder for temporary files; it first removes what an
+// interrupted run left there.
+func emptyWorkFolder(into string) (string, error) {
 	work := into + ".work"
 	if err := os.RemoveAll(work); err != nil {
 		return "", err
@@ -105,12 +106,12 @@ func workshop(into string) (string, error) {
 	return work, os.Mkdir(work, 0o755)
 }
 
-// sizeOf is how much the files below a folder hold so far.
+// sizeOf returns the current size of the files below a folder.
 func sizeOf(folder string) int64 {
 	var total int64
 	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // files come and go while a download runs
+			return nil // files may disappear while a download runs
 		}
 		if info, err := d.Info(); err == nil {
 			total += info.Size()
@@ -120,14 +121,14 @@ func sizeOf(folder string) int64 {
 	return total
 }
 
-// watch tells every ten seconds how far a long piece of work is.
+// watch prints the progress of a long task every ten seconds, until stop is called.
 func (c cache) watch(ctx context.Context, what func() string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	began := time.Now()
 	go func() {
 		defer close(done)
-		for rest(ctx, 10*time.Second) == nil {
+		for pause(ctx, 10*time.Second) == nil {
 			c.say("%s, %.0f s", what(), time.Since(began).Seconds())
 		}
 	}()
@@ -142,14 +143,14 @@ func parseSums(text []byte) (sums, error) {
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		sum, name, ok := strings.Cut(lines.Text(), "  ")
 		if !ok || len(sum) != 2*sha256.Size || name != filepath.Base(name) {
-			return nil, fmt.Errorf("not a line of a list of sums: %q", lines.Text())
+			return nil, fmt.Errorf("invalid checksum line %q", lines.Text())
 		}
 		list[name] = sum
 	}
 	return list, nil
 }
 
-// key is a short name for the whole resolved set.
+// key returns a short hash over the parts.
 func key(parts ...[]byte) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -159,7 +160,7 @@ func key(parts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// verify compares a folder with the list: every file of it, and none besides.
+// verify checks that a folder holds exactly the files of the list.
 func (list sums) verify(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -169,7 +170,7 @@ func (list sums) verify(folder string) error {
 	for _, e := range entries {
 		want, listed := list[e.Name()]
 		if !listed {
-			return fmt.Errorf("%s is not on the list of what belongs there", filepath.Join(folder, e.Name()))
+			return fmt.Errorf("unexpected file %s", filepath.Join(folder, e.Name()))
 		}
 		got, err := sumOf(filepath.Join(folder, e.Name()))
 		if err != nil {

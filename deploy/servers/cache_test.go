@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// toy is software of one file with known bytes; calls counts how often it is got.
+// toy is software of one file with known bytes; calls counts the downloads.
 func toy(bytes, want string, calls *atomic.Int32) software {
 	list := sums{"toy.jar": fmt.Sprintf("%x", sha256.Sum256([]byte(want)))}
 	return software{
@@ -33,7 +33,7 @@ func quietCache(t *testing.T) cache {
 	return cache{folder: t.TempDir(), say: t.Logf}
 }
 
-func TestSoftwareIsGotOnceAlsoByRunsInParallel(t *testing.T) {
+func TestParallelRunsDownloadSoftwareOnce(t *testing.T) {
 	c := quietCache(t)
 	var calls atomic.Int32
 	var all sync.WaitGroup
@@ -46,16 +46,16 @@ func TestSoftwareIsGotOnceAlsoByRunsInParallel(t *testing.T) {
 	}
 	all.Wait()
 	if calls.Load() != 1 {
-		t.Fatalf("it was got %d times", calls.Load())
+		t.Fatalf("downloaded %d times", calls.Load())
 	}
 }
 
-func TestWhatIsNotWhatTheRecipeSaysIsThrownAway(t *testing.T) {
+func TestADownloadWithAnotherChecksumIsDiscarded(t *testing.T) {
 	c := quietCache(t)
 	var calls atomic.Int32
 	s := toy("wasps", "wings", &calls)
 	if _, err := c.ensure(t.Context(), s); err == nil || !strings.Contains(err.Error(), "SHA-256") {
-		t.Fatalf("other bytes are taken: %v", err)
+		t.Fatalf("other bytes are accepted: %v", err)
 	}
 	entries, err := os.ReadDir(c.folder)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestWhatIsNotWhatTheRecipeSaysIsThrownAway(t *testing.T) {
 	}
 }
 
-func TestDamageInTheCacheIsNoticedAndRepaired(t *testing.T) {
+func TestDamageInTheCacheIsDetectedAndRepaired(t *testing.T) {
 	c := quietCache(t)
 	var calls atomic.Int32
 	s := toy("wings", "wings", &calls)
@@ -85,7 +85,7 @@ func TestDamageInTheCacheIsNoticedAndRepaired(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.has(s) {
-			t.Fatal("the damage is not noticed")
+			t.Fatal("the damage is not detected")
 		}
 		if _, err := c.ensure(t.Context(), s); err != nil {
 			t.Fatal(err)
@@ -95,11 +95,11 @@ func TestDamageInTheCacheIsNoticedAndRepaired(t *testing.T) {
 		}
 	}
 	if calls.Load() != 4 {
-		t.Fatalf("it was got %d times", calls.Load())
+		t.Fatalf("downloaded %d times", calls.Load())
 	}
 }
 
-func TestAnInterruptedDownloadDoesNotMeetTheNext(t *testing.T) {
+func TestAnInterruptedDownloadDoesNotAffectTheNext(t *testing.T) {
 	c := quietCache(t)
 	var calls atomic.Int32
 	s := toy("wings", "wings", &calls)
@@ -115,13 +115,13 @@ func TestAnInterruptedDownloadDoesNotMeetTheNext(t *testing.T) {
 	}
 }
 
-func TestADownloadThatFailsIsTriedAgainButNotForEver(t *testing.T) {
+func TestAFailedDownloadIsRetriedALimitedNumberOfTimes(t *testing.T) {
 	c := quietCache(t)
 	for failures, want := range map[int]int{0: 1, 2: 3, 9: 3} {
 		calls := 0
-		err := c.persist(t.Context(), "toy", func() error {
+		err := c.retry(t.Context(), "toy", func() error {
 			if calls++; calls <= failures {
-				return errors.New("the network is away")
+				return errors.New("network down")
 			}
 			return nil
 		})
@@ -132,12 +132,12 @@ func TestADownloadThatFailsIsTriedAgainButNotForEver(t *testing.T) {
 	given, stop := context.WithCancel(t.Context())
 	stop()
 	calls := 0
-	if err := c.persist(given, "toy", func() error { calls++; return given.Err() }); err == nil || calls != 1 {
-		t.Errorf("a run that was interrupted goes on: %d tries, %v", calls, err)
+	if err := c.retry(given, "toy", func() error { calls++; return given.Err() }); err == nil || calls != 1 {
+		t.Errorf("an interrupted run continues: %d attempts, %v", calls, err)
 	}
 }
 
-func TestAWaitForAnotherRunEndsWithItsContext(t *testing.T) {
+func TestTheWaitForALockEndsWithTheContext(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	held, err := lockFile(t.Context(), name, t.FailNow)
 	if err != nil {
@@ -146,11 +146,11 @@ func TestAWaitForAnotherRunEndsWithItsContext(t *testing.T) {
 	defer held.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := lockFile(ctx, name, cancel); !errors.Is(err, context.Canceled) {
-		t.Fatalf("a lock that is held is given away: %v", err)
+		t.Fatalf("a held lock was acquired: %v", err)
 	}
 }
 
-func TestABuiltProgramIsComparedWithWhatWasBuilt(t *testing.T) {
+func TestABuiltProgramIsVerifiedByItsChecksum(t *testing.T) {
 	folder := t.TempDir()
 	if err := verifyBuilt(folder); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("an empty folder: %v", err)
@@ -167,6 +167,6 @@ func TestABuiltProgramIsComparedWithWhatWasBuilt(t *testing.T) {
 	}
 	write("gate", "progrem")
 	if err := verifyBuilt(folder); err == nil {
-		t.Fatal("another program passes")
+		t.Fatal("another program is accepted")
 	}
 }

@@ -18,9 +18,9 @@ import (
 
 type cassandra struct{}
 
-func (cassandra) version() string { return "5.0.9" }
-func (cassandra) door() string    { return "cql" }
-func (cassandra) tools() []tool   { return []tool{java17()} }
+func (cassandra) version() string    { return "5.0.9" }
+func (cassandra) clientPort() string { return "cql" }
+func (cassandra) tools() []tool      { return []tool{java17()} }
 
 func (c cassandra) software(in cache) (software, bool) {
 	return jars{
@@ -29,9 +29,9 @@ func (c cassandra) software(in cache) (software, bool) {
 	}.software(in), true
 }
 
-// place takes one address a node and the same ports on all: that is how a ring
-// looks elsewhere, and drivers learn one port.
-func (cassandra) place(o order, p *ports) ([]node, error) {
+// allocate takes one address per node and the same ports on all of them, because
+// drivers assume that all nodes of a ring use one port.
+func (cassandra) allocate(o options, p *ports) ([]node, error) {
 	var addresses []string
 	for i := range o.nodes {
 		addresses = append(addresses, fmt.Sprintf("127.0.0.%d", i+1))
@@ -55,7 +55,7 @@ func (cassandra) place(o order, p *ports) ([]node, error) {
 	return nodes, nil
 }
 
-// token is where node i of n begins on the ring: equal shares.
+// token returns the first token of node i of n, for equal shares of the ring.
 func token(i, n int) int64 {
 	if n == 1 {
 		return 0
@@ -107,9 +107,9 @@ func (cassandra) prepare(ctx context.Context, s server, n node, lib string) (com
 	return command{Args: args, Env: []string{"MALLOC_ARENA_MAX=2"}}, nil
 }
 
-// reach wants the node to answer in CQL. A secure one that asks for credentials
-// has answered: ours are made when all nodes are there.
-func (cassandra) reach(_ context.Context, s server, n node) error {
+// ping opens a CQL session. A request for credentials by a secure node also counts as
+// an answer, because the role is created only when all nodes are up.
+func (cassandra) ping(_ context.Context, s server, n node) error {
 	asks := &challenged{}
 	session, err := cqlSession(s, n, asks)
 	if err != nil {
@@ -122,7 +122,7 @@ func (cassandra) reach(_ context.Context, s server, n node) error {
 	return nil
 }
 
-// challenged notes that a node asked for credentials, and has none.
+// challenged records that a node asked for credentials, and sends none.
 type challenged struct{ was atomic.Bool }
 
 // Challenge implements gocql.Authenticator.
@@ -134,7 +134,7 @@ func (c *challenged) Challenge([]byte) ([]byte, gocql.Authenticator, error) {
 // Success implements gocql.Authenticator.
 func (*challenged) Success([]byte) error { return nil }
 
-// cqlSession connects to one node and to no other one of its ring.
+// cqlSession connects to one node only, not to the others of its ring.
 func cqlSession(s server, n node, as gocql.Authenticator) (*gocql.Session, error) {
 	c := gocql.NewCluster(n.Address)
 	c.Port, c.ProtoVersion, c.NumConns = n.Ports["cql"], 4, 1
@@ -153,8 +153,8 @@ func cqlSession(s server, n node, as gocql.Authenticator) (*gocql.Session, error
 	return c.CreateSession()
 }
 
-// settle waits until each node knows all the others and one schema, and, where
-// there are three, until a read that needs all of them is answered by each.
+// settle checks that each node sees all others and the same schema and, from three
+// nodes on, that each answers a read with consistency ALL.
 func (k cassandra) settle(ctx context.Context, s server) error {
 	for _, n := range s.Nodes {
 		session, err := k.login(ctx, s, n)
@@ -191,13 +191,13 @@ func agreed(ctx context.Context, session *gocql.Session, nodes int) error {
 	if nodes < 3 {
 		return nil
 	}
-	// The keyspace has three replicas from the beginning.
+	// This keyspace has three replicas by default.
 	return session.Query("SELECT * FROM system_distributed.view_build_status LIMIT 1").Consistency(gocql.All).IterContext(ctx).Close()
 }
 
-// login connects with our role. It makes the role at the first time, as the
-// superuser that a new cluster begins with, and gives every node a copy of the
-// roles, so that logins work while a node is down.
+// login connects with the role of the secrets. If there is none yet, it creates the role
+// as the default superuser of a new cluster and replicates the roles to every node, so
+// that logins work while a node is down.
 func (cassandra) login(ctx context.Context, s server, n node) (*gocql.Session, error) {
 	session, refused := cqlSession(s, n, gocql.PasswordAuthenticator{Username: s.Secrets.User, Password: s.Secrets.Password})
 	if refused == nil || !s.Secure {
@@ -216,7 +216,7 @@ func (cassandra) login(ctx context.Context, s server, n node) (*gocql.Session, e
 			return nil, err
 		}
 	}
-	return nil, errors.New("the role was just made")
+	return nil, errors.New("the role was just created")
 }
 
 func (cassandra) env(s server) []variable {

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// jars is a server from Maven Central: what to ask for, and what must come.
+// jars is a server from Maven Central: the pom to resolve and the expected checksums.
 type jars struct {
 	name, version, cost string
 	pom, list           []byte
 }
 
-// software asks Maven to resolve the pom and compares every jar with the list.
+// software resolves the pom with Maven and compares every jar with the list.
 func (j jars) software(c cache) software {
 	return software{
 		name: j.name + "-" + j.version + "-" + key(j.list),
@@ -32,10 +32,10 @@ func (j jars) software(c cache) software {
 	}
 }
 
-// get works in a folder of its own, so that nothing else in the user's Maven
-// repository is used or changed; settings with a mirror still count.
+// get uses a separate Maven repository, so that the user's own is neither used nor
+// changed; the user's Maven settings, such as a mirror, still apply.
 func (j jars) get(ctx context.Context, c cache, into string) error {
-	work, err := workshop(into)
+	work, err := emptyWorkFolder(into)
 	if err != nil {
 		return err
 	}
@@ -45,9 +45,9 @@ func (j jars) get(ctx context.Context, c cache, into string) error {
 		return err
 	}
 	defer c.watch(ctx, func() string {
-		return fmt.Sprintf("%s: %d MB so far, Maven's own parts among them", j.name, sizeOf(work)>>20)
+		return fmt.Sprintf("%s: %d MB so far, including Maven's own files", j.name, sizeOf(work)>>20)
 	})()
-	return c.persist(ctx, j.name, func() error { return j.copyInto(ctx, pom, into) })
+	return c.retry(ctx, j.name, func() error { return j.copyInto(ctx, pom, into) })
 }
 
 func (j jars) copyInto(ctx context.Context, pom, into string) error {
@@ -65,15 +65,15 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// program is a server built from the Go module proxy. Its go.sum is the list of
-// what must come.
+// program is a server that is built from the Go module proxy. Its go.sum has the
+// expected checksums.
 type program struct {
 	name, version, cost string
 	pkg                 string
 	mod, sum            []byte
 }
 
-// sumName holds the SHA-256 of what was built, to notice damage later.
+// sumName is the file with the SHA-256 of the built program, to detect damage later.
 const sumName = "SHA256SUMS"
 
 func (p program) software(c cache) software {
@@ -101,14 +101,14 @@ func verifyBuilt(folder string) error {
 			return err
 		}
 		if got != want {
-			return fmt.Errorf("%s has SHA-256 %s, it was built with %s", filepath.Join(folder, name), got, want)
+			return fmt.Errorf("%s has SHA-256 %s, expected %s", filepath.Join(folder, name), got, want)
 		}
 	}
 	return nil
 }
 
 func (p program) get(ctx context.Context, c cache, into string) error {
-	work, err := workshop(into)
+	work, err := emptyWorkFolder(into)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (p program) get(ctx context.Context, c cache, into string) error {
 	}
 	defer c.watch(ctx, func() string { return p.name + ": the Go tool downloads and compiles" })()
 	built := filepath.Join(into, p.name)
-	if err := c.persist(ctx, p.name, func() error { return p.build(ctx, work, built) }); err != nil {
+	if err := c.retry(ctx, p.name, func() error { return p.build(ctx, work, built) }); err != nil {
 		return err
 	}
 	sum, err := sumOf(built)

@@ -15,20 +15,20 @@ func TestFlagsAndNamesComeInAnyOrder(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", args, err)
 		}
-		want := order{verb: "up", servers: []string{"cassandra", "s3", "redis-cluster"}, node: 1, nodes: 3, heap: "256m", prefix: "MAYFLY_TEST"}
+		want := options{verb: "up", servers: []string{"cassandra", "s3", "redis-cluster"}, node: 1, nodes: 3, heap: "256m", prefix: "MAYFLY_TEST"}
 		if !reflect.DeepEqual(o, want) {
 			t.Errorf("%v is read as %+v", args, o)
 		}
 	}
 }
 
-func TestWithoutANameUpMeansTheFour(t *testing.T) {
+func TestUpWithoutNamesStartsTheDefaultServers(t *testing.T) {
 	o, err := parse([]string{"up"})
-	if err != nil || !reflect.DeepEqual(o.servers, everyday()) {
+	if err != nil || !reflect.DeepEqual(o.servers, defaultServers()) {
 		t.Fatalf("%v, %v", o.servers, err)
 	}
 	if o, err = parse([]string{"down"}); err != nil || len(o.servers) != 0 {
-		t.Fatalf("down without a name is down of %v (nil means everything that is there), %v", o.servers, err)
+		t.Fatalf("down without names has the servers %v, want none, which means all; %v", o.servers, err)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestKillTakesAServerAndANode(t *testing.T) {
 	}
 }
 
-func TestWhatMakesNoSenseIsRefused(t *testing.T) {
+func TestInvalidCommandLinesAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"fly"},
 		{"up", "mongo"},
@@ -56,7 +56,7 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 		{"status", "kafka"},
 	} {
 		if _, err := parse(args); err == nil || errors.Is(err, errHelp) {
-			t.Errorf("%v is taken: %v", args, err)
+			t.Errorf("%v is accepted: %v", args, err)
 		}
 	}
 }

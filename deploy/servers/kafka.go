@@ -21,9 +21,9 @@ import (
 
 type kafka struct{}
 
-func (kafka) version() string { return "4.3.1" }
-func (kafka) door() string    { return "client" }
-func (kafka) tools() []tool   { return []tool{java17()} }
+func (kafka) version() string    { return "4.3.1" }
+func (kafka) clientPort() string { return "client" }
+func (kafka) tools() []tool      { return []tool{java17()} }
 
 func (k kafka) software(in cache) (software, bool) {
 	return jars{
@@ -32,7 +32,7 @@ func (k kafka) software(in cache) (software, bool) {
 	}.software(in), true
 }
 
-func (kafka) place(o order, p *ports) ([]node, error) {
+func (kafka) allocate(o options, p *ports) ([]node, error) {
 	n := node{Address: "127.0.0.1", Ports: map[string]int{}}
 	for _, name := range []string{"client", "broker", "controller"} {
 		if name == "broker" && !o.secure {
@@ -76,8 +76,8 @@ func (kafka) prepare(ctx context.Context, s server, n node, lib string) (command
 	return command{Args: append(args, "kafka.Kafka", properties)}, nil
 }
 
-// formatKafka makes the log folder of a new broker; one that is kept has a name
-// for its cluster already and is left alone.
+// formatKafka creates the log folder of a new broker. An existing one has its cluster
+// ID already and is not changed.
 func formatKafka(ctx context.Context, s server, n node, java []string, properties string) error {
 	_, err := os.Stat(filepath.Join(n.data(), "meta.properties"))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -96,13 +96,13 @@ func formatKafka(ctx context.Context, s server, n node, java []string, propertie
 func clusterID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
-	id[0] &= 0x7f           // does not begin with -, which would be read as an option
+	id[0] &= 0x7f           // must not start with -, which would be read as an option
 	return base64.RawURLEncoding.EncodeToString(id[:])
 }
 
-// reach asks who the brokers are. A broker names itself only once its controller
-// has let it in; before that it serves no request.
-func (kafka) reach(ctx context.Context, s server, n node) error {
+// ping lists the brokers. A broker is listed only after its controller has registered
+// it; before that it serves no requests.
+func (kafka) ping(ctx context.Context, s server, n node) error {
 	options := []kgo.Opt{kgo.SeedBrokers(n.at("client")), kgo.ClientID("servers"), kgo.RequestRetries(0), kgo.RetryTimeout(2 * time.Second)}
 	encrypted, err := s.tls()
 	if err != nil {

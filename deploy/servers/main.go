@@ -1,12 +1,12 @@
-// Command servers is in charge of the real servers that the cluster suites talk
-// to: Cassandra, Kafka, Redis and an S3 server, from pinned recipes, on loopback.
+// Command servers downloads, starts and stops the real servers that the cluster test
+// suites use: Cassandra, Kafka, Redis and an S3 server, in pinned versions, on loopback.
 //
-// What it starts it writes down in a state folder, and it stops exactly that: a
-// process is signalled only if its number and the moment of its birth both
-// match. It must never touch a server that it did not start.
+// It records the processes that it starts in a state folder and stops exactly those: a
+// process is signalled only if its ID and its start time both match. It must never
+// touch a server that it did not start.
 //
-// The environment to use goes to standard output, everything else to standard
-// error, so that eval "$(go run ./deploy/servers up)" works.
+// The environment variables for the tests go to standard output, everything else to
+// standard error, so that eval "$(go run ./deploy/servers up)" works.
 package main
 
 import (
@@ -34,32 +34,32 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
-	order, err := parse(args)
+	options, err := parse(args)
 	if err != nil {
 		return err
 	}
-	h, err := openHouse(order, out, progress)
+	r, err := newRunner(options, out, progress)
 	if err != nil {
 		return err
 	}
-	switch order.verb {
+	switch options.verb {
 	case "up":
-		return h.up(ctx)
+		return r.up(ctx)
 	case "down":
-		return h.down(ctx)
+		return r.down(ctx)
 	case "status":
-		return h.status()
+		return r.status()
 	case "env":
-		return h.env()
+		return r.env()
 	case "config":
-		return h.config()
+		return r.config()
 	case "kill":
-		return h.kill(ctx)
+		return r.kill(ctx)
 	case "start":
-		return h.start(ctx)
+		return r.start(ctx)
 	case "fetch":
-		return h.fetch(ctx)
+		return r.fetch(ctx)
 	default:
-		return h.need(ctx)
+		return r.need(ctx)
 	}
 }

@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// missing is a tool that a server lacks, and why it does not do.
+// missing is a required tool that does not work, and the reason.
 type missing struct {
 	tool
 	why error
 }
 
-// lacks says which tools of a server are not there. What gets its software is
-// needed only until that is in the cache.
-func (h *house) lacks(ctx context.Context, name string) []missing {
-	r, _ := recipeOf(name)
-	tools := r.tools()
-	if s, needed := r.software(h.cache); needed && !h.cache.has(s) {
+// missingTools returns the tools of a server that are missing. The tools for the
+// download are needed only until the software is in the cache.
+func (r *runner) missingTools(ctx context.Context, name string) []missing {
+	rec, _ := recipeOf(name)
+	tools := rec.tools()
+	if s, needed := rec.software(r.cache); needed && !r.cache.has(s) {
 		tools = append(tools, s.tools...)
 	}
 	var list []missing
@@ -37,18 +37,18 @@ func (h *house) lacks(ctx context.Context, name string) []missing {
 	return list
 }
 
-// need prints a line for each server, and fails if one cannot run.
-func (h *house) need(ctx context.Context) error {
-	if h.install {
-		if err := h.provide(ctx); err != nil {
-			h.say("%v", err) // some of them may run all the same
+// need prints one line per server and returns an error if one of them cannot run.
+func (r *runner) need(ctx context.Context) error {
+	if r.install {
+		if err := r.ensureTools(ctx); err != nil {
+			r.say("%v", err) // the other servers may still run
 		}
 	}
 	failed := false
-	for _, name := range h.servers {
-		lacking := h.lacks(ctx, name)
+	for _, name := range r.servers {
+		lacking := r.missingTools(ctx, name)
 		if len(lacking) == 0 {
-			fmt.Fprintf(h.out, "%s ok\n", name)
+			fmt.Fprintf(r.out, "%s ok\n", name)
 			continue
 		}
 		failed = true
@@ -56,25 +56,25 @@ func (h *house) need(ctx context.Context) error {
 		for _, m := range lacking {
 			words = append(words, fmt.Sprintf("%s (Debian package %s)", m.program, m.debian))
 		}
-		fmt.Fprintf(h.out, "%s misses %s\n", name, strings.Join(words, ", "))
+		fmt.Fprintf(r.out, "%s misses %s\n", name, strings.Join(words, ", "))
 	}
 	if failed {
-		return errors.New("not every server can run here: install what is missing, or on Debian as root add --install")
+		return errors.New("some servers cannot run here; install what is missing, or add --install (on Debian, as root)")
 	}
 	return nil
 }
 
-// provide makes sure that every tool is there, installing what is missing if the
-// order says so.
-func (h *house) provide(ctx context.Context) error {
+// ensureTools checks that every tool is there, and with --install installs what is
+// missing.
+func (r *runner) ensureTools(ctx context.Context) error {
 	var all []missing
 	var names []string
-	for _, name := range h.servers {
-		for _, m := range h.lacks(ctx, name) {
+	for _, name := range r.servers {
+		for _, m := range r.missingTools(ctx, name) {
 			if !slices.ContainsFunc(all, func(o missing) bool { return o.debian == m.debian }) {
 				all = append(all, m)
 			}
-			h.say("%s needs %s: %v", name, m.program, m.why)
+			r.say("%s needs %s: %v", name, m.program, m.why)
 		}
 	}
 	for _, m := range all {
@@ -83,29 +83,29 @@ func (h *house) provide(ctx context.Context) error {
 	if len(all) == 0 {
 		return nil
 	}
-	if !h.install {
-		return fmt.Errorf("missing on this machine: %s (names of Debian packages); install them, or on Debian as root add --install", strings.Join(names, ", "))
+	if !r.install {
+		return fmt.Errorf("missing on this machine: %s (Debian packages); install them, or add --install (on Debian, as root)", strings.Join(names, ", "))
 	}
-	if err := h.apt(ctx, names); err != nil {
+	if err := r.apt(ctx, names); err != nil {
 		return err
 	}
 	for _, m := range all {
 		if err := m.check(ctx); err != nil {
-			return fmt.Errorf("%s was installed, but %s does not do: %w", m.debian, m.program, err)
+			return fmt.Errorf("%s was installed, but %s does not work: %w", m.debian, m.program, err)
 		}
 	}
 	return nil
 }
 
-// policy keeps a package from starting its service at once: ours are started by
-// us, and a test must not meet a server on a usual port.
+// policy is the file that keeps Debian packages from starting their services, so that
+// tests do not find a server on its default port.
 const policy = "/usr/sbin/policy-rc.d"
 
-func (h *house) apt(ctx context.Context, packages []string) error {
+func (r *runner) apt(ctx context.Context, packages []string) error {
 	if _, err := os.Stat("/etc/debian_version"); err != nil || os.Geteuid() != 0 {
-		return fmt.Errorf("--install works on Debian, as root; here, install by hand: %s", strings.Join(packages, ", "))
+		return fmt.Errorf("--install needs Debian and root; install by hand: %s", strings.Join(packages, ", "))
 	}
-	h.say("installing with apt-get: %s (up to a minute or two)", strings.Join(packages, ", "))
+	r.say("installing with apt-get: %s (up to a minute or two)", strings.Join(packages, ", "))
 	f, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	switch {
 	case err == nil:
@@ -120,7 +120,7 @@ func (h *house) apt(ctx context.Context, packages []string) error {
 		return err
 	}
 	began := time.Now()
-	defer h.cache.watch(ctx, func() string { return "apt-get works" })()
+	defer r.cache.watch(ctx, func() string { return "apt-get is running" })()
 	for _, args := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, packages...)} {
 		cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-o", "Acquire::Retries=3"}, args...)...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
@@ -128,37 +128,38 @@ func (h *house) apt(ctx context.Context, packages []string) error {
 			return fmt.Errorf("apt-get %s: %w\n%s", args[0], err, lastLines(string(out), 10))
 		}
 	}
-	h.say("installed in %s", seconds(began))
+	r.say("installed in %s", seconds(began))
 	return nil
 }
 
-// fetch gets everything into the cache and starts nothing.
-func (h *house) fetch(ctx context.Context) error {
-	if err := h.provide(ctx); err != nil {
+// fetch downloads all software into the cache and starts nothing.
+func (r *runner) fetch(ctx context.Context) error {
+	if err := r.ensureTools(ctx); err != nil {
 		return err
 	}
-	for _, name := range h.servers {
-		if _, err := h.have(ctx, name); err != nil {
+	for _, name := range r.servers {
+		if _, err := r.ensureSoftware(ctx, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// have returns the folder of a server's software; "" if it comes with the system.
-func (h *house) have(ctx context.Context, name string) (string, error) {
-	r, _ := recipeOf(name)
-	s, needed := r.software(h.cache)
+// ensureSoftware returns the folder of a server's software, "" if it is installed on
+// the system.
+func (r *runner) ensureSoftware(ctx context.Context, name string) (string, error) {
+	rec, _ := recipeOf(name)
+	s, needed := rec.software(r.cache)
 	if !needed {
 		return "", nil
 	}
-	return h.cache.ensure(ctx, s)
+	return r.cache.ensure(ctx, s)
 }
 
-// tool is a program that the machine must have. It is checked by running it.
+// tool is a program that must be installed. It is checked by running it.
 type tool struct {
 	program string
-	debian  string // the package that brings it
+	debian  string // the package that contains it
 	check   func(ctx context.Context) error
 }
 
@@ -185,7 +186,7 @@ func runs(ctx context.Context, program string, args ...string) error {
 	return err
 }
 
-// atLeast reads the first number of what a program says of its version.
+// atLeast checks the major version that a program prints.
 func atLeast(ctx context.Context, least int, program string, args ...string) error {
 	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 	if err != nil {
@@ -193,12 +194,12 @@ func atLeast(ctx context.Context, least int, program string, args ...string) err
 	}
 	found, ok := major(string(out))
 	if !ok || found < least {
-		return fmt.Errorf("version %d or newer is needed, it says %s", least, lastLines(string(out), 1))
+		return fmt.Errorf("version %d or newer is required, found %s", least, lastLines(string(out), 1))
 	}
 	return nil
 }
 
-// major finds the first number that is followed by a point: 17 in
+// major returns the first number that is followed by a dot: 17 in
 // openjdk version "17.0.15", 7 in Redis server v=7.0.15.
 func major(version string) (int, bool) {
 	m := regexp.MustCompile(`([0-9]+)\.`).FindStringSubmatch(version)
@@ -209,8 +210,8 @@ func major(version string) (int, bool) {
 	return n, err == nil
 }
 
-// findJava looks for Java 17, which both servers run on: where JAVA_HOME says, in
-// the path, and where Debian puts it beside others.
+// findJava returns the path of Java 17, which Cassandra and Kafka need. It looks in
+// JAVA_HOME, in the path and in Debian's folder of Java versions.
 func findJava(ctx context.Context) (string, error) {
 	var candidates []string
 	if home := os.Getenv("JAVA_HOME"); home != "" {
@@ -229,5 +230,5 @@ func findJava(ctx context.Context) (string, error) {
 			return java, nil
 		}
 	}
-	return "", fmt.Errorf("no Java 17 in JAVA_HOME, the path or /usr/lib/jvm (looked at %d)", len(candidates)+len(beside))
+	return "", fmt.Errorf("no Java 17 in JAVA_HOME, the path or /usr/lib/jvm (checked %d)", len(candidates)+len(beside))
 }

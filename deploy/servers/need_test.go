@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-func TestWhatIsMissingIsNamedWithItsPackage(t *testing.T) {
-	h, out := testHouse(t, "need", "kafka", "redis", "s3")
+func TestNeedNamesThePackagesOfMissingTools(t *testing.T) {
+	r, out := testRunner(t, "need", "kafka", "redis", "s3")
 	t.Setenv("PATH", t.TempDir())
-	if err := h.need(t.Context()); err == nil {
+	if err := r.need(t.Context()); err == nil {
 		t.Fatal("nothing is missing on an empty machine")
 	}
 	for _, want := range []string{
@@ -23,22 +23,22 @@ func TestWhatIsMissingIsNamedWithItsPackage(t *testing.T) {
 }
 
 func TestUpWithoutInstallInstallsNothing(t *testing.T) {
-	h, out := testHouse(t, "up", "redis")
+	r, out := testRunner(t, "up", "redis")
 	t.Setenv("PATH", t.TempDir())
-	if err := h.up(t.Context()); err == nil || !strings.Contains(err.Error(), "missing on this machine: redis-server") {
+	if err := r.up(t.Context()); err == nil || !strings.Contains(err.Error(), "missing on this machine: redis-server") {
 		t.Fatalf("%v", err)
 	}
 	if out.Len() > 0 {
-		t.Errorf("something is printed for the shell: %q", out)
+		t.Errorf("up printed to standard output: %q", out)
 	}
 }
 
 func TestAToolIsCheckedByRunningIt(t *testing.T) {
 	if err := runs(t.Context(), "sh", "-c", "echo broken; exit 3"); err == nil || !strings.Contains(err.Error(), "broken") {
-		t.Errorf("a tool that fails passes, or does not say why: %v", err)
+		t.Errorf("a failing tool is accepted, or the error has no reason: %v", err)
 	}
 	if err := atLeast(t.Context(), 7, "echo", "Redis server v=6.2.1"); err == nil {
-		t.Error("an old version passes")
+		t.Error("an old version is accepted")
 	}
 	if err := atLeast(t.Context(), 7, "echo", "Redis server v=7.0.15"); err != nil {
 		t.Error(err)

@@ -9,21 +9,21 @@ import (
 	"strconv"
 )
 
-// Ports lie below those that systems give to outgoing connections (32768 and
-// more on Linux), so that a killed node finds its own again.
+// The ports lie below those of outgoing connections (from 32768 on Linux), so that a
+// killed node gets its own port again.
 const (
 	firstPort = 20000
 	lastPort  = 31999
 )
 
-// ports hands out ports that nobody uses. It holds a lock on each until close,
-// when the servers listen: two runs at once do not get the same one.
+// ports allocates unused ports. It holds a lock on each until close, when the servers
+// listen, so that two runs never get the same port.
 type ports struct {
 	folder string
 	held   []*os.File
 }
 
-// take finds a port that is free on all the addresses.
+// take allocates a port that is free on all addresses.
 func (p *ports) take(addresses ...string) (int, error) {
 	if err := os.MkdirAll(p.folder, 0o700); err != nil {
 		return 0, err

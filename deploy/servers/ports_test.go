@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestNoPortIsHandedOutTwice(t *testing.T) {
+func TestNoPortIsAllocatedTwice(t *testing.T) {
 	folder := t.TempDir()
 	one, two := &ports{folder: folder}, &ports{folder: folder}
 	defer one.close()
@@ -21,17 +21,17 @@ func TestNoPortIsHandedOutTwice(t *testing.T) {
 				t.Fatal(err)
 			}
 			if port < firstPort || port > lastPort {
-				t.Fatalf("port %d is one that outgoing connections may get", port)
+				t.Fatalf("port %d may be used by outgoing connections", port)
 			}
 			if slices.Contains(all, port) {
-				t.Fatalf("port %d is handed out twice", port)
+				t.Fatalf("port %d is allocated twice", port)
 			}
 			all = append(all, port)
 		}
 	}
 }
 
-func TestAPortThatIsTakenOnOneAddressIsNotFree(t *testing.T) {
+func TestAPortInUseIsNotFree(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -39,16 +39,16 @@ func TestAPortThatIsTakenOnOneAddressIsNotFree(t *testing.T) {
 	defer l.Close()
 	port := l.Addr().(*net.TCPAddr).Port
 	if err := free(port, []string{"127.0.0.1"}); err == nil {
-		t.Fatalf("port %d is in use and passes for free", port)
+		t.Fatalf("port %d is in use and reported as free", port)
 	}
 }
 
-func TestTheNodesOfARingHaveOneClientPortAndEachItsAddress(t *testing.T) {
+func TestRingNodesShareTheClientPortOnDifferentAddresses(t *testing.T) {
 	p := &ports{folder: t.TempDir()}
 	defer p.close()
-	nodes, err := cassandra{}.place(order{nodes: 3}, p)
+	nodes, err := cassandra{}.allocate(options{nodes: 3}, p)
 	if err != nil && runtime.GOOS != "linux" {
-		t.Skip("another system: it has no 127.0.0.2 by itself:", err)
+		t.Skip("this system has no 127.0.0.2 by default:", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// process is one that we started. A number alone is not enough: the kernel gives
-// it to somebody else later. The moment of birth tells the two apart.
+// process identifies a process that this program started. The ID alone is not enough,
+// because the kernel reuses it; the start time makes it unique.
 type process struct {
-	Pid  int    `json:"pid"`
-	Born string `json:"born"`
+	Pid     int    `json:"pid"`
+	Started string `json:"born"`
 }
 
-// spawn starts a node's command apart from us: it outlives this program, and
-// what is typed at our terminal does not reach it.
-func spawn(n node) (*process, error) {
+// startProcess starts a node's command in a session of its own: it outlives this
+// program and gets no signals from the terminal.
+func startProcess(n node) (*process, error) {
 	log, err := os.OpenFile(n.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -37,27 +37,27 @@ func spawn(n node) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	born, err := birth(cmd.Process.Pid)
+	started, err := startTime(cmd.Process.Pid)
 	if err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
-	p := &process{Pid: cmd.Process.Pid, Born: born}
-	go func() { _ = cmd.Wait() }() // so that no zombie stays; how it ended is in its log
+	p := &process{Pid: cmd.Process.Pid, Started: started}
+	go func() { _ = cmd.Wait() }() // so that no zombie remains; its log says how it ended
 	return p, nil
 }
 
 func (p *process) alive() bool {
-	born, err := birth(p.Pid)
-	return err == nil && born == p.Born
+	started, err := startTime(p.Pid)
+	return err == nil && started == p.Started
 }
 
 var errGone = errors.New("no such process")
 
-// birth tells when a process began, in words that no other process of this
-// number ever has; errGone if there is none or only its zombie.
-func birth(pid int) (string, error) {
+// startTime returns when a process started, as a text that no other process with this
+// ID ever has; errGone if the process does not exist or is a zombie.
+func startTime(pid int) (string, error) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		return birthByPs(pid)
+		return startTimeByPs(pid)
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -77,28 +77,28 @@ func birth(pid int) (string, error) {
 	return fmt.Sprintf("%s ticks after boot %s", ticks, bytes.TrimSpace(boot)), nil
 }
 
-// parseStat reads the third and the 22nd field; the second is a name in
-// parentheses that may hold anything.
+// parseStat returns the third and the 22nd field of /proc/PID/stat. The second is a name
+// in parentheses that may contain anything.
 func parseStat(stat []byte) (state, ticks string, err error) {
 	end := bytes.LastIndexByte(stat, ')')
 	fields := strings.Fields(string(stat[end+1:]))
 	if end < 0 || len(fields) < 20 {
-		return "", "", fmt.Errorf("not what /proc says of a process: %q", stat)
+		return "", "", fmt.Errorf("invalid /proc stat line %q", stat)
 	}
 	return fields[0], fields[19], nil
 }
 
-func birthByPs(pid int) (string, error) {
+func startTimeByPs(pid int) (string, error) {
 	out, err := exec.Command("ps", "-o", "stat=,lstart=", "-p", strconv.Itoa(pid)).Output()
-	state, born, ok := strings.Cut(strings.TrimSpace(string(out)), " ")
+	state, started, ok := strings.Cut(strings.TrimSpace(string(out)), " ")
 	if err != nil || !ok || strings.HasPrefix(state, "Z") {
 		return "", errGone
 	}
-	return strings.TrimSpace(born), nil
+	return strings.TrimSpace(started), nil
 }
 
-// signal reaches the process or nobody: the handle is taken before the birth is
-// compared, so the number cannot change hands in between.
+// signal sends a signal to this process and never to another: it opens the handle
+// before it compares the start time, so the ID cannot be reused in between.
 func (p *process) signal(sig os.Signal) error {
 	handle, err := os.FindProcess(p.Pid)
 	if err != nil {
@@ -114,8 +114,8 @@ func (p *process) signal(sig os.Signal) error {
 	return err
 }
 
-// stop asks with SIGTERM and, when that did not help within the grace, ends it
-// with SIGKILL. A process that a test froze is woken to hear the first.
+// stop sends SIGTERM and, if the process has not ended after grace, SIGKILL. It also
+// wakes a process that a test suspended, so that it handles SIGTERM.
 func (p *process) stop(ctx context.Context, grace time.Duration) error {
 	for _, sig := range []os.Signal{syscall.SIGTERM, wake()} {
 		if err := p.signal(sig); errors.Is(err, errGone) {
@@ -143,14 +143,14 @@ func (p *process) awaitEnd(ctx context.Context, most time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for p.alive() {
-		if err := rest(ctx, 20*time.Millisecond); err != nil {
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("process %d has not ended: %w", p.Pid, err)
 		}
 	}
 	return nil
 }
 
-// resident is the memory that a process holds, in bytes; 0 where it cannot be told.
+// resident returns the resident memory in bytes; 0 if it is unknown.
 func (p *process) resident() int64 {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Pid), "statm"))
 	fields := strings.Fields(string(text))
@@ -161,7 +161,8 @@ func (p *process) resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-func rest(ctx context.Context, d time.Duration) error {
+// pause waits for d or until the context ends.
+func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -172,8 +173,8 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// lockFile holds a file until it is closed or this program ends. waiting is
-// called once if somebody else holds it.
+// lockFile locks a file until it is closed or this program ends. It calls waiting once
+// if another process holds the lock.
 func lockFile(ctx context.Context, name string, waiting func()) (*os.File, error) {
 	for first := true; ; first = false {
 		f, err := tryLock(name)
@@ -186,7 +187,7 @@ func lockFile(ctx context.Context, name string, waiting func()) (*os.File, error
 		if first {
 			waiting()
 		}
-		if err := rest(ctx, 100*time.Millisecond); err != nil {
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 func sleeper(t *testing.T, script string) node {
 	t.Helper()
 	n := node{Number: 1, Address: "127.0.0.1", Folder: t.TempDir(), Command: command{Args: []string{"sh", "-c", script}}}
-	p, err := spawn(n)
+	p, err := startProcess(n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,31 +30,31 @@ func sleeper(t *testing.T, script string) node {
 	return n
 }
 
-func TestAProcessIsKnownByItsNumberAndItsBirth(t *testing.T) {
+func TestAProcessIsIdentifiedByIDAndStartTime(t *testing.T) {
 	n := sleeper(t, "sleep 60")
 	if !n.running() {
 		t.Fatal("a process that was just started is not found")
 	}
-	other := process{Pid: n.Process.Pid, Born: "1 ticks after boot another"}
+	other := process{Pid: n.Process.Pid, Started: "1 ticks after boot another"}
 	if other.alive() {
-		t.Fatal("a process of the same number and another birth passes for ours")
+		t.Fatal("a process with the same ID and another start time is accepted")
 	}
 }
 
-func TestAProcessOfAnotherBirthIsNeverSignalled(t *testing.T) {
+func TestAProcessWithAnotherStartTimeIsNeverSignalled(t *testing.T) {
 	n := sleeper(t, "sleep 60")
-	stranger := process{Pid: n.Process.Pid, Born: "1 ticks after boot another"}
-	if err := stranger.stop(t.Context(), time.Second); err != nil {
+	other := process{Pid: n.Process.Pid, Started: "1 ticks after boot another"}
+	if err := other.stop(t.Context(), time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if err := stranger.kill(t.Context()); err != nil {
+	if err := other.kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := stranger.signal(syscall.SIGTERM); !errors.Is(err, errGone) {
-		t.Fatalf("signal to a stranger: %v", err)
+	if err := other.signal(syscall.SIGTERM); !errors.Is(err, errGone) {
+		t.Fatalf("signal to another process: %v", err)
 	}
 	if !n.running() {
-		t.Fatal("a stranger's process was ended")
+		t.Fatal("another process was ended")
 	}
 }
 
@@ -65,11 +65,11 @@ func TestAProcessThatIgnoresSIGTERMIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n.running() {
-		t.Fatal("it runs on")
+		t.Fatal("it still runs")
 	}
 }
 
-func TestAFrozenProcessHearsSIGTERM(t *testing.T) {
+func TestASuspendedProcessHandlesSIGTERM(t *testing.T) {
 	n := sleeper(t, "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
 	awaitLog(t, n, "ready")
 	if err := n.Process.signal(syscall.SIGSTOP); err != nil {
@@ -81,33 +81,33 @@ func TestAFrozenProcessHearsSIGTERM(t *testing.T) {
 	awaitLog(t, n, "asked")
 }
 
-func TestAServerSeesNothingOfOurEnvironmentButThePath(t *testing.T) {
-	t.Setenv("SECRET_OF_THE_CALLER", "do not hand on")
+func TestAServerInheritsOnlyThePath(t *testing.T) {
+	t.Setenv("SECRET_OF_THE_CALLER", "do not pass on")
 	n := sleeper(t, "env; echo ready")
 	if text := awaitLog(t, n, "ready"); strings.Contains(text, "SECRET_OF_THE_CALLER") {
 		t.Fatalf("the server was started with %s", text)
 	}
 }
 
-func TestAZombieIsGone(t *testing.T) {
+func TestAZombieCountsAsGone(t *testing.T) {
 	child := exec.Command("true")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = child.Wait() }() // only now is its number given back
+	defer func() { _ = child.Wait() }() // its ID is released only now
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for {
-		if _, err := birth(child.Process.Pid); errors.Is(err, errGone) {
+		if _, err := startTime(child.Process.Pid); errors.Is(err, errGone) {
 			return
 		}
-		if err := rest(ctx, 5*time.Millisecond); err != nil {
-			t.Fatal("a process that has ended and was not asked for passes for a running one")
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			t.Fatal("a zombie counts as running")
 		}
 	}
 }
 
-func TestTheNameOfAProcessMayHoldAnything(t *testing.T) {
+func TestAProcessNameMayContainAnything(t *testing.T) {
 	stat := "77 (a) Z 1 (b)) S 1 77 77 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 424242 1000 2 3\n"
 	state, ticks, err := parseStat([]byte(stat))
 	if err != nil || state != "S" || ticks != "424242" {
@@ -115,12 +115,12 @@ func TestTheNameOfAProcessMayHoldAnything(t *testing.T) {
 	}
 	for _, broken := range []string{"", "77", "77 (x) S 1"} {
 		if _, _, err := parseStat([]byte(broken)); err == nil {
-			t.Errorf("%q is taken for what /proc says", broken)
+			t.Errorf("%q is accepted as a stat line", broken)
 		}
 	}
 }
 
-// awaitLog returns what a node wrote once the word is in it.
+// awaitLog returns the log of a node once it contains the word.
 func awaitLog(t *testing.T, n node, word string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -130,8 +130,8 @@ func awaitLog(t *testing.T, n node, word string) string {
 		if err == nil && strings.Contains(string(text), word) {
 			return string(text)
 		}
-		if err := rest(ctx, 5*time.Millisecond); err != nil {
-			t.Fatalf("%q does not come in %q", word, text)
+		if err := pause(ctx, 5*time.Millisecond); err != nil {
+			t.Fatalf("%q does not appear in %q", word, text)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// TestRealServersComeUpAnswerDieComeBackAndGo downloads what is not in the cache
+// TestRealServersStartRestartAfterAKillAndStop downloads what is not in the cache
 // and takes a minute or two: go test -tags servers -run Real ./deploy/servers
-func TestRealServersComeUpAnswerDieComeBackAndGo(t *testing.T) {
+func TestRealServersStartRestartAfterAKillAndStop(t *testing.T) {
 	folder := t.TempDir() + "/state"
 	servers := func(out io.Writer, args ...string) {
 		t.Helper()
@@ -34,22 +34,22 @@ func TestRealServersComeUpAnswerDieComeBackAndGo(t *testing.T) {
 			t.Errorf("no %s in\n%s", name, env.String())
 		}
 	}
-	h, _ := again(t, folder, "status")
-	started := pids(t, h)
+	r, _ := reopen(t, folder, "status")
+	started := pids(t, r)
 	if len(started) != 9 {
 		t.Errorf("%d processes run, not 3 + 1 + 1 + 3 + 1", len(started))
 	}
 	for _, one := range [][]string{{"cassandra", "2"}, {"kafka", "1"}, {"redis", "1"}, {"redis-cluster", "3"}, {"s3", "1"}} {
 		servers(io.Discard, append([]string{"kill"}, one...)...)
-		if now := pids(t, h); len(now) != len(started)-1 {
+		if now := pids(t, r); len(now) != len(started)-1 {
 			t.Errorf("after the kill of %v %d processes run", one, len(now))
 		}
 		servers(io.Discard, append([]string{"start"}, one...)...)
 	}
-	started = append(started, pids(t, h)...)
+	started = append(started, pids(t, r)...)
 	servers(io.Discard, "down", "--keep")
 	servers(io.Discard, "up", "--nodes", "3", "--cluster", "--keep")
-	started = append(started, pids(t, h)...)
+	started = append(started, pids(t, r)...)
 	servers(io.Discard, "down")
 	for _, p := range started {
 		if p.alive() {
@@ -67,8 +67,8 @@ func TestRealServersComeUpAnswerDieComeBackAndGo(t *testing.T) {
 	}
 }
 
-// TestRealSecureServersLetNobodyInWithoutCredentials is the same for --secure.
-func TestRealSecureServersLetNobodyInWithoutCredentials(t *testing.T) {
+// TestRealSecureServersRequireCredentials starts the servers with --secure.
+func TestRealSecureServersRequireCredentials(t *testing.T) {
 	folder := t.TempDir() + "/state"
 	t.Cleanup(func() {
 		if err := run(context.Background(), []string{"down", "--state", folder}, io.Discard, t.Output()); err != nil {
@@ -78,16 +78,16 @@ func TestRealSecureServersLetNobodyInWithoutCredentials(t *testing.T) {
 	if err := run(t.Context(), []string{"up", "--secure", "--cluster", "--state", folder}, io.Discard, t.Output()); err != nil {
 		t.Fatal(err)
 	}
-	h, _ := again(t, folder, "status")
-	st, err := h.load()
+	r, _ := reopen(t, folder, "status")
+	st, err := r.load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range st.Servers {
-		r, _ := recipeOf(s.Name)
-		whole := func(s server) error { return ask(t.Context(), r, s, s.Nodes) }
+		rec, _ := recipeOf(s.Name)
+		whole := func(s server) error { return probe(t.Context(), rec, s, s.Nodes) }
 		if err := whole(s); err != nil {
-			t.Errorf("%s does not answer who may ask: %v", s.Name, err)
+			t.Errorf("%s does not answer with credentials: %v", s.Name, err)
 		}
 		plain := s
 		plain.Secure = false
@@ -100,17 +100,17 @@ func TestRealSecureServersLetNobodyInWithoutCredentials(t *testing.T) {
 			as := gocql.PasswordAuthenticator{Username: wrong.Secrets.User, Password: "wrong"}
 			if session, err := cqlSession(wrong, s.Nodes[0], as); err == nil {
 				session.Close()
-				t.Error("cassandra lets a wrong password in")
+				t.Error("cassandra accepts a wrong password")
 			}
 		} else if err := whole(wrong); err == nil {
-			t.Errorf("%s lets a wrong password in", s.Name)
+			t.Errorf("%s accepts a wrong password", s.Name)
 		}
 	}
 }
 
-func pids(t *testing.T, h *house) []process {
+func pids(t *testing.T, r *runner) []process {
 	t.Helper()
-	st, err := h.load()
+	st, err := r.load()
 	if err != nil {
 		t.Fatal(err)
 	}

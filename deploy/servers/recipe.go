@@ -12,27 +12,27 @@ import (
 //go:embed recipes
 var recipes embed.FS
 
-// recipe says how one kind of server is had, placed, started and asked.
+// recipe knows how to download, configure, start and check one kind of server.
 type recipe interface {
 	version() string
-	door() string                               // name of the port that clients use
-	tools() []tool                              // programs of the machine that it runs with
+	clientPort() string                         // name of the port that clients use
+	tools() []tool                              // installed programs that it needs to run
 	software(c cache) (s software, needed bool) // what it downloads or builds
 
-	// place chooses addresses and free ports; numbers and folders come later.
-	place(o order, p *ports) ([]node, error)
-	// prepare writes the configuration of a node and says what to run.
+	// allocate chooses addresses and free ports; numbers and folders are set later.
+	allocate(o options, p *ports) ([]node, error)
+	// prepare writes the configuration of a node and returns the command to run.
 	prepare(ctx context.Context, s server, n node, lib string) (command, error)
-	// reach is nil when the node answers a real question.
-	reach(ctx context.Context, s server, n node) error
-	// settle is asked, again and again, once every node answers, until the nodes
-	// are one server.
+	// ping returns nil when the node answers a client request.
+	ping(ctx context.Context, s server, n node) error
+	// settle forms the cluster. It is called repeatedly once every node answers, until
+	// it returns nil.
 	settle(ctx context.Context, s server) error
 
 	env(s server) []variable
 }
 
-// variable is one line of the environment; the name goes behind the prefix.
+// variable is an environment variable; its name follows the prefix.
 type variable struct{ name, value string }
 
 func recipeOf(name string) (recipe, bool) {
@@ -51,8 +51,7 @@ func recipeOf(name string) (recipe, bool) {
 	return nil, false
 }
 
-// text is a file of the recipes folder. They are compiled in: one that is
-// missing is a fault of the build.
+// text returns an embedded file of the recipes folder. It panics if there is none.
 func text(name string) []byte {
 	b, err := recipes.ReadFile("recipes/" + name)
 	if err != nil {
@@ -61,7 +60,7 @@ func text(name string) []byte {
 	return b
 }
 
-// fill writes a template of the recipes folder into a file.
+// fill executes a template of the recipes folder into a file.
 func fill(name, into string, values any) error {
 	t, err := template.New(name).Option("missingkey=error").Parse(string(text(name)))
 	if err != nil {
@@ -74,7 +73,7 @@ func fill(name, into string, values any) error {
 	return os.WriteFile(into, []byte(out.String()), 0o600)
 }
 
-// lines are the options of a file, one a line, without comments.
+// lines returns the lines of a file, without comments.
 func lines(name string) []string {
 	var options []string
 	for line := range strings.Lines(string(text(name))) {
@@ -85,7 +84,7 @@ func lines(name string) []string {
 	return options
 }
 
-// folders makes what a node keeps its things in.
+// folders creates folders below the folder of a node.
 func folders(n node, names ...string) error {
 	for _, name := range names {
 		if err := os.MkdirAll(filepath.Join(n.Folder, name), 0o700); err != nil {

@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-func TestEqualSharesOfTheRing(t *testing.T) {
-	// Those that a ring of three is usually given.
+func TestTokensDivideTheRingEqually(t *testing.T) {
+	// The usual tokens of a ring of three.
 	for i, want := range []int64{-9223372036854775808, -3074457345618258603, 3074457345618258602} {
 		if got := token(i, 3); got != want {
 			t.Errorf("token %d of 3 is %d, not %d", i, got, want)
 		}
 	}
 	if token(0, 1) != 0 {
-		t.Errorf("a single node begins at %d", token(0, 1))
+		t.Errorf("the token of a single node is %d", token(0, 1))
 	}
 	for n := 2; n <= 9; n++ {
 		for i := 1; i < n; i++ {
@@ -45,7 +45,7 @@ func TestEveryHashSlotHasOneMaster(t *testing.T) {
 	}
 }
 
-func TestConfigurationsAreFilledCompletely(t *testing.T) {
+func TestTemplatesNeedAllValues(t *testing.T) {
 	server := func(secure bool) map[string]any {
 		return map[string]any{
 			"Address": "127.0.0.2", "Secure": secure, "KeyAndCertificate": "/x/both.pem", "Authority": "/x/authority.pem", "Data": "/x/data",
@@ -89,7 +89,7 @@ func TestConfigurationsAreFilledCompletely(t *testing.T) {
 	}
 }
 
-func TestPomsAskForExactVersionsAndListsHoldWhatCame(t *testing.T) {
+func TestPomsNameExactVersionsAndTheListsMatchThem(t *testing.T) {
 	for _, c := range []struct {
 		name, jar string
 		r         recipe
@@ -115,12 +115,12 @@ func TestPomsAskForExactVersionsAndListsHoldWhatCame(t *testing.T) {
 	}
 	for _, broken := range []string{"abc  x.jar", fmt.Sprintf("%064d  ../x.jar", 0), "x.jar"} {
 		if _, err := parseSums([]byte(broken)); err == nil {
-			t.Errorf("%q is taken for a line of a list", broken)
+			t.Errorf("%q is accepted as a checksum line", broken)
 		}
 	}
 }
 
-func TestAnotherListIsAnotherFolder(t *testing.T) {
+func TestAChangedListChangesTheCacheFolder(t *testing.T) {
 	one, _ := cassandra{}.software(cache{})
 	j := jars{name: "cassandra", version: "5.0.9", list: append(text("cassandra-jars.sha256"), '\n')}
 	if other := j.software(cache{}); other.name == one.name {
@@ -131,7 +131,7 @@ func TestAnotherListIsAnotherFolder(t *testing.T) {
 	}
 }
 
-func TestVersionsAreRead(t *testing.T) {
+func TestMajorVersionsAreParsed(t *testing.T) {
 	for version, want := range map[string]int{
 		`openjdk version "17.0.15" 2025-04-15`:          17,
 		`openjdk version "1.8.0_442"`:                   1,

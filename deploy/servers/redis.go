@@ -15,8 +15,8 @@ import (
 // redis is a single server, or a Redis Cluster of that many masters.
 type redis struct{ masters int }
 
-func (redis) version() string { return "from the system" }
-func (redis) door() string    { return "redis" }
+func (redis) version() string    { return "from the system" }
+func (redis) clientPort() string { return "redis" }
 
 func (redis) tools() []tool {
 	return []tool{{
@@ -29,7 +29,7 @@ func (redis) software(cache) (software, bool) { return software{}, false }
 
 func (r redis) clustered() bool { return r.masters > 1 }
 
-func (r redis) place(_ order, p *ports) ([]node, error) {
+func (r redis) allocate(_ options, p *ports) ([]node, error) {
 	var nodes []node
 	for range r.masters {
 		n := node{Address: "127.0.0.1", Ports: map[string]int{}}
@@ -61,7 +61,7 @@ func (r redis) prepare(_ context.Context, s server, n node, _ string) (command, 
 	return command{Args: []string{"redis-server", conf}}, err
 }
 
-// askRedis sends one command on a connection of its own and returns its answer.
+// askRedis sends one command on a new connection and returns the answer.
 func askRedis(ctx context.Context, s server, n node, words ...string) (string, error) {
 	o := rueidis.ClientOption{
 		InitAddress: []string{n.at("redis")}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true, DisableRetry: true,
@@ -82,16 +82,16 @@ func askRedis(ctx context.Context, s server, n node, words ...string) (string, e
 	return c.Do(ctx, c.B().Arbitrary(words...).Build()).ToString()
 }
 
-func (redis) reach(ctx context.Context, s server, n node) error {
+func (redis) ping(ctx context.Context, s server, n node) error {
 	answer, err := askRedis(ctx, s, n, "PING")
 	if err == nil && answer != "PONG" {
-		err = fmt.Errorf("PING is answered by %q", answer)
+		err = fmt.Errorf("unexpected answer %q to PING", answer)
 	}
 	return err
 }
 
-// settle shares the slots out, makes the masters meet, and waits until each
-// finds that the cluster is whole.
+// settle assigns the slots, introduces the masters to each other, and checks that each
+// reports a complete cluster.
 func (r redis) settle(ctx context.Context, s server) error {
 	if !r.clustered() {
 		return nil
@@ -107,13 +107,13 @@ func (r redis) settle(ctx context.Context, s server) error {
 			return err
 		}
 		if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", len(s.Nodes))) {
-			return fmt.Errorf("node %d does not find the cluster whole yet", n.Number)
+			return fmt.Errorf("node %d does not report a complete cluster yet", n.Number)
 		}
 	}
 	return nil
 }
 
-// join gives node i its slots and makes it known to the first, once.
+// join assigns the slots of node i and introduces it to the first node, once.
 func (redis) join(ctx context.Context, s server, i int) error {
 	n := s.Nodes[i]
 	own, err := askRedis(ctx, s, n, "CLUSTER", "NODES")
@@ -133,8 +133,8 @@ func (redis) join(ctx context.Context, s server, i int) error {
 	return err
 }
 
-// hasSlots reads the line that a node writes of itself: slots stand behind the
-// eighth word.
+// hasSlots reports whether the node has slots: on its own line in CLUSTER NODES they
+// follow the eighth word.
 func hasSlots(nodes string) bool {
 	for line := range strings.Lines(nodes) {
 		if strings.Contains(line, "myself") {
@@ -144,7 +144,7 @@ func hasSlots(nodes string) bool {
 	return false
 }
 
-// slots are those of master i of n: equal shares of 16384.
+// slots returns the slot range of master i of n: equal shares of 16384.
 func slots(i, n int) (first, last int) {
 	const all = 16384
 	return i * all / n, (i+1)*all/n - 1

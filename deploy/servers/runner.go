@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// house is where a run works: its order, its folders, where it talks to.
-type house struct {
-	order
-	folder string // of the state
+// runner executes one command: it has the options, the folders and the outputs.
+type runner struct {
+	options
+	folder string // the state folder
 	cache  cache
 	out    io.Writer
 	say    func(format string, args ...any)
 }
 
-func openHouse(o order, out, progress io.Writer) (*house, error) {
+func newRunner(o options, out, progress io.Writer) (*runner, error) {
 	folder := o.state
 	if folder == "" {
 		dir, err := xdg("XDG_STATE_HOME", ".local/state")
@@ -39,11 +39,11 @@ func openHouse(o order, out, progress io.Writer) (*house, error) {
 	if err != nil {
 		return nil, err
 	}
-	say := speaker(progress)
-	return &house{order: o, folder: folder, cache: cache{folder: filepath.Join(cached, "servers"), pause: 5 * time.Second, say: say}, out: out, say: say}, nil
+	say := lineWriter(progress)
+	return &runner{options: o, folder: folder, cache: cache{folder: filepath.Join(cached, "servers"), pause: 5 * time.Second, say: say}, out: out, say: say}, nil
 }
 
-// xdg is our folder below one of the user's.
+// xdg returns the folder mayfly below the one in the variable, or below the default.
 func xdg(variable, otherwise string) (string, error) {
 	if dir := os.Getenv(variable); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "mayfly"), nil
@@ -55,8 +55,8 @@ func xdg(variable, otherwise string) (string, error) {
 	return filepath.Join(home, otherwise, "mayfly"), nil
 }
 
-// speaker writes whole lines, also when several servers talk at once.
-func speaker(w io.Writer) func(string, ...any) {
+// lineWriter returns a function that prints one line; safe for concurrent use.
+func lineWriter(w io.Writer) func(string, ...any) {
 	var one sync.Mutex
 	return func(format string, args ...any) {
 		one.Lock()
@@ -65,20 +65,20 @@ func speaker(w io.Writer) func(string, ...any) {
 	}
 }
 
-// lock holds the state folder, so that two verbs on it follow each other. A
-// folder that holds other things is refused: what we lay out there we also remove.
-func (h *house) lock(ctx context.Context) (*os.File, error) {
-	entries, err := os.ReadDir(h.folder)
+// lock locks the state folder, so that two commands on it run one after the other. It
+// refuses a folder with other contents, because down removes what is in the folder.
+func (r *runner) lock(ctx context.Context) (*os.File, error) {
+	entries, err := os.ReadDir(r.folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "lock" }) {
-		return nil, fmt.Errorf("%s is not a state folder: name an empty or a new one", h.folder)
+		return nil, fmt.Errorf("%s is not a state folder: choose an empty or a new folder", r.folder)
 	}
-	if err := os.MkdirAll(h.folder, 0o700); err != nil {
+	if err := os.MkdirAll(r.folder, 0o700); err != nil {
 		return nil, err
 	}
-	return lockFile(ctx, filepath.Join(h.folder, "lock"), func() { h.say("waiting for another run on %s", h.folder) })
+	return lockFile(ctx, filepath.Join(r.folder, "lock"), func() { r.say("waiting for another run on %s", r.folder) })
 }
 
 func seconds(since time.Time) string {

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// TestMain is also a small server: started with an address, this binary answers
-// PING as Redis does, so that the verbs meet a real process without any server
-// installed.
+// TestMain can also run as a small server: with an address in the environment this
+// binary answers PING as Redis does, so that the commands have a real process to manage
+// without any server installed.
 func TestMain(m *testing.M) {
 	if address := os.Getenv("ANSWER_PING_AT"); address != "" {
 		answerPing(address)
@@ -51,56 +51,55 @@ func answerPing(address string) {
 	}
 }
 
-// testHouse is one with a state folder of its own, as --state makes it.
-func testHouse(t *testing.T, args ...string) (*house, *strings.Builder) {
+// testRunner returns a runner with its own state folder.
+func testRunner(t *testing.T, args ...string) (*runner, *strings.Builder) {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	return again(t, filepath.Join(t.TempDir(), "state"), args...)
+	return reopen(t, filepath.Join(t.TempDir(), "state"), args...)
 }
 
-// again is another run on a state folder.
-func again(t *testing.T, folder string, args ...string) (*house, *strings.Builder) {
+// reopen returns another runner on an existing state folder.
+func reopen(t *testing.T, folder string, args ...string) (*runner, *strings.Builder) {
 	t.Helper()
 	o, err := parse(append(args, "--state", folder))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	h, err := openHouse(o, &out, io.Discard)
+	r, err := newRunner(o, &out, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h, &out
+	return r, &out
 }
 
-// startPing lays out and starts a server that answers PING, under the name of one
-// that does.
-func startPing(t *testing.T, h *house) node {
+// startPing starts a server that answers PING, under the name redis.
+func startPing(t *testing.T, r *runner) node {
 	t.Helper()
-	lock, err := h.lock(t.Context())
+	lock, err := r.lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer lock.Close()
 	p := &ports{folder: t.TempDir()}
 	defer p.close()
-	st, err := h.load()
+	st, err := r.load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.layOut(redis{masters: 1}, st, "redis", p)
+	s, err := r.createServer(redis{masters: 1}, st, "redis", p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := &s.Nodes[0]
 	n.Command = command{Args: []string{os.Args[0]}, Env: []string{"ANSWER_PING_AT=" + n.at("redis")}}
-	if err := h.begin(st, s, n); err != nil {
+	if err := r.startNode(st, s, n); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = n.Process.kill(context.Background())
 	})
-	if err := h.await(t.Context(), *s, s.Nodes); err != nil {
+	if err := r.await(t.Context(), *s, s.Nodes); err != nil {
 		t.Fatal(err)
 	}
 	return *n

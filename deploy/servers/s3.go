@@ -16,8 +16,8 @@ const (
 
 type s3 struct{}
 
-func (s3) version() string { return "1.8.0" }
-func (s3) door() string    { return "s3" }
+func (s3) version() string    { return "1.8.0" }
+func (s3) clientPort() string { return "s3" }
 
 func (s3) tools() []tool { return nil }
 
@@ -29,7 +29,7 @@ func (s s3) software(in cache) (software, bool) {
 	}.software(in), true
 }
 
-func (s3) place(_ order, p *ports) ([]node, error) {
+func (s3) allocate(_ options, p *ports) ([]node, error) {
 	port, err := p.take("127.0.0.1")
 	return []node{{Address: "127.0.0.1", Ports: map[string]int{"s3": port}}}, err
 }
@@ -55,9 +55,8 @@ func (s3) endpoint(s server) string {
 	return "http://" + s.Nodes[0].at("s3")
 }
 
-// reach lists the buckets with our keys: it shows that the server runs and that
-// it knows them.
-func (s3) reach(ctx context.Context, s server, n node) error {
+// ping lists the buckets, which shows that the server runs and accepts the keys.
+func (s3) ping(ctx context.Context, s server, n node) error {
 	client, err := s3Client(s, n)
 	if err != nil {
 		return err
@@ -66,7 +65,7 @@ func (s3) reach(ctx context.Context, s server, n node) error {
 	return err
 }
 
-// settle makes a bucket, so that a node can start at once.
+// settle creates the bucket, so that a node can start at once.
 func (s3) settle(ctx context.Context, s server) error {
 	client, err := s3Client(s, s.Nodes[0])
 	if err != nil {

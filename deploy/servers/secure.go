@@ -19,9 +19,8 @@ import (
 	"github.com/mayflyhq/mayfly/store/conn"
 )
 
-// makeSecrets gives a new server a user of its own and, if it is to be secure, a
-// certificate for the loopback addresses, signed by an authority that signs
-// nothing else.
+// makeSecrets creates a user for a new server and, if it is secure, a certificate for
+// the loopback addresses, signed by a CA of its own.
 func makeSecrets(s *server, now time.Time) error {
 	var password [16]byte
 	_, _ = rand.Read(password[:]) // never fails
@@ -33,8 +32,8 @@ func makeSecrets(s *server, now time.Time) error {
 	return makeCertificates(s, now)
 }
 
-// pem names a file beside the folders of the nodes: authority, certificate, key,
-// or both of the last two.
+// pem returns the path of a PEM file of the server: authority, certificate, key, or
+// both (certificate and key).
 func (s server) pem(what string) string { return filepath.Join(s.folder(), what+".pem") }
 
 func makeCertificates(s *server, now time.Time) error {
@@ -85,7 +84,7 @@ func makeCertificates(s *server, now time.Time) error {
 	return nil
 }
 
-// tls returns how clients of the server connect; nil if it is not secure.
+// tls returns the TLS configuration for clients; nil if the server is not secure.
 func (s server) tls() (*tls.Config, error) {
 	if !s.Secure {
 		return nil, nil
@@ -97,7 +96,8 @@ func (s server) tls() (*tls.Config, error) {
 	return conn.TLS{Enabled: true, CA: ca}.Config()
 }
 
-// credentials are what a client of a secure server needs besides its address.
+// credentials returns the variables that a client of a secure server needs besides the
+// address.
 func (s server) credentials(name string) []variable {
 	if !s.Secure {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-func TestANodeThatHasSlotsIsNotGivenThemAgain(t *testing.T) {
+func TestSlotsOfANodeAreDetected(t *testing.T) {
 	const line = "07c37df 127.0.0.1:21000@21001 myself,master - 0 0 1 connected"
 	if hasSlots(line+"\n") || !hasSlots("other 127.0.0.1:2@3 master - 0 0 1 connected\n"+line+" 0-5460\n") {
 		t.Error("slots are not read")
 	}
 }
 
-func TestCertificatesHoldForLoopbackAndForNoOtherAuthority(t *testing.T) {
+func TestCertificatesAreValidForLoopbackAndOneCA(t *testing.T) {
 	make := func() server {
 		folder := t.TempDir()
 		s := server{Name: "kafka", Secure: true, Nodes: []node{{Folder: filepath.Join(folder, "1")}}}

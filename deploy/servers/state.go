@@ -10,15 +10,14 @@ import (
 	"slices"
 )
 
-// state is what one state folder holds: which servers, where, which processes.
-// It is written before a server is waited for, so that down finds it whatever
-// happens in between.
+// state records the servers and processes of one state folder. It is saved before the
+// wait for a server, so that down finds the server whatever happens during the wait.
 type state struct {
 	Servers []server `json:"servers"`
 }
 
-// server is one ring, broker or bucket keeper: one or more nodes that belong
-// together.
+// server is one Cassandra ring, Kafka broker, Redis or S3 server, with one or more
+// nodes.
 type server struct {
 	Name    string  `json:"name"`
 	Version string  `json:"version"`
@@ -28,11 +27,11 @@ type server struct {
 	Nodes   []node  `json:"nodes"`
 }
 
-// secrets are made for each server when it is made.
+// secrets are created with each server.
 type secrets struct {
 	User      string `json:"user,omitempty"`
 	Password  string `json:"password,omitempty"`
-	Authority string `json:"authority,omitempty"` // file of the certificate that signed the servers' own
+	Authority string `json:"authority,omitempty"` // CA file that signed the server's certificate
 }
 
 type node struct {
@@ -41,13 +40,13 @@ type node struct {
 	Ports   map[string]int `json:"ports"`
 	Folder  string         `json:"folder"`
 	Command command        `json:"command"`
-	Process *process       `json:"process,omitempty"` // nil: killed, stopped, or never begun
+	Process *process       `json:"process,omitempty"` // nil if it was killed, stopped or never started
 }
 
-// command is kept, so that start brings back the same node on the same data.
+// command is saved, so that start runs the same node with the same data.
 type command struct {
 	Args []string `json:"args"`
-	Env  []string `json:"env,omitempty"` // beside PATH, HOME and LANG
+	Env  []string `json:"env,omitempty"` // in addition to PATH, HOME and LANG
 }
 
 func (n node) at(port string) string { return fmt.Sprintf("%s:%d", n.Address, n.Ports[port]) }
@@ -58,8 +57,8 @@ func (n node) running() bool         { return n.Process != nil && n.Process.aliv
 func (s server) folder() string { return filepath.Dir(s.Nodes[0].Folder) }
 func (s server) running() bool  { return slices.ContainsFunc(s.Nodes, node.running) }
 
-func (h *house) load() (*state, error) {
-	text, err := os.ReadFile(filepath.Join(h.folder, "state.json"))
+func (r *runner) load() (*state, error) {
+	text, err := os.ReadFile(filepath.Join(r.folder, "state.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return &state{}, nil
 	}
@@ -68,23 +67,23 @@ func (h *house) load() (*state, error) {
 	}
 	var st state
 	if err := json.Unmarshal(text, &st); err != nil {
-		return nil, fmt.Errorf("%s/state.json cannot be read, so nothing can be stopped by it: %w", h.folder, err)
+		return nil, fmt.Errorf("read %s/state.json, which names the processes to stop: %w", r.folder, err)
 	}
 	return &st, nil
 }
 
-// save replaces the file as a whole; its readers do not lock. It holds
-// passwords: nobody else reads it.
-func (h *house) save(st *state) error {
+// save replaces the file atomically, because readers do not lock it. Only its owner may
+// read it, because it contains passwords.
+func (r *runner) save(st *state) error {
 	text, err := json.MarshalIndent(st, "", "  ")
 	if err != nil {
 		return err
 	}
-	fresh := filepath.Join(h.folder, "state.json.new")
+	fresh := filepath.Join(r.folder, "state.json.new")
 	if err := os.WriteFile(fresh, text, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(fresh, filepath.Join(h.folder, "state.json"))
+	return os.Rename(fresh, filepath.Join(r.folder, "state.json"))
 }
 
 func (st *state) find(name string) *server {
@@ -95,7 +94,7 @@ func (st *state) find(name string) *server {
 	return &st.Servers[i]
 }
 
-// put adds a server or takes the place of the one of its name.
+// put adds a server or replaces the one with the same name.
 func (st *state) put(s server) *server {
 	if old := st.find(s.Name); old != nil {
 		*old = s

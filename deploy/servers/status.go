@@ -8,16 +8,17 @@ import (
 	"text/tabwriter"
 )
 
-func (h *house) status() error {
-	st, err := h.load()
+// status prints a table of all nodes.
+func (r *runner) status() error {
+	st, err := r.load()
 	if err != nil {
 		return err
 	}
 	if len(st.Servers) == 0 {
-		fmt.Fprintf(h.out, "nothing was started in %s\n", h.folder)
+		fmt.Fprintf(r.out, "nothing was started in %s\n", r.folder)
 		return nil
 	}
-	table := tabwriter.NewWriter(h.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "server\tnode\tstate\tprocess\tMB\taddress\tlog")
 	for _, s := range st.Servers {
 		for i, address := range s.all() {
@@ -34,56 +35,56 @@ func (h *house) status() error {
 	return table.Flush()
 }
 
-// env prints the environment of what runs, for a shell to read.
-func (h *house) env() error {
-	st, err := h.load()
+// env prints the environment variables of the running servers as export lines.
+func (r *runner) env() error {
+	st, err := r.load()
 	if err != nil {
 		return err
 	}
 	printed := false
 	for _, s := range st.Servers {
-		r, known := recipeOf(s.Name)
+		rec, known := recipeOf(s.Name)
 		if !known || !s.running() {
 			continue
 		}
-		for _, v := range r.env(s) {
-			fmt.Fprintf(h.out, "export %s_%s='%s'\n", h.prefix, v.name, strings.ReplaceAll(v.value, "'", `'\''`))
+		for _, v := range rec.env(s) {
+			fmt.Fprintf(r.out, "export %s_%s='%s'\n", r.prefix, v.name, strings.ReplaceAll(v.value, "'", `'\''`))
 			printed = true
 		}
 	}
 	if !printed {
-		return fmt.Errorf("nothing is up in %s: go run ./deploy/servers up", h.folder)
+		return fmt.Errorf("no server runs in %s; start them with: go run ./deploy/servers up", r.folder)
 	}
 	return nil
 }
 
-// all are the addresses that clients use, one for each node.
+// all returns the client address of each node.
 func (s server) all() []string {
-	r, known := recipeOf(s.Name)
+	rec, known := recipeOf(s.Name)
 	if !known {
 		return nil
 	}
 	var list []string
 	for _, n := range s.Nodes {
-		list = append(list, n.at(r.door()))
+		list = append(list, n.at(rec.clientPort()))
 	}
 	return list
 }
 
-// config prints a configuration of mayfly for what runs, so that
-// mayfly serve --config FILE is a node on it.
-func (h *house) config() error {
-	st, err := h.load()
+// config prints a mayfly configuration that uses the running servers, for
+// mayfly serve --config FILE.
+func (r *runner) config() error {
+	st, err := r.load()
 	if err != nil {
 		return err
 	}
 	found := map[string]string{}
 	for _, s := range st.Servers {
-		r, known := recipeOf(s.Name)
+		rec, known := recipeOf(s.Name)
 		if !known || !s.running() {
 			continue
 		}
-		for _, v := range r.env(s) {
+		for _, v := range rec.env(s) {
 			found[v.name] = v.value
 		}
 		if s.Name == "cassandra" {
@@ -94,15 +95,15 @@ func (h *house) config() error {
 		found["REDIS"] = found["REDIS_CLUSTER"]
 	}
 	if found["CASSANDRA"] == "" || found["KAFKA"] == "" || found["REDIS"] == "" || found["S3"] == "" {
-		return fmt.Errorf("a cluster needs all four servers, and not all are up in %s: go run ./deploy/servers up", h.folder)
+		return fmt.Errorf("a cluster needs all four servers, and not all run in %s; start them with: go run ./deploy/servers up", r.folder)
 	}
-	_, err = fmt.Fprint(h.out, configOf(h.folder, found))
+	_, err = fmt.Fprint(r.out, configOf(r.folder, found))
 	return err
 }
 
-// configOf is the configuration for servers whose environment was found.
+// configOf returns the configuration for servers with these environment variables.
 func configOf(folder string, found map[string]string) string {
-	return fmt.Sprintf(`# A node of mayfly on the servers in %s.
+	return fmt.Sprintf(`# A mayfly node on the servers in %s.
 profile: cluster
 tokens:
   key_file: %s
@@ -126,7 +127,7 @@ cassandra:
 `, folder, quote(filepath.Join(folder, "mayfly.key")),
 		list(found["CASSANDRA"]), found["COPIES"], wire(found, "CASSANDRA"),
 		list(found["KAFKA"]), wire(found, "KAFKA"), list(found["REDIS"]), wire(found, "REDIS"),
-		quote(found["S3"]), found["S3_REGION"], quote(found["S3_KEY"]), quote(found["S3_SECRET"]), authority(found["S3_CA"]),
+		quote(found["S3"]), found["S3_REGION"], quote(found["S3_KEY"]), quote(found["S3_SECRET"]), caFile(found["S3_CA"]),
 		found["S3_BUCKET"], found["S3_BUCKET"], found["S3_BUCKET"])
 }
 
@@ -140,15 +141,15 @@ func list(addresses string) string {
 
 func quote(text string) string { return strconv.Quote(text) }
 
-// wire are the lines of a server with TLS and credentials.
+// wire returns the configuration lines for TLS and credentials.
 func wire(found map[string]string, name string) string {
 	if found[name+"_CA"] == "" {
 		return ""
 	}
-	return "  user: " + quote(found[name+"_USER"]) + "\n  password: " + quote(found[name+"_PASSWORD"]) + "\n  tls: true\n" + authority(found[name+"_CA"])
+	return "  user: " + quote(found[name+"_USER"]) + "\n  password: " + quote(found[name+"_PASSWORD"]) + "\n  tls: true\n" + caFile(found[name+"_CA"])
 }
 
-func authority(file string) string {
+func caFile(file string) string {
 	if file == "" {
 		return ""
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
-func TestTheConfigurationOfWhatRunsIsOneThatMayflyTakes(t *testing.T) {
-	h, _ := testHouse(t, "config")
-	startPing(t, h)
-	if err := h.config(); err == nil {
-		t.Fatal("a configuration of a cluster that is one Redis")
+func TestConfigPrintsAValidConfiguration(t *testing.T) {
+	r, _ := testRunner(t, "config")
+	startPing(t, r)
+	if err := r.config(); err == nil {
+		t.Fatal("config succeeds with Redis only")
 	}
 	found := map[string]string{
 		"CASSANDRA": "127.0.0.1:9042,127.0.0.2:9042", "COPIES": "2", "CASSANDRA_USER": "mayfly", "CASSANDRA_PASSWORD": `a "b: c`, "CASSANDRA_CA": "/x/ca.pem",

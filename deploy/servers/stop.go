@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// down stops what this state folder started and removes its data; with --keep
-// the data stays for the next up --keep.
-func (h *house) down(ctx context.Context) error {
-	lock, err := h.lock(ctx)
+// down stops the servers of this state folder and removes their data; with --keep the
+// data stays for the next up --keep.
+func (r *runner) down(ctx context.Context) error {
+	lock, err := r.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	ctx = context.WithoutCancel(ctx) // an impatient Ctrl-C leaves no server behind
-	st, err := h.load()
+	ctx = context.WithoutCancel(ctx) // Ctrl-C must not leave servers running
+	st, err := r.load()
 	if err != nil {
 		return err
 	}
-	names := h.servers
+	names := r.servers
 	if len(names) == 0 {
 		for _, s := range st.Servers {
 			names = append(names, s.Name)
 		}
 	}
-	if err := h.stopAll(ctx, st, names); err != nil || h.keep {
+	if err := r.stopAll(ctx, st, names); err != nil || r.keep {
 		return err
 	}
 	for _, name := range names {
@@ -40,13 +40,13 @@ func (h *house) down(ctx context.Context) error {
 			st.remove(name)
 		}
 	}
-	return h.save(st)
+	return r.save(st)
 }
 
-// stopAll stops the nodes of the named servers, all at once, and writes down
-// which have ended.
-func (h *house) stopAll(ctx context.Context, st *state, names []string) error {
-	const grace = 20 * time.Second // Cassandra drains in three
+// stopAll stops all nodes of the named servers in parallel and records which have
+// ended.
+func (r *runner) stopAll(ctx context.Context, st *state, names []string) error {
+	const grace = 20 * time.Second // Cassandra drains in 3 s
 	var all sync.WaitGroup
 	var one sync.Mutex
 	var failed error
@@ -68,65 +68,65 @@ func (h *house) stopAll(ctx context.Context, st *state, names []string) error {
 					failed = errors.Join(failed, fmt.Errorf("stop %s %d: %w", s.Name, n.Number, err))
 					return
 				}
-				h.say("%s %d stopped in %s", s.Name, n.Number, seconds(began))
+				r.say("%s %d stopped in %s", s.Name, n.Number, seconds(began))
 				n.Process = nil
 			})
 		}
 	}
 	all.Wait()
-	return errors.Join(failed, h.save(st))
+	return errors.Join(failed, r.save(st))
 }
 
-// kill ends one node as a power cut would end its process. Its data stays.
-func (h *house) kill(ctx context.Context) error {
-	return h.withNode(ctx, func(st *state, s *server, n *node) error {
+// kill ends one node with SIGKILL and keeps its data.
+func (r *runner) kill(ctx context.Context) error {
+	return r.withNode(ctx, func(st *state, s *server, n *node) error {
 		if !n.running() {
-			return fmt.Errorf("%s %d does not run", s.Name, n.Number)
+			return fmt.Errorf("%s %d is not running", s.Name, n.Number)
 		}
 		if err := n.Process.kill(ctx); err != nil {
 			return err
 		}
 		n.Process = nil
-		h.say("%s %d is killed", s.Name, n.Number)
-		return h.save(st)
+		r.say("%s %d killed", s.Name, n.Number)
+		return r.save(st)
 	})
 }
 
-// start brings a node back that was killed, with the command, ports and data that
-// it had.
-func (h *house) start(ctx context.Context) error {
-	return h.withNode(ctx, func(st *state, s *server, n *node) error {
+// start restarts a killed node with its old command, ports and data.
+func (r *runner) start(ctx context.Context) error {
+	return r.withNode(ctx, func(st *state, s *server, n *node) error {
 		if n.running() {
-			return fmt.Errorf("%s %d runs already", s.Name, n.Number)
+			return fmt.Errorf("%s %d is already running", s.Name, n.Number)
 		}
 		began := time.Now()
-		if err := h.begin(st, s, n); err != nil {
+		if err := r.startNode(st, s, n); err != nil {
 			return err
 		}
-		if err := h.await(ctx, *s, []node{*n}); err != nil {
+		if err := r.await(ctx, *s, []node{*n}); err != nil {
 			return err
 		}
-		h.say("%s %d answers again, %s after the start", s.Name, n.Number, seconds(began))
+		r.say("%s %d answers again, %s after the start", s.Name, n.Number, seconds(began))
 		return nil
 	})
 }
 
-func (h *house) withNode(ctx context.Context, do func(*state, *server, *node) error) error {
-	lock, err := h.lock(ctx)
+// withNode calls do with the chosen node, under the lock of the state folder.
+func (r *runner) withNode(ctx context.Context, do func(*state, *server, *node) error) error {
+	lock, err := r.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	st, err := h.load()
+	st, err := r.load()
 	if err != nil {
 		return err
 	}
-	s := st.find(h.servers[0])
+	s := st.find(r.servers[0])
 	if s == nil {
-		return fmt.Errorf("%s is not up in %s", h.servers[0], h.folder)
+		return fmt.Errorf("%s is not up in %s", r.servers[0], r.folder)
 	}
-	if h.node < 1 || h.node > len(s.Nodes) {
+	if r.node < 1 || r.node > len(s.Nodes) {
 		return fmt.Errorf("%s has nodes 1 to %d", s.Name, len(s.Nodes))
 	}
-	return do(st, s, &s.Nodes[h.node-1])
+	return do(st, s, &s.Nodes[r.node-1])
 }

@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// A test behind the tag that no line of scripts/test-cluster names would never run,
-// and nothing would say so.
+// A test with the build tag servers that no suite of scripts/test-cluster includes would
+// never run, and nothing would report it.
 func TestEveryTestOnRealServersIsInASuite(t *testing.T) {
 	const root = "../.."
 	script, err := os.ReadFile(filepath.Join(root, "scripts/test-cluster"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	folders := map[string]*regexp.Regexp{} // and what of their tests is run
+	folders := map[string]*regexp.Regexp{} // with the pattern of the tests that are run
 	for _, line := range regexp.MustCompile(`(?m)^(?:\[.*\|\| |\S+=\S+ )?suite .*$`).FindAllString(string(script), -1) {
 		run := regexp.MustCompile("")
 		if found := regexp.MustCompile(`-run '?([^' ]+)`).FindStringSubmatch(line); found != nil {
@@ -49,7 +49,7 @@ func TestEveryTestOnRealServersIsInASuite(t *testing.T) {
 	}
 }
 
-// behindTheTag are the files of tests that are built for real servers only.
+// behindTheTag returns the test files with the build tag servers.
 func behindTheTag(t *testing.T, root string) (files []string) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {

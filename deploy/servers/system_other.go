@@ -13,4 +13,6 @@ func detach(*exec.Cmd) {}
 
 func wake() os.Signal { return syscall.SIGTERM }
 
-func flock(*os.File) error { return errors.New("the servers run on Linux and macOS") }
+func flock(*os.File) error {
+	return errors.New("file locks are not supported here; use Linux or macOS")
+}

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-func TestDownStopsWhatItsFolderStartedAndNothingElse(t *testing.T) {
-	one, _ := testHouse(t, "down")
-	two, _ := testHouse(t, "down")
+func TestDownStopsTheServersOfItsFolderOnly(t *testing.T) {
+	one, _ := testRunner(t, "down")
+	two, _ := testRunner(t, "down")
 	mine, theirs := startPing(t, one), startPing(t, two)
 	if err := one.down(t.Context()); err != nil {
 		t.Fatal(err)
@@ -26,28 +26,28 @@ func TestDownStopsWhatItsFolderStartedAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestDownEndsWhatItBeganAlsoWhenItIsInterrupted(t *testing.T) {
-	h, _ := testHouse(t, "down")
-	mine := startPing(t, h)
+func TestAnInterruptedDownStillStopsTheServers(t *testing.T) {
+	r, _ := testRunner(t, "down")
+	mine := startPing(t, r)
 	interrupted, stop := context.WithCancel(t.Context())
 	stop()
-	if err := h.down(interrupted); err != nil || mine.running() {
+	if err := r.down(interrupted); err != nil || mine.running() {
 		t.Errorf("running: %t, %v", mine.running(), err)
 	}
 }
 
-func TestDownLeavesAProcessThatOnlyHasTheNumber(t *testing.T) {
-	h, _ := testHouse(t, "down")
-	n := startPing(t, h)
-	st, err := h.load()
+func TestDownLeavesAProcessWithAReusedID(t *testing.T) {
+	r, _ := testRunner(t, "down")
+	n := startPing(t, r)
+	st, err := r.load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	st.Servers[0].Nodes[0].Process.Born = "1 ticks after boot another"
-	if err := h.save(st); err != nil {
+	st.Servers[0].Nodes[0].Process.Started = "1 ticks after boot another"
+	if err := r.save(st); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.down(t.Context()); err != nil {
+	if err := r.down(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !n.running() {
@@ -56,9 +56,9 @@ func TestDownLeavesAProcessThatOnlyHasTheNumber(t *testing.T) {
 }
 
 func TestDownOfOneServerLeavesTheOthers(t *testing.T) {
-	h, _ := testHouse(t, "down", "kafka")
-	n := startPing(t, h)
-	if err := h.down(t.Context()); err != nil {
+	r, _ := testRunner(t, "down", "kafka")
+	n := startPing(t, r)
+	if err := r.down(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !n.running() {
@@ -67,9 +67,9 @@ func TestDownOfOneServerLeavesTheOthers(t *testing.T) {
 }
 
 func TestDownWithKeepLeavesTheData(t *testing.T) {
-	h, _ := testHouse(t, "down", "--keep")
-	n := startPing(t, h)
-	if err := h.down(t.Context()); err != nil {
+	r, _ := testRunner(t, "down", "--keep")
+	n := startPing(t, r)
+	if err := r.down(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(n.Folder); err != nil || n.running() {
@@ -77,14 +77,14 @@ func TestDownWithKeepLeavesTheData(t *testing.T) {
 	}
 }
 
-func TestAKilledNodeComesBackOnItsPortsAndData(t *testing.T) {
-	h, _ := testHouse(t, "status")
-	n := startPing(t, h)
+func TestAKilledNodeRestartsWithItsPortsAndData(t *testing.T) {
+	r, _ := testRunner(t, "status")
+	n := startPing(t, r)
 	mark := filepath.Join(n.Folder, "mark")
 	if err := os.WriteFile(mark, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kill, _ := again(t, h.folder, "kill", "redis")
+	kill, _ := reopen(t, r.folder, "kill", "redis")
 	if err := kill.kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -92,22 +92,22 @@ func TestAKilledNodeComesBackOnItsPortsAndData(t *testing.T) {
 		t.Fatal("kill leaves it running")
 	}
 	if err := kill.kill(t.Context()); err == nil {
-		t.Error("what is dead is killed again")
+		t.Error("a dead node is killed again")
 	}
-	start, _ := again(t, h.folder, "start", "redis", "1")
+	start, _ := reopen(t, r.folder, "start", "redis", "1")
 	if err := start.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := start.start(t.Context()); err == nil {
-		t.Error("what runs is started again")
+		t.Error("a running node is started again")
 	}
-	st, err := h.load()
+	st, err := r.load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	back := st.Servers[0].Nodes[0]
 	if !back.running() || back.at("redis") != n.at("redis") || back.Process.Pid == n.Process.Pid {
-		t.Errorf("it came back as %+v", back)
+		t.Errorf("it restarted as %+v", back)
 	}
 	if _, err := os.Stat(mark); err != nil {
 		t.Error(err)
@@ -117,31 +117,31 @@ func TestAKilledNodeComesBackOnItsPortsAndData(t *testing.T) {
 	}
 }
 
-func TestANodeThatDiesInsteadOfAnsweringShowsItsLog(t *testing.T) {
-	h, _ := testHouse(t, "status")
-	n := startPing(t, h)
+func TestTheErrorOfANodeThatEndsContainsItsLog(t *testing.T) {
+	r, _ := testRunner(t, "status")
+	n := startPing(t, r)
 	s := server{Name: "redis", Nodes: []node{{
 		Number: 1, Address: "127.0.0.1", Ports: n.Ports, Folder: t.TempDir(),
-		Command: command{Args: []string{os.Args[0]}, Env: []string{"ANSWER_PING_AT=" + n.at("redis")}}, // which is taken
+		Command: command{Args: []string{os.Args[0]}, Env: []string{"ANSWER_PING_AT=" + n.at("redis")}}, // a port in use
 	}}}
 	st := &state{}
-	if err := h.begin(st, &s, &s.Nodes[0]); err != nil {
+	if err := r.startNode(st, &s, &s.Nodes[0]); err != nil {
 		t.Fatal(err)
 	}
-	s.Nodes[0].Ports = map[string]int{"redis": 1} // nobody answers there
-	err := h.await(t.Context(), s, s.Nodes)
+	s.Nodes[0].Ports = map[string]int{"redis": 1} // no server listens there
+	err := r.await(t.Context(), s, s.Nodes)
 	if err == nil || !strings.Contains(err.Error(), "ended instead") || !strings.Contains(err.Error(), "cannot listen") {
 		t.Fatalf("%v", err)
 	}
 }
 
-func TestTheEnvironmentIsOfWhatRuns(t *testing.T) {
-	h, out := testHouse(t, "env", "--prefix", "OTHER")
-	if err := h.env(); err == nil {
-		t.Fatal("an environment of nothing")
+func TestEnvPrintsRunningServersOnly(t *testing.T) {
+	r, out := testRunner(t, "env", "--prefix", "OTHER")
+	if err := r.env(); err == nil {
+		t.Fatal("env without servers succeeds")
 	}
-	n := startPing(t, h)
-	if err := h.env(); err != nil {
+	n := startPing(t, r)
+	if err := r.env(); err != nil {
 		t.Fatal(err)
 	}
 	if want := "export OTHER_REDIS='" + n.at("redis") + "'\n"; out.String() != want {
@@ -150,12 +150,12 @@ func TestTheEnvironmentIsOfWhatRuns(t *testing.T) {
 	if err := n.Process.kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.env(); err == nil {
-		t.Fatal("an environment of what has died")
+	if err := r.env(); err == nil {
+		t.Fatal("env with a dead server succeeds")
 	}
 }
 
-func TestTheEnvironmentOfASecureServerHasWhatAClientNeeds(t *testing.T) {
+func TestEnvOfASecureServerContainsTheCredentials(t *testing.T) {
 	s := server{Secure: true, Secrets: secrets{User: "mayfly", Password: "p", Authority: "/x/authority.pem"}, Nodes: []node{{Address: "127.0.0.1"}}}
 	for name, wants := range map[string][]string{
 		"cassandra":     {"CASSANDRA", "CASSANDRA_USER", "CASSANDRA_PASSWORD", "CASSANDRA_CA"},
@@ -165,9 +165,9 @@ func TestTheEnvironmentOfASecureServerHasWhatAClientNeeds(t *testing.T) {
 		"s3":            {"S3", "S3_REGION", "S3_BUCKET", "S3_KEY", "S3_SECRET", "S3_CA"},
 	} {
 		s.Name = name
-		r, _ := recipeOf(name)
+		rec, _ := recipeOf(name)
 		var names []string
-		for _, v := range r.env(s) {
+		for _, v := range rec.env(s) {
 			names = append(names, v.name)
 		}
 		if strings.Join(names, " ") != strings.Join(wants, " ") {
@@ -176,15 +176,15 @@ func TestTheEnvironmentOfASecureServerHasWhatAClientNeeds(t *testing.T) {
 	}
 }
 
-func TestStatusTellsWhatRunsAndWhatDied(t *testing.T) {
-	h, out := testHouse(t, "status")
-	if err := h.status(); err != nil || !strings.Contains(out.String(), "nothing was started") {
+func TestStatusShowsRunningAndDeadNodes(t *testing.T) {
+	r, out := testRunner(t, "status")
+	if err := r.status(); err != nil || !strings.Contains(out.String(), "nothing was started") {
 		t.Fatalf("%q, %v", out, err)
 	}
-	n := startPing(t, h)
+	n := startPing(t, r)
 	for _, want := range []string{" up ", " died "} {
 		out.Reset()
-		if err := h.status(); err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), n.at("redis")) {
+		if err := r.status(); err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), n.at("redis")) {
 			t.Fatalf("%q lacks %q, %v", out, want, err)
 		}
 		if err := n.Process.kill(t.Context()); err != nil {
@@ -193,48 +193,48 @@ func TestStatusTellsWhatRunsAndWhatDied(t *testing.T) {
 	}
 }
 
-func TestAFolderOfOtherThingsIsNoStateFolder(t *testing.T) {
-	h, _ := testHouse(t, "down")
-	if err := os.MkdirAll(filepath.Join(h.folder, "cassandra"), 0o700); err != nil {
+func TestAFolderWithOtherContentsIsRefused(t *testing.T) {
+	r, _ := testRunner(t, "down")
+	if err := os.MkdirAll(filepath.Join(r.folder, "cassandra"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.down(t.Context()); err == nil || !strings.Contains(err.Error(), "not a state folder") {
+	if err := r.down(t.Context()); err == nil || !strings.Contains(err.Error(), "not a state folder") {
 		t.Fatalf("%v", err)
 	}
-	if entries, err := os.ReadDir(h.folder); err != nil || len(entries) != 1 {
+	if entries, err := os.ReadDir(r.folder); err != nil || len(entries) != 1 {
 		t.Fatalf("%v, %v", entries, err)
 	}
 }
 
-func TestWhatRunsWithOtherSettingsIsNotTakenForTheOrdered(t *testing.T) {
-	h, _ := testHouse(t, "up", "redis")
-	startPing(t, h)
-	st, err := h.load()
+func TestAServerThatRunsWithOtherOptionsIsRefused(t *testing.T) {
+	r, _ := testRunner(t, "up", "redis")
+	startPing(t, r)
+	st, err := r.load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.onlyNew(st); err != nil || len(h.servers) != 0 {
-		t.Fatalf("what runs is started again: %v, %v", h.servers, err)
+	if err := r.skipRunning(st); err != nil || len(r.servers) != 0 {
+		t.Fatalf("a running server is started again: %v, %v", r.servers, err)
 	}
-	secure, _ := again(t, h.folder, "up", "redis", "--secure")
-	if err := secure.onlyNew(st); err == nil {
-		t.Fatal("an open server passes for a secure one")
+	secure, _ := reopen(t, r.folder, "up", "redis", "--secure")
+	if err := secure.skipRunning(st); err == nil {
+		t.Fatal("a server without TLS is accepted as a secure one")
 	}
 }
 
-func TestNobodyElseReadsTheState(t *testing.T) {
-	h, _ := testHouse(t, "status")
-	startPing(t, h)
+func TestOnlyTheOwnerMayReadTheState(t *testing.T) {
+	r, _ := testRunner(t, "status")
+	startPing(t, r)
 	for _, name := range []string{"state.json", "redis/1/log.txt"} {
-		info, err := os.Stat(filepath.Join(h.folder, name))
+		info, err := os.Stat(filepath.Join(r.folder, name))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(h.folder, "state.json"), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(r.folder, "state.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.load(); err == nil {
-		t.Error("half a state passes for one")
+	if _, err := r.load(); err == nil {
+		t.Error("an incomplete state file is accepted")
 	}
 }
