@@ -460,3 +460,11 @@ func (z *zeros) Read(p []byte) (int, error) {
 	z.left -= n
 	return n, nil
 }
+
+// sweepOf is the sweep as a walk.
+func sweepOf(s *sweep.Sweep, err error) walk.Walk {
+	if err != nil {
+		panic(err)
+	}
+	return s.Walk()
+}
