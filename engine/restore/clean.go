@@ -12,11 +12,12 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Clean is what the step Expire does behind the sweep's own act. Where the walks
-// have passed an item it sends it on to the archive; it tells caches and log
-// of a restore, hold or release whose own news may be lost; and when a restore is over it
-// takes the item out of the restored set, and deletes what a restore that failed
-// has left in hot. A Restored entry that is not over belongs to a later restore.
+// Clean is the second part of the step Expire, after the sweep's own act. It writes
+// archive reminders for items that the walks have passed. It announces restores,
+// holds and releases again, in case their own signals and events were lost. When a
+// restore has ended, it removes the item from the restored set and deletes what a
+// failed restore left in the hot tier. An entry that has not ended belongs to a
+// later restore.
 func (r *Restore) Clean(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	c := cleaning{Restore: r, now: b.Now}
 	if err := c.read(ctx, b.Items); err != nil {
@@ -27,7 +28,7 @@ func (r *Restore) Clean(ctx context.Context, b walk.Batch) ([]walk.Failure, erro
 		c.sort(c.items[i], c.until[i])
 		changed = append(changed, of(c.items[i].ID, store.RowChanged)...)
 	}
-	c.tell(ctx, changed...)
+	c.notify(ctx, changed...)
 	for _, step := range []func(context.Context) error{c.sendOn, c.erase, c.forget, c.news} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("restore: clean: %w", err)
@@ -36,16 +37,16 @@ func (r *Restore) Clean(ctx context.Context, b walk.Batch) ([]walk.Failure, erro
 	return nil, nil
 }
 
-// cleaning is one batch on its way.
+// cleaning is the state of one batch.
 type cleaning struct {
 	*Restore
 	now       mayfly.Instant
-	items     []mayfly.Item    // as they are now (I12)
+	items     []mayfly.Item    // their current rows (I12)
 	until     []mayfly.Instant // their entries in the restored set; 0 is none
 	reminders store.Batch
 	dead      []mayfly.BlobKey
 	over      []mayfly.ID
-	back      []mayfly.ID // restored, and serving
+	back      []mayfly.ID // restored and serving
 	events    []mayfly.Event
 }
 
@@ -64,14 +65,14 @@ func (c *cleaning) read(ctx context.Context, items []mayfly.Item) error {
 			c.items, ids = append(c.items, f.Item), append(ids, f.Item.ID)
 		}
 	}
-	// Behind the rows: a restore makes its entry before it writes any medium.
+	// After the rows: a restore writes its entry before it copies any medium.
 	c.until, err = c.restoredUntil(ctx, ids...)
 	return err
 }
 
-// sort decides what is to be done for one row.
+// sort decides what to do for one row.
 func (c *cleaning) sort(item mayfly.Item, until mayfly.Instant) {
-	if item.Held { // I21: its release reminds of it again
+	if item.Held { // its release writes new reminders (I21)
 		c.events = append(c.events, mayfly.EventOf(item, mayfly.WasHeld))
 		return
 	}
@@ -80,7 +81,7 @@ func (c *cleaning) sort(item mayfly.Item, until mayfly.Instant) {
 		if serves(item, c.now) {
 			c.events, c.back = append(c.events, restoredEvent(item)), append(c.back, item.ID)
 		}
-		return // one that has ended is the sweep's
+		return // the sweep handles one that has ended
 	case mayfly.ExpiredHot, mayfly.Archiving:
 		c.remind(item, remind.Archive, max(item.End().Add(c.o.Window), c.now.Add(c.o.RemindAfter)))
 	case mayfly.Cold, mayfly.Deleted:
@@ -97,15 +98,15 @@ func (c *cleaning) sort(item mayfly.Item, until mayfly.Instant) {
 	}
 }
 
-// serves says that the row is a restored one that serves.
+// serves reports whether the row is restored and serves at now.
 func serves(item mayfly.Item, now mayfly.Instant) bool {
 	return item.State == mayfly.Active && item.Cause == mayfly.BySupport && item.ServesUntil > 0 && !item.EndedAt(now)
 }
 
-// leftovers are the keys in hot that only a restore can have written and that
-// the row does not name. A row that is still to be archived has them deleted by
-// the archive, behind a claim: until then a late change might name them, and it
-// would name nothing else. What is cold has its cold copy in any case.
+// leftovers returns the hot keys that only a restore can have written and that the
+// row does not name. It is not for rows that are still to be archived: a late change
+// could still name these keys and no others, so the archive deletes them after it
+// has claimed the row. A cold row has its cold copy in any case.
 func leftovers(item mayfly.Item) (keys []mayfly.BlobKey) {
 	for g := mayfly.Born + 1; g <= item.Generation+1; g++ {
 		if g != item.Keys.Hot {
@@ -126,7 +127,7 @@ func (c *cleaning) sendOn(ctx context.Context) error {
 	return c.set.Writer.Commit(ctx, &c.reminders)
 }
 
-// bulk is how many keys a tier is asked to delete at once.
+// bulk is the maximum number of keys in one delete.
 const bulk = 1_000
 
 func (c *cleaning) erase(ctx context.Context) error {
@@ -141,8 +142,8 @@ func (c *cleaning) erase(ctx context.Context) error {
 	return nil
 }
 
-// forget takes what is over out of the restored set, last of all that is done:
-// while the entry is there, another try finds the rest.
+// forget removes ended restores from the restored set. It runs after the deletes:
+// while the entry exists, another try finds what is left to do.
 func (c *cleaning) forget(ctx context.Context) error {
 	if len(c.over) == 0 {
 		return nil
@@ -154,23 +155,24 @@ func (c *cleaning) forget(ctx context.Context) error {
 	if err := c.set.Writer.Commit(ctx, &b); err != nil {
 		return err
 	}
-	c.tellSet(ctx, c.over)
+	c.notifyRestoredSet(ctx, c.over)
 	return nil
 }
 
 func (c *cleaning) news(ctx context.Context) error {
-	c.tellSet(ctx, c.back)
+	c.notifyRestoredSet(ctx, c.back)
 	if len(c.events) == 0 {
 		return nil
 	}
 	return walk.Away(c.set.Log.Append(ctx, c.events...))
 }
 
-// tellSet tells the caches of ids that came into the restored set or left it.
-func (c *cleaning) tellSet(ctx context.Context, ids []mayfly.ID) {
+// notifyRestoredSet sends signals for ids that were added to the restored set or
+// removed from it.
+func (c *cleaning) notifyRestoredSet(ctx context.Context, ids []mayfly.ID) {
 	var signals []store.Signal
 	for _, id := range ids {
 		signals = append(signals, of(id, store.RestoredSet)...)
 	}
-	c.tell(ctx, signals...)
+	c.notify(ctx, signals...)
 }

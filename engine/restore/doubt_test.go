@@ -14,9 +14,9 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// A store that answers no transition leaves every round of a restore in doubt.
-// Any of them may land when support has long given up, and names the copies.
-func TestARestoreWhoseEveryAnswerIsLostLosesNothingWhenItLands(t *testing.T) {
+// The result of every transition is unknown. Any of them may land after the restore
+// has failed, and then names the copies.
+func TestAFailedRestoreThatLandsLateLosesNothing(t *testing.T) {
 	r := seeded(t)
 	for s := expired; s < stages; s++ {
 		h := open(t)
@@ -27,7 +27,7 @@ func TestARestoreWhoseEveryAnswerIsLostLosesNothingWhenItLands(t *testing.T) {
 		h.set = set
 		_, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
 		if !errors.Is(err, mayfly.Unknown) || h.get(item.ID) != item || late.Failed() < 2 {
-			t.Fatalf("%s: %v after %d answers were lost", s, err, late.Failed())
+			t.Fatalf("%s: %v after %d lost responses", s, err, late.Failed())
 		}
 		landed, err := late.LandAll(context.Background(), r)
 		h.must(err)
@@ -41,16 +41,16 @@ func TestARestoreWhoseEveryAnswerIsLostLosesNothingWhenItLands(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsLostOnceIsFoundByItsNonce(t *testing.T) {
+func TestAChangeWithALostResponseIsRecognisedByItsNonce(t *testing.T) {
 	for s := expired; s < stages; s++ {
 		h := open(t)
 		item := h.item(s, 1)
-		set, late := storetest.Prefix(h.real, storetest.FailNth(5, storetest.Fault{Stage: 1, Silent: true})) // it is written, and no answer comes
+		set, late := storetest.Prefix(h.real, storetest.FailNth(5, storetest.Fault{Stage: 1, Silent: true})) // written, but the response is lost
 		h.set = set
 		back, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
 		h.must(err)
 		if call := late.Calls()[4]; call.Op != storetest.Transition || late.Failed() != 1 {
-			t.Fatalf("the call that was lost is %+v", call)
+			t.Fatalf("the call with the lost response is %+v", call)
 		}
 		if back.Generation != item.Generation+1 || back != h.get(item.ID) {
 			t.Fatalf("%s: it was restored twice: %+v", s, back)
@@ -58,7 +58,7 @@ func TestAnAnswerThatIsLostOnceIsFoundByItsNonce(t *testing.T) {
 	}
 }
 
-func TestARestoreBehindAStoreThatIsAwayLeavesTheRow(t *testing.T) {
+func TestARestoreWithoutItsReminderDoesNothing(t *testing.T) {
 	h := open(t)
 	item := h.item(cold, 1)
 	set, _ := storetest.Prefix(h.real, func(c storetest.Call) storetest.Fault {
@@ -66,7 +66,7 @@ func TestARestoreBehindAStoreThatIsAwayLeavesTheRow(t *testing.T) {
 	})
 	h.set = set
 	if _, err := h.support().Item(context.Background(), h.request(item.ID), h.now); !errors.Is(err, mayfly.Unavailable) || h.get(item.ID) != item {
-		t.Fatalf("without its reminder: %v", err)
+		t.Fatalf("without the reminder: %v", err)
 	}
 	left, err := h.unnamed(item)
 	h.must(err)
@@ -75,8 +75,8 @@ func TestARestoreBehindAStoreThatIsAwayLeavesTheRow(t *testing.T) {
 	}
 }
 
-// slow is a ledger whose first transition lands late: when its row has been read
-// back, and is read once more.
+// slow is a ledger whose first transition has an unknown result and lands at the
+// second read after it.
 type slow struct {
 	store.Ledger
 	late  []mayfly.Change
@@ -113,16 +113,16 @@ func TestAChangeThatLandsBetweenTwoRoundsIsTheSameRestore(t *testing.T) {
 			t.Fatalf("%s: %+v", s, back)
 		}
 		h.wantRead(back, hydrate.Hot)
-		h.wantTold(item.ID, back.Generation, mayfly.WasRestored)
+		h.wantEvent(item.ID, back.Generation, mayfly.WasRestored)
 	}
 }
 
-func TestCleanLeavesARestoreThatIsUnderWay(t *testing.T) {
+func TestCleanDoesNotChangeARunningRestore(t *testing.T) {
 	for s := expired; s < stages; s++ {
 		h := open(t)
 		item := h.item(s, 1)
 		var before []string
-		h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(int) { // copied, and about to be moved
+		h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(int) { // copied, before the row is changed
 			var err error
 			before, err = h.unnamed(item)
 			h.must(err)
@@ -131,7 +131,7 @@ func TestCleanLeavesARestoreThatIsUnderWay(t *testing.T) {
 			after, err := h.unnamed(item)
 			h.must(err)
 			if there, err := h.restoredEntry(item.ID); !there || err != nil || len(after) != len(before) || len(after) == 0 {
-				t.Errorf("%s: entry there %t, %v; %v, and before %v", s, there, err, after, before)
+				t.Errorf("%s: entry exists %t, %v; %v, before %v", s, there, err, after, before)
 			}
 		}}
 		_, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
@@ -144,7 +144,7 @@ func TestCleanLeavesARestoreThatIsUnderWay(t *testing.T) {
 
 func TestAnOldEntryThatLandsLateDoesNotEndALaterRestore(t *testing.T) {
 	h := open(t)
-	door, item := h.door(), h.item(expired, 0)
+	g, item := h.gate(), h.item(expired, 0)
 	back, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
 	h.must(err)
 	var b store.Batch
@@ -152,22 +152,22 @@ func TestAnOldEntryThatLandsLateDoesNotEndALaterRestore(t *testing.T) {
 	h.must(h.real.Writer.Commit(context.Background(), &b))
 	_, err = h.support().Clean(context.Background(), batchOf(h.now, back))
 	h.must(err)
-	if err := h.stranger(door, item.ID); err != nil {
+	if err := h.stranger(g, item.ID); err != nil {
 		t.Fatalf("it serves until %s: %v", back.ServesUntil, err)
 	}
 }
 
-func TestAnEntryThatACleanerTakesOutMeanwhileIsPutBack(t *testing.T) {
+func TestAnEntryThatCleanRemovesMeanwhileIsAddedAgain(t *testing.T) {
 	h := open(t)
-	door, item := h.door(), h.item(expired, 1)
-	h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(int) {
+	g, item := h.gate(), h.item(expired, 1)
+	h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(int) {
 		var b store.Batch
 		b.Delete(engine.Restored, engine.RestoredKey(item.ID))
 		h.must(h.real.Writer.Commit(context.Background(), &b))
 	}}
 	_, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
 	h.must(err)
-	if err := h.stranger(door, item.ID); err != nil {
-		t.Fatalf("it is restored, and nobody sees it: %v", err)
+	if err := h.stranger(g, item.ID); err != nil {
+		t.Fatalf("restored, but not visible: %v", err)
 	}
 }

@@ -36,24 +36,24 @@ const (
 	window                 = 30 * time.Minute
 )
 
-// house is the embedded profile with every step of a life that a restore meets.
-// What is wrapped stands in set; the rest of the house works on real.
-type house struct {
+// fixture is the embedded profile with all steps of an item's life. The Restore under
+// test uses set, which tests may wrap; everything else uses real.
+type fixture struct {
 	set, real store.Set
 	now       mayfly.Instant
 	origin    mayfly.Instant
 	owner     mayfly.UserID
 	options   restore.Options
-	random    io.Reader // of ids; nil is crypto/rand
+	random    io.Reader // random source of ids; nil is crypto/rand
 	walkers   map[mayfly.Shard]*remind.Walker
 	reader    store.Reader
-	told      map[mayfly.ID]map[mayfly.EventKey]int
+	counted   map[mayfly.ID]map[mayfly.EventKey]int
 	close     func() error
 }
 
-func openHouse(fs diskfs.FS, now mayfly.Instant) (*house, error) {
+func openFixture(fs diskfs.FS, now mayfly.Instant) (*fixture, error) {
 	cfg := config.Default()
-	cfg.Data, cfg.Disk.Floor = "data", 0 // memory cannot tell how full it is
+	cfg.Data, cfg.Disk.Floor = "data", 0 // a file system in memory does not report free space
 	cfg.Memory.Memtable, cfg.Memory.MediaMemtable = 1<<20, 1<<20
 	if err := fs.MkdirAll(cfg.Data, 0o755); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func openHouse(fs diskfs.FS, now mayfly.Instant) (*house, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &house{
+	h := &fixture{
 		set: s.Set, real: s.Set, now: now, owner: mayfly.UserOf("test", "ana"), close: s.Close,
 		options: restore.Options{Window: window, Retention: 3 * 365 * 24 * time.Hour},
 		walkers: map[mayfly.Shard]*remind.Walker{},
@@ -71,15 +71,15 @@ func openHouse(fs diskfs.FS, now mayfly.Instant) (*house, error) {
 	return h, err
 }
 
-// tested is a house for one test that says what went wrong by itself.
-type tested struct {
-	*house
+// testFixture is a fixture whose methods fail the test.
+type testFixture struct {
+	*fixture
 	testing.TB
 }
 
-func open(t testing.TB) *tested {
+func open(t testing.TB) *testFixture {
 	t.Helper()
-	h, err := openHouse(vfs.NewMem(), genesis)
+	h, err := openFixture(vfs.NewMem(), genesis)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,40 +88,40 @@ func open(t testing.TB) *tested {
 			t.Error(err)
 		}
 	})
-	return &tested{h, t}
+	return &testFixture{h, t}
 }
 
-func (h *tested) must(err error) {
+func (h *testFixture) must(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
 	}
 }
 
-// support is a Restore; get is a row as it is.
-func (h *tested) support() *restore.Restore {
+// support returns the Restore under test.
+func (h *testFixture) support() *restore.Restore {
 	h.Helper()
 	r, err := h.restorer()
 	h.must(err)
 	return r
 }
 
-func (h *tested) get(id mayfly.ID) mayfly.Item {
+func (h *testFixture) get(id mayfly.ID) mayfly.Item {
 	h.Helper()
 	item, err := h.row(id)
 	h.must(err)
 	return item
 }
 
-func (h *tested) item(s stage, media int) mayfly.Item {
+func (h *testFixture) item(s stage, media int) mayfly.Item {
 	h.Helper()
 	item, err := h.at(s, media)
 	h.must(err)
 	return item
 }
 
-// restorer is a Restore over what is wrapped.
-func (h *house) restorer() (*restore.Restore, error) {
+// restorer returns a Restore over set.
+func (h *fixture) restorer() (*restore.Restore, error) {
 	log, err := audit.Open(context.Background(), h.set.Rows, "test", h.now)
 	if err != nil {
 		return nil, err
@@ -131,12 +131,12 @@ func (h *house) restorer() (*restore.Restore, error) {
 
 func content(n int) []byte { return bytes.Repeat([]byte(fmt.Sprintf("medium %d ", n)), 300) }
 
-// publish publishes a story of so many media, for an hour.
-func (h *house) publish(media int, fate mayfly.Fate) (mayfly.Item, error) {
+// publish publishes a story with a number of media for an hour.
+func (h *fixture) publish(media int, fate mayfly.Fate) (mayfly.Item, error) {
 	return h.publishFor(time.Hour, media, fate)
 }
 
-func (h *house) publishFor(d time.Duration, media int, fate mayfly.Fate) (mayfly.Item, error) {
+func (h *fixture) publishFor(d time.Duration, media int, fate mayfly.Fate) (mayfly.Item, error) {
 	ctx := context.Background()
 	in, err := intake.New(h.real, intake.Options{Random: h.random})
 	if err != nil {
@@ -165,7 +165,7 @@ func (h *house) publishFor(d time.Duration, media int, fate mayfly.Fate) (mayfly
 	return p.Item, err
 }
 
-func (h *house) row(id mayfly.ID) (mayfly.Item, error) {
+func (h *fixture) row(id mayfly.ID) (mayfly.Item, error) {
 	found, err := h.real.Ledger.Get(context.Background(), id)
 	if err != nil {
 		return mayfly.Item{}, err
@@ -173,9 +173,9 @@ func (h *house) row(id mayfly.ID) (mayfly.Item, error) {
 	return found[0].Item, nil
 }
 
-// sweep expires an item as the walk does, by the given run, and leaves a reminder
-// in place of the walk of the archive that will come.
-func (h *house) sweep(run mayfly.Run, id mayfly.ID) error {
+// sweep expires an item as the walk does, with the given run. It writes a reminder
+// that replaces the archive walk.
+func (h *fixture) sweep(run mayfly.Run, id mayfly.ID) error {
 	item, err := h.row(id)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func (h *house) sweep(run mayfly.Run, id mayfly.ID) error {
 	return h.real.Writer.Commit(context.Background(), &b)
 }
 
-func (h *house) archive(id mayfly.ID) error {
+func (h *fixture) archive(id mayfly.ID) error {
 	item, err := h.row(id)
 	if err != nil {
 		return err
@@ -207,8 +207,8 @@ func (h *house) archive(id mayfly.ID) error {
 	return nil
 }
 
-// change moves a row by hand, as somebody else would.
-func (h *house) change(id mayfly.ID, c mayfly.Change) error {
+// change changes a row directly, as another process would.
+func (h *fixture) change(id mayfly.ID, c mayfly.Change) error {
 	item, err := h.row(id)
 	if err != nil {
 		return err
@@ -224,8 +224,8 @@ func (h *house) change(id mayfly.ID, c mayfly.Change) error {
 	return err
 }
 
-// delete is what its author does.
-func (h *house) delete(id mayfly.ID) error {
+// delete deletes an item as its author.
+func (h *fixture) delete(id mayfly.ID) error {
 	e, err := erase.New(h.real, erase.Options{})
 	if err != nil {
 		return err
@@ -234,8 +234,8 @@ func (h *house) delete(id mayfly.ID) error {
 	return err
 }
 
-// acts are the steps as a node wires them.
-func (h *house) acts() (remind.Acts, error) {
+// acts returns the steps as a node connects them.
+func (h *fixture) acts() (remind.Acts, error) {
 	a, err := archive.New(h.real, archive.Options{Window: window})
 	if err != nil {
 		return nil, err
@@ -269,7 +269,7 @@ func (h *house) acts() (remind.Acts, error) {
 	}, nil
 }
 
-// mediaKeys are all keys that an item can have, up to a generation.
+// mediaKeys returns all keys that an item can have up to a generation.
 func mediaKeys(item mayfly.Item, last mayfly.Generation) (keys []mayfly.BlobKey) {
 	for g := mayfly.Born; g <= last; g++ {
 		for n := range int(item.Media) {
@@ -279,8 +279,8 @@ func mediaKeys(item mayfly.Item, last mayfly.Generation) (keys []mayfly.BlobKey)
 	return keys
 }
 
-// live lets time pass for the reminders of an item's shard.
-func (h *house) live(id mayfly.ID, d, step time.Duration) error {
+// live lets time pass and runs the reminders of the item's shard.
+func (h *fixture) live(id mayfly.ID, d, step time.Duration) error {
 	w := h.walkers[id.Shard()]
 	if w == nil {
 		acts, err := h.acts()
@@ -305,8 +305,8 @@ func (h *house) live(id mayfly.ID, d, step time.Duration) error {
 	return nil
 }
 
-// readable opens every medium by the row and holds it against what was uploaded (I2).
-func (h *house) readable(item mayfly.Item) (tier hydrate.Tier, err error) {
+// readable reads every medium that the row names and compares it with the upload (I2).
+func (h *fixture) readable(item mayfly.Item) (tier hydrate.Tier, err error) {
 	body, err := h.real.Ledger.Body(context.Background(), item.ID)
 	if err != nil {
 		return 0, err
@@ -329,8 +329,8 @@ func (h *house) readable(item mayfly.Item) (tier hydrate.Tier, err error) {
 	return tier, nil
 }
 
-// unnamed are the objects of an item that its row does not name.
-func (h *house) unnamed(item mayfly.Item) (keys []string, err error) {
+// unnamed returns the objects of an item that its row does not name.
+func (h *fixture) unnamed(item mayfly.Item) (keys []string, err error) {
 	for g := mayfly.Born; g <= item.Generation+3; g++ {
 		for n := range int(item.Media) {
 			for tier, blobs := range map[string]store.Blobs{"hot": h.real.Hot, "cold": h.real.Cold} {
@@ -350,20 +350,20 @@ func (h *house) unnamed(item mayfly.Item) (keys []string, err error) {
 	return keys, nil
 }
 
-// events counts the events of an item by key. What was read once is kept.
-func (h *house) events(id mayfly.ID) (map[mayfly.EventKey]int, error) {
+// events counts the events of an item by key, over all calls.
+func (h *fixture) events(id mayfly.ID) (map[mayfly.EventKey]int, error) {
 	ctx := context.Background()
-	if h.told == nil {
+	if h.counted == nil {
 		r, err := h.real.Log.Reader(ctx, mayfly.Ends, "test")
 		if err != nil {
 			return nil, err
 		}
-		h.reader, h.told = r, map[mayfly.ID]map[mayfly.EventKey]int{}
+		h.reader, h.counted = r, map[mayfly.ID]map[mayfly.EventKey]int{}
 	}
 	for {
 		lag, err := h.reader.Lag(ctx)
 		if err != nil || lag == 0 {
-			return h.told[id], err
+			return h.counted[id], err
 		}
 		records, err := h.reader.Next(ctx, 1000)
 		if err != nil {
@@ -371,15 +371,15 @@ func (h *house) events(id mayfly.ID) (map[mayfly.EventKey]int, error) {
 		}
 		for _, record := range records {
 			e := record.Event
-			if h.told[e.ID] == nil {
-				h.told[e.ID] = map[mayfly.EventKey]int{}
+			if h.counted[e.ID] == nil {
+				h.counted[e.ID] = map[mayfly.EventKey]int{}
 			}
-			h.told[e.ID][e.Key()]++
+			h.counted[e.ID][e.Key()]++
 		}
 	}
 }
 
-func (h *house) restoredEntry(id mayfly.ID) (bool, error) {
+func (h *fixture) restoredEntry(id mayfly.ID) (bool, error) {
 	found, err := h.real.Rows.Get(context.Background(), engine.Restored, engine.RestoredKey(id))
 	if err != nil {
 		return false, err
@@ -387,14 +387,14 @@ func (h *house) restoredEntry(id mayfly.ID) (bool, error) {
 	return found[0] != nil, nil
 }
 
-// The states that a restore may meet.
+// stage is a state in which an item can be restored.
 type stage int
 
 const (
-	pending stage = iota // active, past its deadline
+	pending stage = iota // active after its deadline
 	expired
 	claimed // by an archive worker that died
-	named   // … after the cold copy was in the row
+	named   // the same, after the row named the cold copy
 	cold
 	stages
 )
@@ -403,14 +403,14 @@ func (s stage) String() string {
 	return [...]string{"sweep_pending", "expired_hot", "archiving", "archiving, both named", "cold"}[s]
 }
 
-// at publishes a story and lets it come to a stage.
-func (h *house) at(s stage, media int) (mayfly.Item, error) {
+// at publishes a story and brings it to a stage.
+func (h *fixture) at(s stage, media int) (mayfly.Item, error) {
 	item, err := h.publish(media, mayfly.Archive)
 	if err != nil {
 		return item, err
 	}
 	h.now = item.ID.Deadline().Add(time.Minute)
-	if s == pending { // and the sweep will come
+	if s == pending { // the sweep comes later
 		var b store.Batch
 		remind.Write(&b, remind.Reminder{Due: h.now.Add(10 * time.Minute), ID: item.ID, Step: remind.Expire, Reason: "the walk"})
 		return item, h.real.Writer.Commit(context.Background(), &b)
@@ -444,11 +444,11 @@ func (h *house) at(s stage, media int) (mayfly.Item, error) {
 	return h.row(item.ID)
 }
 
-func (h *house) request(id mayfly.ID) restore.Request {
+func (h *fixture) request(id mayfly.ID) restore.Request {
 	return restore.Request{ID: id, Until: h.now.Add(20 * time.Minute), By: "ben", Reason: "ticket 7"}
 }
 
-// zeros reads as so many zero bytes.
+// zeros is a reader of a number of zero bytes.
 type zeros struct{ left int }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -461,7 +461,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// sweepOf is the sweep as a walk.
+// sweepOf returns the walk of a sweep.
 func sweepOf(s *sweep.Sweep, err error) walk.Walk {
 	if err != nil {
 		panic(err)

@@ -11,16 +11,16 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Hold hides an item from everyone but moderators and stops every erasing step
-// on it until it is released (L16). Holding what is held holds it anew: a release
-// that was given up and lands late finds another row than its own, and ends nothing.
+// Hold hides an item from all users except moderators and stops every erasing step
+// on it until it is released (L16). Holding a held item changes its row again, so
+// that a failed release that lands late no longer matches the row.
 // Errors: Invalid, NotFound, Gone (it is deleted), Unavailable, Unknown.
 func (r *Restore) Hold(ctx context.Context, id mayfly.ID, by, reason string, now mayfly.Instant) error {
 	return r.holding(ctx, id, audit.Entry{Actor: by, Verb: audit.Hold, Reason: reason}, mayfly.SetHold, now)
 }
 
-// Release ends a hold. The walks may have passed the item meanwhile, so that
-// reminders bring it on its way. Releasing what is not held does nothing.
+// Release ends a hold. The walks may have passed the item meanwhile, so reminders
+// run the steps that it missed. Releasing an item that is not held does nothing.
 // Errors: Invalid, NotFound, Unavailable, Unknown.
 func (r *Restore) Release(ctx context.Context, id mayfly.ID, by, reason string, now mayfly.Instant) error {
 	return r.holding(ctx, id, audit.Entry{Actor: by, Verb: audit.Release, Reason: reason}, mayfly.ReleaseHold, now)
@@ -29,14 +29,14 @@ func (r *Restore) Release(ctx context.Context, id mayfly.ID, by, reason string, 
 func (r *Restore) holding(ctx context.Context, id mayfly.ID, intent audit.Entry, hold mayfly.Holding, now mayfly.Instant) error {
 	intent.Subject.Item = id
 	return r.audited(ctx, intent, now, func(ctx context.Context) (string, error) {
-		deed, cancel := r.detached(ctx)
+		detached, cancel := r.detached(ctx)
 		defer cancel()
-		return "", r.setHold(deed, id, hold, now)
+		return "", r.setHold(detached, id, hold, now)
 	})
 }
 
-// setHold changes the hold of an item: reminders, then the row, then the news
-// (L15).
+// setHold changes the hold of an item: it writes the reminders, then the row, then
+// sends signals and events (L15).
 func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding, now mayfly.Instant) error {
 	nonce, doubt := walk.NewNonce(), false
 	for range rounds {
@@ -45,10 +45,10 @@ func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding
 			return err
 		}
 		if !item.Held && hold == mayfly.ReleaseHold {
-			return r.holdTold(ctx, item)
+			return r.announceHold(ctx, item)
 		}
 		if hold == mayfly.SetHold && item.State == mayfly.Deleted && !item.Held {
-			return mayfly.Errorf(mayfly.Gone, "%s is deleted", id).WithHint("a tombstone is not held: there may be nothing left to keep")
+			return mayfly.Errorf(mayfly.Gone, "%s is deleted", id).WithHint("deleted items cannot be held: their media may be erased already")
 		}
 		if err := r.remindOfHold(ctx, item, hold, now); err != nil {
 			return fmt.Errorf("write its reminders: %w", err)
@@ -57,23 +57,23 @@ func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding
 			To: item.State, Nonce: nonce, Cause: mayfly.BySupport, At: now, Hold: hold,
 		}))
 		if err != nil {
-			r.tell(ctx, of(id, store.RowChanged)...) // it may have been changed all the same
+			r.notify(ctx, of(id, store.RowChanged)...) // it may have been changed nevertheless
 			return err
 		}
 		if mine {
-			return r.holdTold(ctx, current)
+			return r.announceHold(ctx, current)
 		}
 		doubt = doubt || current.Generation == item.Generation
 	}
-	r.tell(ctx, of(id, store.RowChanged)...)
+	r.notify(ctx, of(id, store.RowChanged)...)
 	return gaveUp(id, doubt)
 }
 
-// holdTold tells caches and log of the row as it is. A held item is seen by
-// nobody any more when this returns.
-func (r *Restore) holdTold(ctx context.Context, item mayfly.Item) error {
+// announceHold announces the current row to caches and log. When it returns without
+// an error, no cache shows a held item any more.
+func (r *Restore) announceHold(ctx context.Context, item mayfly.Item) error {
 	if !item.Held {
-		r.tell(ctx, of(item.ID, store.RowChanged)...)
+		r.notify(ctx, of(item.ID, store.RowChanged)...)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Timeout+store.CacheWait)
@@ -81,14 +81,14 @@ func (r *Restore) holdTold(ctx context.Context, item mayfly.Item) error {
 	if err := store.Invalidate(ctx, r.set.Signals, of(item.ID, store.RowChanged)...); err != nil { // ST5
 		return err
 	}
-	// An append that fails takes nothing back: the reminder tells it again.
+	// A failed append undoes nothing: the reminder appends the event again.
 	_ = r.set.Log.Append(ctx, mayfly.EventOf(item, mayfly.WasHeld))
 	return nil
 }
 
-// remindOfHold makes durable what tells of a hold, or brings a released item on
-// its way: each step that passed it by while it was held. They are due when the
-// row has certainly been changed, and once more for a change that lands late.
+// remindOfHold writes the reminders that announce a hold, or that run each step a
+// released item missed while it was held. They are due when the change of the row
+// has certainly ended, and once more for a change that lands late.
 func (r *Restore) remindOfHold(ctx context.Context, item mayfly.Item, hold mayfly.Holding, now mayfly.Instant) error {
 	soon := r.soon(now)
 	var b store.Batch
@@ -102,7 +102,7 @@ func (r *Restore) remindOfHold(ctx context.Context, item mayfly.Item, hold mayfl
 		return r.set.Writer.Commit(ctx, &b)
 	}
 	const why = "released"
-	write(remind.Expire, soon, why) // what a restore left, and whatever has ended by then
+	write(remind.Expire, soon, why) // for leftovers of a restore, and for an item that has ended by then
 	switch item.State {
 	case mayfly.Active:
 		write(remind.Expire, item.End(), why)
@@ -112,7 +112,7 @@ func (r *Restore) remindOfHold(ctx context.Context, item mayfly.Item, hold mayfl
 		write(remind.Erase, soon, why)
 		write(remind.Tidy, r.o.Tombstones.Due(max(item.ID.Deadline(), now)), why)
 	}
-	if item.State != mayfly.Deleted && r.o.Retention > 0 { // behind the archive, if that is still to come
+	if item.State != mayfly.Deleted && r.o.Retention > 0 { // after the archive, if that is still to come
 		write(remind.Retire, max(item.End().Add(r.o.Retention), soon.Add(r.o.Window)), why)
 	}
 	return r.set.Writer.Commit(ctx, &b)

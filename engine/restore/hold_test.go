@@ -16,28 +16,28 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-func TestAHeldItemIsHiddenKeptAndGoesOnWhenReleased(t *testing.T) {
-	eachStage(t, func(h *tested, item mayfly.Item) {
-		door, author, moderator := h.door(), mayfly.ViewerOf(h.owner), mayfly.ModeratorOf(mayfly.UserOf("test", "ben"))
+func TestAHeldItemIsHiddenAndKeptUntilReleased(t *testing.T) {
+	eachStage(t, func(h *testFixture, item mayfly.Item) {
+		g, author, moderator := h.gate(), mayfly.ViewerOf(h.owner), mayfly.ModeratorOf(mayfly.UserOf("test", "ben"))
 		opens := func(v mayfly.Viewer) bool {
-			_, err := door.Open(context.Background(), item.ID, v, h.now)
+			_, err := g.Open(context.Background(), item.ID, v, h.now)
 			return err == nil
 		}
-		if !opens(author) || !opens(moderator) { // and both have it in their cache
+		if !opens(author) || !opens(moderator) { // this also fills the cache
 			h.Fatal("it is not readable before")
 		}
 		support := h.support()
-		for range 2 { // once more fences what was asked before, and changes nothing else
+		for range 2 { // the second hold changes only the generation
 			h.must(support.Hold(context.Background(), item.ID, "ben", "case 9", h.now))
 		}
 		held := h.get(item.ID)
 		if !held.Held || held.Generation != item.Generation+2 || held.State != item.State || opens(author) || !opens(moderator) {
 			h.Fatalf("%+v, author %t, moderator %t", held, opens(author), opens(moderator))
 		}
-		h.wantTold(item.ID, held.Generation, mayfly.WasHeld)
-		h.must(h.live(item.ID, 3*time.Hour, time.Minute)) // whatever reminds of it now
+		h.wantEvent(item.ID, held.Generation, mayfly.WasHeld)
+		h.must(h.live(item.ID, 3*time.Hour, time.Minute)) // whatever the reminders do
 		if h.get(item.ID).State > max(item.State, mayfly.ExpiredHot) {
-			h.Fatalf("held, and moved on: %+v", h.get(item.ID))
+			h.Fatalf("held, but changed: %+v", h.get(item.ID))
 		}
 		_, err := h.readable(h.get(item.ID))
 		h.must(err)
@@ -53,7 +53,7 @@ func TestAHeldItemIsHiddenKeptAndGoesOnWhenReleased(t *testing.T) {
 }
 
 func TestAHeldItemThatItsAuthorDeletesKeepsItsBytesUntilReleased(t *testing.T) {
-	eachStage(t, func(h *tested, item mayfly.Item) {
+	eachStage(t, func(h *testFixture, item mayfly.Item) {
 		support := h.support()
 		h.must(support.Hold(context.Background(), item.ID, "ben", "case 9", h.now))
 		h.must(h.delete(item.ID))
@@ -63,7 +63,7 @@ func TestAHeldItemThatItsAuthorDeletesKeepsItsBytesUntilReleased(t *testing.T) {
 			h.Fatalf("%+v", row)
 		}
 		alive := row
-		alive.State = mayfly.ExpiredHot // hydrate opens nothing that is deleted: the bytes are what is asked for
+		alive.State = mayfly.ExpiredHot // hydrate does not open deleted items; this checks the bytes
 		_, err := h.readable(alive)
 		h.must(err)
 		h.must(support.Release(context.Background(), item.ID, "ben", "case 9 is closed", h.now))
@@ -74,15 +74,15 @@ func TestAHeldItemThatItsAuthorDeletesKeepsItsBytesUntilReleased(t *testing.T) {
 			h.Fatalf("%+v, left %v", row, left)
 		}
 		if err := support.Hold(context.Background(), item.ID, "ben", "case 10", h.now); !errors.Is(err, mayfly.Gone) {
-			h.Fatalf("a tombstone was held: %v", err)
+			h.Fatalf("a deleted item was held: %v", err)
 		}
 	})
 }
 
-func TestAHoldThatMeetsAMovingRowHoldsItInTheEnd(t *testing.T) {
+func TestAHoldSucceedsWhenTheRowChangesMeanwhile(t *testing.T) {
 	h := open(t)
 	item := h.item(expired, 1)
-	h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(call int) {
+	h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(call int) {
 		if call == 1 {
 			h.must(h.archive(item.ID))
 		}
@@ -93,12 +93,12 @@ func TestAHoldThatMeetsAMovingRowHoldsItInTheEnd(t *testing.T) {
 	}
 }
 
-func TestARestoreThatMeetsAHoldLeavesEverything(t *testing.T) {
+func TestARestoreThatRacesAHoldIsRefused(t *testing.T) {
 	for s := range stages {
 		h := open(t)
 		item := h.item(s, 1)
 		other := h.support()
-		h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(call int) {
+		h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(call int) {
 			if call == 1 {
 				h.must(other.Hold(context.Background(), item.ID, "ben", "case 9", h.now))
 			}
@@ -116,7 +116,7 @@ func TestARestoreThatMeetsAHoldLeavesEverything(t *testing.T) {
 	}
 }
 
-func TestARestoredItemThatIsHeldEndsAllTheSame(t *testing.T) {
+func TestARestoredItemThatIsHeldStillExpires(t *testing.T) {
 	h := open(t)
 	item := h.item(cold, 1)
 	support, req := h.support(), h.request(item.ID)
@@ -133,7 +133,7 @@ func TestARestoredItemThatIsHeldEndsAllTheSame(t *testing.T) {
 	h.wantArchived(item.ID)
 }
 
-func TestHoldAndReleaseAreWrittenDownAndNeedAName(t *testing.T) {
+func TestHoldAndReleaseAreAuditedAndNeedAnActorAndAReason(t *testing.T) {
 	h := open(t)
 	item := h.item(expired, 0)
 	support := h.support()
@@ -145,7 +145,7 @@ func TestHoldAndReleaseAreWrittenDownAndNeedAName(t *testing.T) {
 	} {
 		before := h.get(item.ID)
 		if err := do("", "why"); !errors.Is(err, mayfly.Invalid) {
-			t.Errorf("without a name: %v", err)
+			t.Errorf("without an actor: %v", err)
 		}
 		if err := do("ben", ""); !errors.Is(err, mayfly.Invalid) || h.get(item.ID) != before {
 			t.Errorf("without a reason: %v", err)
@@ -165,14 +165,14 @@ func TestHoldAndReleaseAreWrittenDownAndNeedAName(t *testing.T) {
 	}
 }
 
-// deaf is signals that reach nobody.
+// deaf is a Signals whose Publish always fails.
 type deaf struct{ store.Signals }
 
 func (deaf) Publish(context.Context, store.Signal) error {
-	return mayfly.Errorf(mayfly.Unavailable, "nobody is reached")
+	return mayfly.Errorf(mayfly.Unavailable, "signals are unavailable")
 }
 
-func TestAHoldThatReachesNoCacheWaitsUntilTheyHaveForgotten(t *testing.T) {
+func TestAHoldThatCannotNotifyCachesWaitsUntilTheirEntriesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t)
 		item := h.item(expired, 0)
@@ -181,7 +181,7 @@ func TestAHoldThatReachesNoCacheWaitsUntilTheyHaveForgotten(t *testing.T) {
 		begun := time.Now()
 		h.must(h.support().Hold(context.Background(), item.ID, "ben", "case 9", h.now))
 		if took := time.Since(begun); took < store.CacheWait {
-			t.Errorf("a cache may show it, and it is answered after %s", took)
+			t.Errorf("returned after %s, while a cache may still show the item", took)
 		}
 		if !h.get(item.ID).Held {
 			t.Error("it is not held")
@@ -189,10 +189,10 @@ func TestAHoldThatReachesNoCacheWaitsUntilTheyHaveForgotten(t *testing.T) {
 	})
 }
 
-// noting is a writer that notes which reminders go through it.
+// noting is a writer that records the reminders written through it.
 type noting struct {
 	store.Writer
-	noted map[remind.Step]mayfly.Instant // the first due of each step
+	noted map[remind.Step]mayfly.Instant // the first due time of each step
 }
 
 func (n noting) Commit(ctx context.Context, b *store.Batch) error {
@@ -210,7 +210,7 @@ func (n noting) Commit(ctx context.Context, b *store.Batch) error {
 	return n.Writer.Commit(ctx, b)
 }
 
-func TestAReleaseRemindsOfEveryStepThatPassedTheItemBy(t *testing.T) {
+func TestAReleaseWritesRemindersForTheMissedSteps(t *testing.T) {
 	const day = 24 * time.Hour
 	for s := range stages {
 		for _, deleted := range []bool{false, true} {
@@ -242,8 +242,8 @@ func TestAReleaseRemindsOfEveryStepThatPassedTheItemBy(t *testing.T) {
 	}
 }
 
-// A release whose outcome nobody learned lands when the item has been held again:
-// the hold stands, also of what its author has deleted (L16, I21).
+// A release with an unknown result lands after the item was held again: the hold
+// stays, also if the author has deleted the item (L16, I21).
 func TestAReleaseThatLandsLateDoesNotEndAHoldThatWasAcknowledgedSince(t *testing.T) {
 	r := seeded(t)
 	landed := 0
@@ -265,7 +265,7 @@ func TestAReleaseThatLandsLateDoesNotEndAHoldThatWasAcknowledgedSince(t *testing
 			h.set = h.real
 			h.must(h.support().Hold(context.Background(), item.ID, "ben", "case 12", h.now))
 			if len(late.Pending()) == 0 {
-				t.Fatalf("%s: nothing can land", s)
+				t.Fatalf("%s: no pending writes", s)
 			}
 			n, err := late.LandAll(context.Background(), r)
 			h.must(err)

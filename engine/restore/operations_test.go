@@ -16,7 +16,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// firstShard makes every id fall into one shard, so that one walker does.
+// firstShard is a random source that puts all ids into one shard, so that one walker
+// is enough.
 type firstShard struct{}
 
 func (firstShard) Read(p []byte) (int, error) {
@@ -25,43 +26,43 @@ func (firstShard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// deed is something that support does to an item, and what comes before it.
-type deed struct {
+// operation is an operation of support on an item, with its setup.
+type operation struct {
 	name  string
-	setup func(h *house) (mayfly.Item, error)
-	do    func(h *house, r *restore.Restore, item mayfly.Item) error
+	setup func(h *fixture) (mayfly.Item, error)
+	do    func(h *fixture, r *restore.Restore, item mayfly.Item) error
 }
 
-// deeds are all of them.
-func deeds() (all []deed) {
+// operations returns all operations, at all stages.
+func operations() (all []operation) {
 	ctx := context.Background()
-	bring := func(h *house, r *restore.Restore, item mayfly.Item) error {
+	bring := func(h *fixture, r *restore.Restore, item mayfly.Item) error {
 		_, err := r.Item(ctx, h.request(item.ID), h.now)
 		return err
 	}
-	hold := func(h *house, r *restore.Restore, item mayfly.Item) error {
+	hold := func(h *fixture, r *restore.Restore, item mayfly.Item) error {
 		return r.Hold(ctx, item.ID, "ben", "case 9", h.now)
 	}
-	release := func(h *house, r *restore.Restore, item mayfly.Item) error {
+	release := func(h *fixture, r *restore.Restore, item mayfly.Item) error {
 		return r.Release(ctx, item.ID, "ben", "closed", h.now)
 	}
-	undo := func(h *house, r *restore.Restore, item mayfly.Item) error {
+	undo := func(h *fixture, r *restore.Restore, item mayfly.Item) error {
 		_, err := r.Undo(ctx, item.Run, restore.UndoRequest{By: "ben", Reason: "clock"}, h.now)
 		return err
 	}
 	for s := range stages {
-		at := func(h *house) (mayfly.Item, error) { return h.at(s, 2) }
+		at := func(h *fixture) (mayfly.Item, error) { return h.at(s, 2) }
 		all = append(
-			all, deed{"restore " + s.String(), at, bring}, deed{"hold " + s.String(), at, hold},
-			deed{"release " + s.String(), heldAt(s, false), release}, deed{"release deleted " + s.String(), heldAt(s, true), release},
+			all, operation{"restore " + s.String(), at, bring}, operation{"hold " + s.String(), at, hold},
+			operation{"release " + s.String(), heldAt(s, false), release}, operation{"release deleted " + s.String(), heldAt(s, true), release},
 		)
 	}
-	return append(all, deed{"undo", wrongSweep, undo})
+	return append(all, operation{"undo", wrongSweep, undo})
 }
 
-// heldAt is an item that somebody has held long since, and deleted if so told.
-func heldAt(s stage, deleted bool) func(h *house) (mayfly.Item, error) {
-	return func(h *house) (mayfly.Item, error) {
+// heldAt sets up an item that was held two hours ago, and optionally deleted.
+func heldAt(s stage, deleted bool) func(h *fixture) (mayfly.Item, error) {
+	return func(h *fixture) (mayfly.Item, error) {
 		item, err := h.at(s, 2)
 		if err != nil {
 			return item, err
@@ -81,8 +82,8 @@ func heldAt(s stage, deleted bool) func(h *house) (mayfly.Item, error) {
 	}
 }
 
-// wrongSweep is an item that a walk with a clock three hours ahead has expired.
-func wrongSweep(h *house) (mayfly.Item, error) {
+// wrongSweep sets up an item that a walk with a clock three hours ahead has expired.
+func wrongSweep(h *fixture) (mayfly.Item, error) {
 	item, err := h.publish(2, mayfly.Archive)
 	if err != nil {
 		return item, err
@@ -93,7 +94,7 @@ func wrongSweep(h *house) (mayfly.Item, error) {
 	if err != nil {
 		return item, err
 	}
-	delete(h.walkers, item.ID.Shard()) // of another process that has lost its shard
+	delete(h.walkers, item.ID.Shard()) // it belongs to a process that has lost its shard
 	for more := true; more; {
 		if more, err = w.Pass(context.Background(), h.now.Add(3*time.Hour)); err != nil {
 			return item, err
@@ -107,14 +108,14 @@ func wrongSweep(h *house) (mayfly.Item, error) {
 	}
 	row, err := h.row(item.ID)
 	if err == nil && row.State != mayfly.ExpiredHot {
-		err = fmt.Errorf("it was not swept: %+v", row)
+		err = fmt.Errorf("not swept: %+v", row)
 	}
 	return row, err
 }
 
-// whole says what is wrong with an item at any moment: what is not deleted, or is
-// held, has all its bytes, by the row (I2, I21); deleted stays deleted (I7).
-func (h *house) whole(before mayfly.Item) error {
+// intact checks what must be true at any moment: an item that is held or not deleted
+// has all its media (I2, I21), and a deleted item stays deleted (I7).
+func (h *fixture) intact(before mayfly.Item) error {
 	row, err := h.row(before.ID)
 	if err != nil {
 		return err
@@ -126,7 +127,7 @@ func (h *house) whole(before mayfly.Item) error {
 		return nil
 	}
 	if row.State == mayfly.Deleted {
-		row.State = mayfly.ExpiredHot // hydrate opens nothing that is deleted
+		row.State = mayfly.ExpiredHot // hydrate does not open deleted items
 	}
 	if _, err := h.readable(row); err != nil {
 		return fmt.Errorf("LOST: %w", err)
@@ -134,35 +135,34 @@ func (h *house) whole(before mayfly.Item) error {
 	return nil
 }
 
-// settled says what is wrong with an item when all reminders have passed: it is
-// held, or where its life ends, with nothing left beside what the row names, and
-// its events told. A restore that lands behind its first reminder is not told;
-// an entry of the restored set that lands behind all of them is the store's to
-// reclaim.
-func (h *house) settled(before mayfly.Item, lands landing) error {
+// settled checks what must be true after all reminders: the item is held or in its
+// final state, no other objects are left, and its events are in the log. There is no
+// event for a restore that lands after its first reminder, and the store reclaims an
+// entry of the restored set that lands after all of them.
+func (h *fixture) settled(before mayfly.Item, lands landing) error {
 	row, err := h.row(before.ID)
 	if err != nil {
 		return err
 	}
-	if err := h.whole(before); err != nil {
+	if err := h.intact(before); err != nil {
 		return err
 	}
-	told, err := h.events(before.ID)
+	events, err := h.events(before.ID)
 	if err != nil {
 		return err
 	}
 	verbs := map[mayfly.Verb]bool{}
-	for key := range told {
+	for key := range events {
 		verbs[key.Verb] = true
 	}
 	if row.Held {
 		if !verbs[mayfly.WasHeld] && before.Generation != row.Generation {
-			return fmt.Errorf("held, and not told: %v", told)
+			return fmt.Errorf("held without an event: %v", events)
 		}
 		return nil
 	}
 	if row.ServesUntil != 0 && lands < between && !verbs[mayfly.WasRestored] {
-		return fmt.Errorf("restored, and not told: %v", told)
+		return fmt.Errorf("restored without an event: %v", events)
 	}
 	left, err := h.unnamed(row)
 	if err != nil {
@@ -178,8 +178,8 @@ func (h *house) settled(before mayfly.Item, lands landing) error {
 	return nil
 }
 
-// picture tells states apart: the row, and which objects are there.
-func (h *house) picture(id mayfly.ID) (string, error) {
+// picture describes a state: the row and which objects exist.
+func (h *fixture) picture(id mayfly.ID) (string, error) {
 	row, err := h.row(id)
 	if err != nil {
 		return "", err
@@ -202,6 +202,6 @@ func (h *house) picture(id mayfly.ID) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	told, err := h.events(id)
-	return fmt.Sprint(row.State, row.Generation, row.Held, row.Keys, row.ServesUntil > 0, objects, there, len(told)), err
+	events, err := h.events(id)
+	return fmt.Sprint(row.State, row.Generation, row.Held, row.Keys, row.ServesUntil > 0, objects, there, len(events)), err
 }

@@ -16,11 +16,11 @@ import (
 
 type crash = storetest.Photo[struct{}]
 
-func TestPowerLossAtEveryWriteOfEveryDeedLeavesTheItemWhole(t *testing.T) {
+func TestPowerLossAtEveryWriteLeavesTheItemIntact(t *testing.T) {
 	pace.Heavy(t, "hundreds of crashes")
 	r := seeded(t)
 	points, states := 0, map[string]bool{}
-	for _, d := range deeds() {
+	for _, d := range operations() {
 		crashes, before, now := photograph(t, d, r)
 		for i, c := range crashes {
 			points++
@@ -36,12 +36,12 @@ func TestPowerLossAtEveryWriteOfEveryDeedLeavesTheItemWhole(t *testing.T) {
 	}
 }
 
-// photograph does a deed and takes crashes of its disk.
-func photograph(t *testing.T, d deed, r *rand.Rand) ([]crash, mayfly.Item, mayfly.Instant) {
+// photograph runs an operation and copies its disk as power losses would leave it.
+func photograph(t *testing.T, d operation, r *rand.Rand) ([]crash, mayfly.Item, mayfly.Instant) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
 	cam := &storetest.Camera[struct{}]{Disk: disk, RNG: r}
-	h, err := openHouse(cam.FS(), genesis)
+	h, err := openFixture(cam.FS(), genesis)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +63,10 @@ func photograph(t *testing.T, d deed, r *rand.Rand) ([]crash, mayfly.Item, mayfl
 	return crashes, before, h.now
 }
 
-// recoverFrom opens the disk of a crash and lives on; support may try again.
-func recoverFrom(c crash, d deed, before mayfly.Item, now mayfly.Instant, again bool, states map[string]bool) error {
-	h, err := openHouse(c.FS, now.Add(10*time.Second)) // leases have run out
+// recoverFrom opens the disk of a crash and lets time pass; with again, the operation
+// is repeated first.
+func recoverFrom(c crash, d operation, before mayfly.Item, now mayfly.Instant, again bool, states map[string]bool) error {
+	h, err := openFixture(c.FS, now.Add(10*time.Second)) // leases have expired
 	if err != nil {
 		return err
 	}
@@ -73,10 +74,10 @@ func recoverFrom(c crash, d deed, before mayfly.Item, now mayfly.Instant, again 
 	return errors.Join(h.recovered(d, before, again, states), h.close())
 }
 
-func (h *house) recovered(d deed, before mayfly.Item, again bool, states map[string]bool) error {
+func (h *fixture) recovered(d operation, before mayfly.Item, again bool, states map[string]bool) error {
 	picture, err := h.picture(before.ID)
-	if err := errors.Join(err, h.whole(before)); err != nil {
-		return fmt.Errorf("at first: %w", err)
+	if err := errors.Join(err, h.intact(before)); err != nil {
+		return fmt.Errorf("after the crash: %w", err)
 	}
 	states[d.name+picture] = true
 	if again {
@@ -84,10 +85,10 @@ func (h *house) recovered(d deed, before mayfly.Item, again bool, states map[str
 		if err != nil {
 			return err
 		}
-		if err := d.do(h, support, before); err != nil && !errors.Is(err, mayfly.Conflict) { // it serves already
+		if err := d.do(h, support, before); err != nil && !errors.Is(err, mayfly.Conflict) { // it is restored already
 			return fmt.Errorf("tried again: %w", err)
 		}
-		if err := h.whole(before); err != nil {
+		if err := h.intact(before); err != nil {
 			return fmt.Errorf("tried again: %w", err)
 		}
 	}

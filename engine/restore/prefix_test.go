@@ -20,7 +20,7 @@ import (
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
-// seeded is the dice of a test; MAYFLY_SEED brings them back.
+// seeded returns a random source and logs its seed; MAYFLY_SEED sets the seed.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -34,24 +34,25 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// long says whether every stop is asked for, and not one in six.
+// long reports whether every stop is tried, not one in six.
 func long() bool { return os.Getenv("MAYFLY_LONG") != "" }
 
-// When the writes of a failed call land, if ever.
+// landing is when the writes of a failed call land.
 type landing int
 
 const (
 	never landing = iota
 	atOnce
-	between // behind the first reminder
-	atLast  // when all reminders have passed
+	between // after the first reminder
+	atLast  // after all reminders
 	landings
 )
 
-// onHouse opens a house whose ids fall into one shard.
-func onHouse(t *testing.T, do func(h *house)) {
+// withFixture calls do with a fixture whose ids are all in one shard, then verifies the
+// audit log.
+func withFixture(t *testing.T, do func(h *fixture)) {
 	t.Helper()
-	h, err := openHouse(vfs.NewMem(), genesis)
+	h, err := openFixture(vfs.NewMem(), genesis)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,15 +67,15 @@ func onHouse(t *testing.T, do func(h *house)) {
 	}
 }
 
-func TestEveryStageOfEveryDeedCanBeTheLast(t *testing.T) {
+func TestAnOperationCanStopAtEveryCall(t *testing.T) {
 	pace.Heavy(t, "thousands of stops")
 	r := seeded(t)
 	stops, landed, states := 0, 0, map[string]bool{}
-	for _, d := range deeds() {
-		onHouse(t, func(h *house) {
-			calls, err := stop{deed: d, plan: storetest.Pass}.run(h, r, states, &landed)
+	for _, d := range operations() {
+		withFixture(t, func(h *fixture) {
+			calls, err := stop{operation: d, plan: storetest.Pass}.run(h, r, states, &landed)
 			if err != nil {
-				t.Fatalf("%s, nothing stopped: %v", d.name, err)
+				t.Fatalf("%s, not stopped: %v", d.name, err)
 			}
 			for _, s := range stopsOf(d, calls) {
 				if !long() && r.IntN(6) > 0 {
@@ -95,18 +96,18 @@ func TestEveryStageOfEveryDeedCanBeTheLast(t *testing.T) {
 	}
 }
 
-// stop is one way in which a deed is stopped.
+// stop is one way to stop an operation.
 type stop struct {
-	deed
+	operation
 	plan  storetest.Plan
 	lands landing
 	what  string
 }
 
-// stopsOf are all faults of all calls of a deed, and when each may land. The
-// swaps are the audit log's and the watermarks', which have proofs of their own:
-// there it is enough that the process dies.
-func stopsOf(d deed, calls []storetest.Call) (all []stop) {
+// stopsOf returns all faults of all calls of an operation, with each time at which
+// the failed writes may land. Swaps belong to the audit log and the watermarks, which
+// have their own tests: for them it is enough that the process dies.
+func stopsOf(d operation, calls []storetest.Call) (all []stop) {
 	for _, call := range calls {
 		for _, fault := range storetest.Faults(call) {
 			for lands := range landings {
@@ -115,7 +116,7 @@ func stopsOf(d deed, calls []storetest.Call) (all []stop) {
 						continue
 					}
 					what := fmt.Sprintf("call %d (%s), %+v, lands %d", call.N, call.Op, fault, lands)
-					all = append(all, stop{deed: d, plan: storetest.FailNth(call.N, fault), lands: lands, what: what})
+					all = append(all, stop{operation: d, plan: storetest.FailNth(call.N, fault), lands: lands, what: what})
 				}
 			}
 		}
@@ -123,8 +124,9 @@ func stopsOf(d deed, calls []storetest.Call) (all []stop) {
 	return all
 }
 
-// run lives through a deed that is stopped, and through what comes after it.
-func (s stop) run(h *house, r *rand.Rand, states map[string]bool, landed *int) ([]storetest.Call, error) {
+// run runs an operation that is stopped, then the reminders, and checks the item after
+// each step.
+func (s stop) run(h *fixture, r *rand.Rand, states map[string]bool, landed *int) ([]storetest.Call, error) {
 	h.now = h.now.Add(time.Hour)
 	before, err := s.setup(h)
 	if err != nil {
@@ -142,7 +144,7 @@ func (s stop) run(h *house, r *rand.Rand, states map[string]bool, landed *int) (
 	look := func() error {
 		picture, err := h.picture(before.ID)
 		states[strings.SplitN(s.name, " ", 2)[0]+picture] = true
-		return errors.Join(err, h.whole(before))
+		return errors.Join(err, h.intact(before))
 	}
 	land := func(when landing) error {
 		if s.lands != when {
@@ -168,23 +170,23 @@ func (s stop) run(h *house, r *rand.Rand, states map[string]bool, landed *int) (
 	return late.Calls(), h.settled(before, s.lands)
 }
 
-// lastDay is the last look at a deed whose change may have landed late.
-func (h *house) lastDay(id mayfly.ID, wanted bool) error {
+// lastDay lets the time of the last reminder pass, which is for late changes.
+func (h *fixture) lastDay(id mayfly.ID, wanted bool) error {
 	if !wanted {
 		return nil
 	}
 	return h.live(id, 28*time.Hour, time.Hour)
 }
 
-func TestEveryFaultOfATierLeavesTheItemWhole(t *testing.T) {
+func TestEveryFaultOfATierLeavesTheItemIntact(t *testing.T) {
 	pace.Heavy(t, "hundreds of faults")
 	r := seeded(t)
 	tried, states := 0, map[string]bool{}
-	for _, d := range deeds() {
+	for _, d := range operations() {
 		if !strings.HasPrefix(d.name, "restore") && d.name != "undo" {
 			continue
 		}
-		onHouse(t, func(h *house) {
+		withFixture(t, func(h *fixture) {
 			for _, tier := range []string{"hot", "cold"} {
 				for n := 1; ; n++ {
 					hit := false
@@ -215,8 +217,8 @@ func TestEveryFaultOfATierLeavesTheItemWhole(t *testing.T) {
 	}
 }
 
-func faulty(h *house, d deed, tier string, plan func(storetest.BlobCall) storetest.BlobFault, r *rand.Rand, states map[string]bool) error {
-	s := deed{d.name, d.setup, func(h *house, _ *restore.Restore, item mayfly.Item) error {
+func faulty(h *fixture, d operation, tier string, plan func(storetest.BlobCall) storetest.BlobFault, r *rand.Rand, states map[string]bool) error {
+	s := operation{d.name, d.setup, func(h *fixture, _ *restore.Restore, item mayfly.Item) error {
 		h.set = h.real
 		if tier == "hot" {
 			h.set.Hot = storetest.FaultyBlobs(h.real.Hot, plan)
@@ -227,10 +229,10 @@ func faulty(h *house, d deed, tier string, plan func(storetest.BlobCall) storete
 		if err != nil {
 			return err
 		}
-		_ = d.do(h, support, item) // it may fail; nothing may be lost
+		_ = d.do(h, support, item) // it may fail, but must not lose anything
 		return nil
 	}}
 	landed := 0
-	_, err := stop{deed: s, plan: storetest.Pass}.run(h, r, states, &landed)
+	_, err := stop{operation: s, plan: storetest.Pass}.run(h, r, states, &landed)
 	return err
 }

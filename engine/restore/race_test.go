@@ -20,15 +20,15 @@ import (
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
-// crowd is everybody who may do something to an item. Whoever is about to move
-// its row or its bytes may be held up there while another does something, who
-// may be held up in turn: every interleaving of their steps that nests.
-type crowd struct {
-	*house
+// race runs all operations on an item. Before an operation changes the row or the
+// objects, it may be paused while another one runs, which may be paused too: this
+// gives all nested interleavings.
+type race struct {
+	*fixture
 	rng   *rand.Rand
 	item  mayfly.Item
 	depth int
-	met   map[string]int // who was held up, and by whom
+	met   map[string]int // pauses by the step that was paused
 	trace []string
 	bad   error
 
@@ -41,10 +41,10 @@ type crowd struct {
 
 const maxDepth = 3
 
-func newCrowd(h *house, rng *rand.Rand) (*crowd, error) {
-	c := &crowd{house: h, rng: rng, met: map[string]int{}}
+func newRace(h *fixture, rng *rand.Rand) (*race, error) {
+	c := &race{fixture: h, rng: rng, met: map[string]int{}}
 	set := h.real
-	set.Ledger, set.Hot, set.Cold = crowdLedger{set.Ledger, c}, crowdBlobs{set.Hot, c}, crowdBlobs{set.Cold, c}
+	set.Ledger, set.Hot, set.Cold = pausingLedger{set.Ledger, c}, pausingBlobs{set.Hot, c}, pausingBlobs{set.Cold, c}
 	log, err := audit.Open(context.Background(), h.real.Rows, "crowd", h.now)
 	if err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func newCrowd(h *house, rng *rand.Rand) (*crowd, error) {
 	return c, err
 }
 
-// one does one thing, whatever it is.
-func (c *crowd) one() {
+// one runs one random operation and checks the item.
+func (c *race) one() {
 	ctx, id := context.Background(), c.item.ID
 	row, err := c.row(id)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *crowd) one() {
 	batch := walk.Batch{Items: []mayfly.Item{row}, Now: c.now, Repeat: true}
 	act := func(do walk.Act) error { _, err := do(ctx, batch); return err }
 	names := []string{"restore", "restore", "hold", "release", "release", "expire", "clean", "archive", "archive", "erase", "retire", "delete"}
-	name := names[c.rng.IntN(len(names)-min(2, c.rng.IntN(8)))] // a delete or a retirement ends the fun: not so often
+	name := names[c.rng.IntN(len(names)-min(2, c.rng.IntN(8)))] // less often a retirement or a delete, which ends the life of the item
 	c.trace = append(c.trace, fmt.Sprintf("%*s%s at %s %d", 2*c.depth, "", name, row.State, row.Generation))
 	switch name {
 	case "restore":
@@ -106,53 +106,53 @@ func (c *crowd) one() {
 		err = fmt.Errorf("RESURRECTED by %s", name)
 	}
 	if err == nil {
-		err = c.whole(after)
+		err = c.intact(after)
 	}
 	c.bad = errors.Join(c.bad, err)
 }
 
-// heldUp is where somebody else may come first.
-func (c *crowd) heldUp(at string) {
+// pause may run another operation before the step at.
+func (c *race) pause(at string) {
 	if c.depth >= maxDepth || c.rng.IntN(3) > 0 || c.bad != nil {
 		return
 	}
 	c.depth++
-	c.trace = append(c.trace, fmt.Sprintf("%*sheld up before %s:", 2*c.depth, "", at))
+	c.trace = append(c.trace, fmt.Sprintf("%*spaused before %s:", 2*c.depth, "", at))
 	c.met[at]++
 	c.one()
 	c.depth--
 }
 
-type crowdLedger struct {
+type pausingLedger struct {
 	store.Ledger
-	c *crowd
+	c *race
 }
 
-func (l crowdLedger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	l.c.heldUp("a transition")
+func (l pausingLedger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
+	l.c.pause("a transition")
 	return l.Ledger.Transition(ctx, changes)
 }
 
-type crowdBlobs struct {
+type pausingBlobs struct {
 	store.Blobs
-	c *crowd
+	c *race
 }
 
-func (b crowdBlobs) CopyTo(ctx context.Context, to store.Blobs, from, as mayfly.BlobKey) (store.Object, error) {
-	b.c.heldUp("a copy")
-	if other, ok := to.(crowdBlobs); ok {
+func (b pausingBlobs) CopyTo(ctx context.Context, to store.Blobs, from, as mayfly.BlobKey) (store.Object, error) {
+	b.c.pause("a copy")
+	if other, ok := to.(pausingBlobs); ok {
 		to = other.Blobs
 	}
 	return b.Blobs.CopyTo(ctx, to, from, as)
 }
 
-func (b crowdBlobs) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
-	b.c.heldUp("a delete of objects")
+func (b pausingBlobs) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
+	b.c.pause("a delete of objects")
 	return b.Blobs.Delete(ctx, keys...)
 }
 
-// life is one item among the crowd, and then alone with its reminders.
-func (c *crowd) life() error {
+// life runs random operations on one item, then only its reminders.
+func (c *race) life() error {
 	c.now = c.now.Add(time.Hour)
 	item, err := c.at(stage(c.rng.IntN(int(stages))), 1)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *crowd) life() error {
 		if err := c.live(item.ID, time.Duration(1+c.rng.IntN(20))*time.Minute, 5*time.Minute); err != nil {
 			return err
 		}
-		if err := c.whole(c.item); err != nil {
+		if err := c.intact(c.item); err != nil {
 			return err
 		}
 	}
@@ -181,15 +181,15 @@ func (c *crowd) life() error {
 	return c.settled(item, never)
 }
 
-func TestWhateverRacesOnlyDeletedIsGone(t *testing.T) {
+func TestRacingOperationsLoseNoItem(t *testing.T) {
 	pace.Heavy(t, "thousands of lives")
 	rng, lives, states, steps := seeded(t), 10_000, map[string]int{}, 0
 	retired := 0
 	if long() {
 		lives = 100_000
 	}
-	onHouse(t, func(h *house) {
-		c, err := newCrowd(h, rng)
+	withFixture(t, func(h *fixture) {
+		c, err := newRace(h, rng)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,11 @@
-// Package restore is in charge of what support does to items: it brings a
-// wrongly expired one back for a while (ST11), undoes a whole run of a walk
-// (L14), holds and releases (L16). Each is written to the audit log before it
-// is done, with who and why.
+// Package restore implements the operations of support on items: it restores a
+// wrongly expired item for a while (ST11), undoes a run of a walk (L14), and holds
+// and releases items (L16). Each operation is recorded in the audit log before it
+// begins, with its actor and reason.
 //
-// It never brings back what is deleted (I7), never touches what is held but to
-// release it (I21), and writes media to new keys only (L11): what names the old
-// ones stays true until the row has moved.
+// It must never restore a deleted item (I7) and must change a held item only to
+// release it or hold it again (I21). It writes media only to new keys, so that the
+// old keys stay valid until the row is changed (L11).
 package restore
 
 import (
@@ -26,10 +26,10 @@ import (
 
 // Options are the settings of a Restore.
 type Options struct {
-	RemindAfter time.Duration // how far ahead a reminder is at least; default mayfly.DefaultRemindAfter
+	RemindAfter time.Duration // minimum time until a reminder is due; default mayfly.DefaultRemindAfter
 	Window      time.Duration // the safety window, after which media go cold; default mayfly.DefaultArchiveAfter
-	Days        time.Duration // for how long after its end a cold item can come back; default mayfly.DefaultRestoreWithin
-	Retention   time.Duration // how long cold items live; 0 is for ever
+	Days        time.Duration // how long after its end a cold item can be restored; default mayfly.DefaultRestoreWithin
+	Retention   time.Duration // how long cold items are kept; 0 keeps them for ever
 	Tombstones  remind.Tombstones
 	Timeout     time.Duration // of one item; default 1 min
 	Workers     int           // items that an undo restores at once; default 8
@@ -46,19 +46,19 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("restore: %w", err)
 	}
 	if o.RemindAfter < 0 || o.Window < 0 || o.Days < 0 || o.Retention < 0 || o.Timeout < 0 || o.Workers < 0 {
-		return o, mayfly.Errorf(mayfly.Invalid, "restore: a setting is out of range: %+v", o)
+		return o, mayfly.Errorf(mayfly.Invalid, "restore: setting out of range: %+v", o)
 	}
 	return o, nil
 }
 
-// Restore does support's work on items. Safe for concurrent use.
+// Restore runs the operations of support on items. Safe for concurrent use.
 type Restore struct {
 	set store.Set
 	log *audit.Log
 	o   Options
 }
 
-// New is a Restore over set that writes down what it does in log.
+// New returns a Restore over set that records its operations in log.
 func New(set store.Set, log *audit.Log, o Options) (*Restore, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -67,33 +67,33 @@ func New(set store.Set, log *audit.Log, o Options) (*Restore, error) {
 	return &Restore{set: set, log: log, o: o}, nil
 }
 
-// Request asks for one item to come back.
+// Request is a request to restore one item.
 type Request struct {
 	ID     mayfly.ID
-	Until  mayfly.Instant // how long it serves then
-	By     string         // who asks for it: required
-	Reason string         // and why: required
+	Until  mayfly.Instant // end of the restored time
+	By     string         // the actor; required
+	Reason string         // required
 }
 
-// soon is when a deed that begins at now is certainly over: a reminder that is
-// due then finds what became of it.
+// soon returns an instant at which an operation that begins at now has certainly
+// ended, so that a reminder that is due then sees its result.
 func (r *Restore) soon(now mayfly.Instant) mayfly.Instant {
 	return now.Add(2*r.o.RemindAfter + r.o.Timeout)
 }
 
-// lateLook is how long after a deed whose outcome may never have been known the
-// row is looked at once more: a change that failed may land late.
+// lateLook is how long after an operation with an unknown result the row is checked
+// once more: a failed change may land late.
 const lateLook = 24 * time.Hour
 
-// Item brings an expired item back until req.Until: from hot within the safety
-// window, from cold later. The answer is its row. Errors: Invalid (nobody asks,
-// no reason, too short), NotFound, Gone (deleted, purged, or out of time),
+// Item restores an expired item until req.Until: from the hot tier within the
+// safety window, later from the cold tier. It returns the new row. Errors: Invalid
+// (no actor, no reason, too short), NotFound, Gone (deleted, purged, or too late),
 // Conflict (it serves, or is held), Corrupt, Unavailable, Unknown (it may be
-// back, or be back later; if so it ends at req.Until).
+// restored now or later; if so, it ends at req.Until).
 func (r *Restore) Item(ctx context.Context, req Request, now mayfly.Instant) (item mayfly.Item, err error) {
 	if soon := r.soon(now); req.Until < soon {
 		return item, mayfly.Errorf(mayfly.Invalid, "restore %s: until %s is too soon", req.ID, req.Until).
-			WithHint(fmt.Sprintf("say an instant from %s on", soon))
+			WithHint(fmt.Sprintf("the earliest possible instant is %s", soon))
 	}
 	intent := audit.Entry{
 		Actor: req.By, Verb: audit.Restore, Subject: audit.Subject{Item: req.ID},
@@ -106,13 +106,13 @@ func (r *Restore) Item(ctx context.Context, req Request, now mayfly.Instant) (it
 	return item, err
 }
 
-// audited does a deed between its intent and its outcome in the audit log.
-func (r *Restore) audited(ctx context.Context, intent audit.Entry, now mayfly.Instant, deed func(context.Context) (string, error)) error {
+// audited runs an operation and records its intent before and its outcome after it.
+func (r *Restore) audited(ctx context.Context, intent audit.Entry, now mayfly.Instant, operation func(context.Context) (string, error)) error {
 	ref, err := r.log.Record(ctx, intent, now)
 	if err != nil {
-		return fmt.Errorf("%s: write the intent down: %w", intent.Verb, err)
+		return fmt.Errorf("%s: record the intent: %w", intent.Verb, err)
 	}
-	detail, err := deed(ctx)
+	detail, err := operation(ctx)
 	outcome := audit.Done
 	if err != nil {
 		outcome, detail = audit.Failed, err.Error()
@@ -120,8 +120,8 @@ func (r *Restore) audited(ctx context.Context, intent audit.Entry, now mayfly.In
 			outcome = audit.Refused
 		}
 	}
-	// The deed's time may be up. An outcome that cannot be written takes no deed
-	// back: the row tells what became of the intent.
+	// The time of the operation may be up. A failure to record the outcome does not
+	// undo the operation: the row shows its result.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Timeout)
 	defer cancel()
 	_, _ = r.log.Record(late, intent.Concluded(ref, outcome, detail), now)
@@ -131,7 +131,7 @@ func (r *Restore) audited(ctx context.Context, intent audit.Entry, now mayfly.In
 	return nil
 }
 
-// refusal says that the rules said no.
+// refusal reports whether err means that a rule forbids the operation.
 func refusal(err error) bool {
 	for _, kind := range []mayfly.Kind{mayfly.NotFound, mayfly.Gone, mayfly.Conflict, mayfly.Invalid} {
 		if errors.Is(err, kind) {
@@ -141,33 +141,33 @@ func refusal(err error) bool {
 	return false
 }
 
-// rounds is how often a change that met a moving row is composed again.
+// rounds is how often a change is tried while other processes change the row.
 const rounds = 5
 
-// bring brings one item back. Whatever it meets, it is over within Timeout, so
-// that the reminders it begins with come after it.
+// bring restores one item. It always ends within Timeout, so that the reminders
+// that it writes first are due after it.
 func (r *Restore) bring(ctx context.Context, id mayfly.ID, until, now mayfly.Instant) (mayfly.Item, error) {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()
 	t := try{Restore: r, until: until, now: now, nonce: walk.NewNonce()}
 	item, err := t.all(ctx, id)
-	if err != nil && t.moving { // it may be back all the same
-		r.tell(ctx, of(id, store.RestoredSet, store.RowChanged)...)
+	if err != nil && t.moving { // it may be restored nevertheless
+		r.notify(ctx, of(id, store.RestoredSet, store.RowChanged)...)
 	}
 	return item, err
 }
 
-// detached is a context for a deed whose intent is written down: it goes to its
-// end also when whoever asked for it has gone. A row that is changed, and of which
-// no cache was told, would be shown as it was (L16, I19).
+// detached returns a context for an operation whose intent is recorded. The
+// operation continues when its caller disconnects: otherwise a row could be changed
+// without a signal to the caches, which would show the old row (L16, I19).
 func (r *Restore) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), r.o.Timeout)
 }
 
-// gaveUp is the error after the last round.
+// gaveUp returns the error after the last round.
 func gaveUp(id mayfly.ID, doubt bool) error {
 	if doubt {
-		return mayfly.Errorf(mayfly.Unknown, "whether %s was changed is not known", id).WithHint("look at it, and try again")
+		return mayfly.Errorf(mayfly.Unknown, "it is unknown whether %s was changed", id).WithHint("check the item, then try again")
 	}
 	return mayfly.Errorf(mayfly.Unavailable, "the row of %s keeps changing", id).WithHint("try again")
 }
@@ -183,25 +183,25 @@ func (r *Restore) row(ctx context.Context, id mayfly.ID) (mayfly.Item, error) {
 	return found[0].Item, nil
 }
 
-// mayComeBack says why an item may not be restored at now.
+// mayComeBack returns why an item may not be restored at now, or nil.
 func (r *Restore) mayComeBack(item mayfly.Item, now mayfly.Instant) error {
 	switch {
 	case item.State == mayfly.Deleted:
-		return mayfly.Errorf(mayfly.Gone, "%s is deleted", item.ID).WithHint("what is deleted stays deleted")
+		return mayfly.Errorf(mayfly.Gone, "%s is deleted", item.ID).WithHint("deleted items cannot be restored")
 	case item.Held:
 		return mayfly.Errorf(mayfly.Conflict, "%s is held", item.ID).WithHint("release it first")
 	case item.State == mayfly.Active && !item.EndedAt(now):
 		return mayfly.Errorf(mayfly.Conflict, "%s still serves", item.ID).WithHint("until " + item.End().String())
 	case item.Fate == mayfly.Purge:
-		return mayfly.Errorf(mayfly.Gone, "%s has ended, and its fate is to be purged", item.ID).WithHint("only what is archived comes back")
+		return mayfly.Errorf(mayfly.Gone, "%s has ended and is purged", item.ID).WithHint("only archived items can be restored")
 	case item.State == mayfly.Cold && now > item.End().Add(r.o.Days):
-		return mayfly.Errorf(mayfly.Gone, "%s ended at %s", item.ID, item.End()).WithHint(fmt.Sprintf("what is cold comes back within %d days", r.o.Days/(24*time.Hour)))
+		return mayfly.Errorf(mayfly.Gone, "%s ended at %s", item.ID, item.End()).WithHint(fmt.Sprintf("cold items can be restored for %d days after their end", r.o.Days/(24*time.Hour)))
 	}
 	return nil
 }
 
-// transition makes one change and says whether the row is as it made it. A row
-// that shows the nonce is this caller's, whatever the answer was (L1).
+// transition makes one change and reports whether the row is the result of it. A
+// row with the nonce of the change is, whatever the store returned (L1).
 func (r *Restore) transition(ctx context.Context, c mayfly.Change) (current mayfly.Item, mine bool, err error) {
 	o, err := walk.TransitionOne(ctx, r.set.Ledger, c)
 	switch {
@@ -215,13 +215,13 @@ func (r *Restore) transition(ctx context.Context, c mayfly.Change) (current mayf
 	return o.Current, o.Current.Nonce == c.Nonce, nil // an earlier round of this caller may have landed
 }
 
-// putRestored adds an id to the restored set. Past its time the entry says
-// nothing, so that the store may take it back if Clean never comes.
+// putRestored adds an id to the restored set. The entry has no meaning after until,
+// so the store may reclaim it if Clean never removes it.
 func putRestored(b *store.Batch, id mayfly.ID, until mayfly.Instant) {
 	b.Put(engine.Restored, engine.RestoredKey(id), binary.BigEndian.AppendUint64(nil, uint64(until)), until.Add(remind.Kept))
 }
 
-// restoredUntil are the entries of ids in the restored set; 0 for one that is
+// restoredUntil returns the entries of ids in the restored set; 0 for an id that is
 // not in it.
 func (r *Restore) restoredUntil(ctx context.Context, ids ...mayfly.ID) ([]mayfly.Instant, error) {
 	keys := make([]store.Key, len(ids))
@@ -245,7 +245,7 @@ func (r *Restore) restoredUntil(ctx context.Context, ids ...mayfly.ID) ([]mayfly
 	return all, nil
 }
 
-// of are the signals that tell of an item.
+// of returns the signals of an item for the topics.
 func of(id mayfly.ID, topics ...store.Topic) []store.Signal {
 	signals := make([]store.Signal, len(topics))
 	for i, topic := range topics {
@@ -254,9 +254,10 @@ func of(id mayfly.ID, topics ...store.Topic) []store.Signal {
 	return signals
 }
 
-// tell tells the caches of items that show more than before: who cannot be told
-// forgets them by itself. It has a time of its own: the deed may have used up its.
-func (r *Restore) tell(ctx context.Context, signals ...store.Signal) {
+// notify sends signals to the caches about items that become visible. A failure is
+// ignored, because cache entries expire by themselves. It has its own timeout: the
+// operation may have used up its time.
+func (r *Restore) notify(ctx context.Context, signals ...store.Signal) {
 	ctx, cancel := r.detached(ctx)
 	defer cancel()
 	_ = store.PublishAll(ctx, r.set.Signals, signals...)

@@ -17,8 +17,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// eachStage runs a test with an item at every stage that a restore may meet.
-func eachStage(t *testing.T, test func(h *tested, item mayfly.Item)) {
+// eachStage runs a test with an item at every stage.
+func eachStage(t *testing.T, test func(h *testFixture, item mayfly.Item)) {
 	t.Helper()
 	for s := range stages {
 		for _, media := range []int{2, 0} {
@@ -30,21 +30,21 @@ func eachStage(t *testing.T, test func(h *tested, item mayfly.Item)) {
 	}
 }
 
-// stranger opens the item as anybody would.
-func (h *tested) stranger(door *gate.Gate, id mayfly.ID) error {
-	_, err := door.Open(context.Background(), id, mayfly.Viewer{}, h.now)
+// stranger opens the item without an account.
+func (h *testFixture) stranger(g *gate.Gate, id mayfly.ID) error {
+	_, err := g.Open(context.Background(), id, mayfly.Viewer{}, h.now)
 	return err
 }
 
-func (h *tested) door() *gate.Gate {
+func (h *testFixture) gate() *gate.Gate {
 	h.Helper()
-	door, err := gate.New(context.Background(), h.real, gate.Options{})
+	g, err := gate.New(context.Background(), h.real, gate.Options{})
 	h.must(err)
-	h.Cleanup(func() { _ = door.Close() })
-	return door
+	h.Cleanup(func() { _ = g.Close() })
+	return g
 }
 
-func (h *tested) wantRead(item mayfly.Item, from hydrate.Tier) {
+func (h *testFixture) wantRead(item mayfly.Item, from hydrate.Tier) {
 	h.Helper()
 	tier, err := h.readable(item)
 	h.must(err)
@@ -53,12 +53,12 @@ func (h *tested) wantRead(item mayfly.Item, from hydrate.Tier) {
 	}
 }
 
-// wantArchived wants an item at its end: cold, with nothing else left of it.
-func (h *tested) wantArchived(id mayfly.ID) {
+// wantArchived checks that the item is cold and nothing else of it is left.
+func (h *testFixture) wantArchived(id mayfly.ID) {
 	h.Helper()
 	item := h.get(id)
 	if item.State != mayfly.Cold {
-		h.Fatalf("it is not cold: %+v", item)
+		h.Fatalf("not cold: %+v", item)
 	}
 	h.wantRead(item, hydrate.Cold)
 	left, err := h.unnamed(item)
@@ -70,19 +70,19 @@ func (h *tested) wantArchived(id mayfly.ID) {
 	}
 }
 
-func (h *tested) wantTold(id mayfly.ID, g mayfly.Generation, verb mayfly.Verb) {
+func (h *testFixture) wantEvent(id mayfly.ID, g mayfly.Generation, verb mayfly.Verb) {
 	h.Helper()
-	told, err := h.events(id)
+	events, err := h.events(id)
 	h.must(err)
-	if told[mayfly.EventKey{ID: id, Generation: g, Product: mayfly.Story, Verb: verb}] == 0 {
-		h.Errorf("no event %s of generation %d: %v", verb, g, told)
+	if events[mayfly.EventKey{ID: id, Generation: g, Product: mayfly.Story, Verb: verb}] == 0 {
+		h.Errorf("no event %s of generation %d: %v", verb, g, events)
 	}
 }
 
-func TestARestoredStoryServesUntilItsTimeAndThenGoesItsWayAgain(t *testing.T) {
-	eachStage(t, func(h *tested, item mayfly.Item) {
-		door := h.door()
-		if err := h.stranger(door, item.ID); !errors.Is(err, mayfly.Gone) {
+func TestARestoredStoryServesUntilItsEndAndIsThenArchived(t *testing.T) {
+	eachStage(t, func(h *testFixture, item mayfly.Item) {
+		g := h.gate()
+		if err := h.stranger(g, item.ID); !errors.Is(err, mayfly.Gone) {
 			h.Fatalf("before: %v", err)
 		}
 		req := h.request(item.ID)
@@ -94,35 +94,35 @@ func TestARestoredStoryServesUntilItsTimeAndThenGoesItsWayAgain(t *testing.T) {
 		if item.Media > 0 && back.Keys.Hot != back.Generation {
 			h.Fatalf("restored to old keys: %+v", back)
 		}
-		if item.State == mayfly.Active { // the sweep had not come
-			h.wantTold(item.ID, item.Generation+1, mayfly.WasExpired)
+		if item.State == mayfly.Active { // not swept before
+			h.wantEvent(item.ID, item.Generation+1, mayfly.WasExpired)
 		}
 		h.wantRead(back, hydrate.Hot)
 		for _, at := range []mayfly.Instant{h.now, req.Until - 1} {
 			h.now = at
-			if err := h.stranger(door, item.ID); err != nil {
+			if err := h.stranger(g, item.ID); err != nil {
 				h.Fatalf("while it serves: %v", err)
 			}
 		}
 		h.now = req.Until
-		if err := h.stranger(door, item.ID); !errors.Is(err, mayfly.Gone) {
+		if err := h.stranger(g, item.ID); !errors.Is(err, mayfly.Gone) {
 			h.Fatalf("at its end: %v", err)
 		}
 		h.must(h.live(item.ID, 2*time.Hour, time.Minute))
 		h.wantArchived(item.ID)
-		h.wantTold(item.ID, back.Generation, mayfly.WasRestored)
-		h.wantTold(item.ID, back.Generation+1, mayfly.WasExpired)
+		h.wantEvent(item.ID, back.Generation, mayfly.WasRestored)
+		h.wantEvent(item.ID, back.Generation+1, mayfly.WasExpired)
 	})
 }
 
-func TestEveryRestoreIsWrittenDownWithItsOutcome(t *testing.T) {
+func TestEveryRestoreIsAuditedWithItsOutcome(t *testing.T) {
 	h := open(t)
 	item := h.item(expired, 1)
 	support, req := h.support(), h.request(item.ID)
 	_, err := support.Item(context.Background(), req, h.now)
 	h.must(err)
 	if _, err := support.Item(context.Background(), req, h.now); !errors.Is(err, mayfly.Conflict) {
-		t.Fatalf("what serves was restored: %v", err)
+		t.Fatalf("a serving item was restored: %v", err)
 	}
 	var outcomes []audit.Outcome
 	report, err := audit.Verify(context.Background(), h.real.Rows, func(r audit.Record) error {
@@ -138,7 +138,7 @@ func TestEveryRestoreIsWrittenDownWithItsOutcome(t *testing.T) {
 	}
 }
 
-func TestWhatMayNotComeBackDoesNot(t *testing.T) {
+func TestForbiddenRestoresAreRefused(t *testing.T) {
 	h := open(t)
 	support := h.support()
 	held, deleted, serving := h.item(expired, 1), h.item(cold, 1), mayfly.Item{}
@@ -146,7 +146,7 @@ func TestWhatMayNotComeBackDoesNot(t *testing.T) {
 	h.must(h.delete(deleted.ID))
 	purged, err := h.publish(1, mayfly.Purge)
 	h.must(err)
-	h.now = purged.ID.Deadline() // and the sweep has not come
+	h.now = purged.ID.Deadline() // not swept yet
 	old, hot := h.item(cold, 1), h.item(expired, 1)
 	h.now = old.End().Add(30*24*time.Hour + 1)
 	h.now = max(h.now, hot.End().Add(30*24*time.Hour+1))
@@ -162,7 +162,7 @@ func TestWhatMayNotComeBackDoesNot(t *testing.T) {
 		req  restore.Request
 		want mayfly.Kind
 	}{
-		"nobody":       {with(func(r *restore.Request) { r.By = " " }), mayfly.Invalid},
+		"no actor":     {with(func(r *restore.Request) { r.By = " " }), mayfly.Invalid},
 		"no reason":    {with(func(r *restore.Request) { r.Reason = "" }), mayfly.Invalid},
 		"too soon":     {with(func(r *restore.Request) { r.Until = h.now.Add(5*time.Minute) - 1 }), mayfly.Invalid},
 		"no such item": {with(func(r *restore.Request) { r.ID[15] ^= 0x10 }), mayfly.NotFound},
@@ -179,20 +179,20 @@ func TestWhatMayNotComeBackDoesNot(t *testing.T) {
 		}
 		var e *mayfly.Error
 		if c.want != mayfly.NotFound && (!errors.As(err, &e) || e.Hint == "") {
-			t.Errorf("%s: %v says not what to do", name, err)
+			t.Errorf("%s: %v has no hint", name, err)
 		}
 		there, err := h.restoredEntry(c.req.ID)
 		h.must(err)
 		if h.get(c.req.ID) != before || there {
-			t.Errorf("%s: something was done", name)
+			t.Errorf("%s: the item was changed", name)
 		}
 	}
 	if _, err := support.Item(context.Background(), good, h.now); err != nil {
-		t.Errorf("what is still hot has no limit: %v", err)
+		t.Errorf("a hot item has no limit: %v", err)
 	}
 }
 
-func TestNothingOfAnErasedAccountComesBack(t *testing.T) {
+func TestItemsOfAnErasedAccountAreNotRestored(t *testing.T) {
 	h := open(t)
 	item := h.item(expired, 1)
 	_, _, err := h.real.Rows.Swap(context.Background(), engine.Erased, engine.ErasedKey(item.Owner), nil, []byte("erased"), 0)
@@ -202,22 +202,22 @@ func TestNothingOfAnErasedAccountComesBack(t *testing.T) {
 	}
 }
 
-// meddling calls before in front of every Transition.
-type meddling struct {
+// hookedLedger calls before at the start of every Transition.
+type hookedLedger struct {
 	store.Ledger
 	before func(call int)
 	calls  int
 }
 
-func (m *meddling) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
+func (m *hookedLedger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
 	m.calls++
 	m.before(m.calls)
 	return m.Ledger.Transition(ctx, changes)
 }
 
 func TestADeleteThatRacesARestoreWinsAndNothingIsLeft(t *testing.T) {
-	eachStage(t, func(h *tested, item mayfly.Item) {
-		h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(call int) {
+	eachStage(t, func(h *testFixture, item mayfly.Item) {
+		h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(call int) {
 			if call == 1 {
 				h.must(h.delete(item.ID))
 			}
@@ -225,7 +225,7 @@ func TestADeleteThatRacesARestoreWinsAndNothingIsLeft(t *testing.T) {
 		if _, err := h.support().Item(context.Background(), h.request(item.ID), h.now); !errors.Is(err, mayfly.Gone) {
 			h.Fatalf("%v", err)
 		}
-		for n := range int(item.Media) { // what came too late goes at once
+		for n := range int(item.Media) { // the copies are deleted at once
 			if _, err := h.real.Hot.Stat(context.Background(), item.MediaKey(item.Generation+1, n)); !errors.Is(err, mayfly.NotFound) {
 				h.Errorf("the copy of medium %d was left: %v", n, err)
 			}
@@ -240,12 +240,12 @@ func TestADeleteThatRacesARestoreWinsAndNothingIsLeft(t *testing.T) {
 	})
 }
 
-func TestAnArchiveThatRacesARestoreIsTakenFrom(t *testing.T) {
-	eachStage(t, func(h *tested, item mayfly.Item) {
+func TestARestoreThatRacesAnArchiveSucceeds(t *testing.T) {
+	eachStage(t, func(h *testFixture, item mayfly.Item) {
 		if item.State == mayfly.Active || item.State == mayfly.Cold {
 			return
 		}
-		h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(call int) {
+		h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(call int) {
 			if call == 1 {
 				h.must(h.archive(item.ID))
 			}
@@ -261,13 +261,13 @@ func TestAnArchiveThatRacesARestoreIsTakenFrom(t *testing.T) {
 	})
 }
 
-func TestOfTwoRestoresOneWinsAndTheOtherTakesNothingFromIt(t *testing.T) {
+func TestOfTwoConcurrentRestoresOneWins(t *testing.T) {
 	for s := range stages {
 		h := open(t)
 		item := h.item(s, 2)
 		other := h.support()
 		var won mayfly.Item
-		h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(call int) {
+		h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(call int) {
 			if call == 1 {
 				var err error
 				won, err = other.Item(context.Background(), h.request(item.ID), h.now)
@@ -278,13 +278,13 @@ func TestOfTwoRestoresOneWinsAndTheOtherTakesNothingFromIt(t *testing.T) {
 			t.Fatalf("%s: %v", s, err)
 		}
 		if h.get(item.ID) != won {
-			t.Fatalf("%s: the row of the first was moved", s)
+			t.Fatalf("%s: the row of the first restore was changed", s)
 		}
 		h.wantRead(won, hydrate.Hot)
 	}
 }
 
-// late deletes of a slow cleaner land when the test says so.
+// lateDeletes is a tier that collects deletes, which the test runs later.
 type lateDeletes struct {
 	store.Blobs
 	late []mayfly.BlobKey
@@ -295,8 +295,8 @@ func (l *lateDeletes) Delete(_ context.Context, keys ...mayfly.BlobKey) error {
 	return nil
 }
 
-func TestALateCleanerTakesNoReadableCopyAway(t *testing.T) {
-	for _, moment := range []int{1, 2} { // before the row moves, and after all
+func TestALateDeleteOfCleanLeavesTheItemReadable(t *testing.T) {
+	for _, moment := range []int{1, 2} { // before the row is changed, and after the restore
 		h := open(t)
 		item := h.item(cold, 2)
 		slow := &lateDeletes{Blobs: h.real.Hot}
@@ -304,11 +304,11 @@ func TestALateCleanerTakesNoReadableCopyAway(t *testing.T) {
 		_, err := h.support().Clean(context.Background(), batchOf(h.now, item))
 		h.must(err)
 		if len(slow.late) == 0 {
-			t.Fatal("the cleaner deletes nothing: nothing is tried")
+			t.Fatal("Clean deleted nothing")
 		}
 		land := func() { h.must(h.real.Hot.Delete(context.Background(), slow.late...)) }
 		h.set.Hot = h.real.Hot
-		h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(int) {
+		h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(int) {
 			if moment == 1 {
 				land()
 			}
@@ -324,14 +324,14 @@ func TestALateCleanerTakesNoReadableCopyAway(t *testing.T) {
 	}
 }
 
-func TestARestoreThatIsOverIsNotCleanedForALaterOne(t *testing.T) {
+func TestTheEndOfARestoreDoesNotEndALaterOne(t *testing.T) {
 	h := open(t)
 	item := h.item(expired, 1)
 	first := h.request(item.ID)
 	_, err := h.support().Item(context.Background(), first, h.now)
 	h.must(err)
 	h.now = first.Until
-	second := h.request(item.ID) // before the first's reminder has come
+	second := h.request(item.ID) // before the reminder of the first
 	back, err := h.support().Item(context.Background(), second, h.now)
 	h.must(err)
 	h.must(h.live(item.ID, 10*time.Minute, time.Minute))
@@ -343,7 +343,7 @@ func TestARestoreThatIsOverIsNotCleanedForALaterOne(t *testing.T) {
 	h.wantArchived(item.ID)
 }
 
-func TestABadHotCopyIsNotRestoredWhereAColdOneIs(t *testing.T) {
+func TestADamagedHotCopyIsReplacedByTheColdOneOrRefused(t *testing.T) {
 	for _, s := range []stage{named, expired} {
 		h := open(t)
 		item := h.item(s, 1)

@@ -12,26 +12,26 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// try is one restore on its way.
+// try is the state of one restore.
 type try struct {
 	*Restore
 	until, now mayfly.Instant
-	nonce      mayfly.Nonce // the same in every round: whichever of them lands, it is this restore
+	nonce      mayfly.Nonce // the same in every round, so that any round that lands is recognised
 	reminded   bool
-	moving     bool        // a change was tried
-	doubt      bool        // one may still land
-	before     mayfly.Item // the row that the last round went from, and its body
+	moving     bool        // a change was sent
+	doubt      bool        // a change may still land
+	before     mayfly.Item // the row that the last round started from, and its body
 	body       mayfly.Body
 }
 
-// all goes from the row to one that serves, as often as somebody moves it meanwhile.
+// all restores the item, and starts again when another process changes the row.
 func (t *try) all(ctx context.Context, id mayfly.ID) (mayfly.Item, error) {
 	for range rounds {
 		item, err := t.row(ctx, id)
 		if err != nil {
 			return item, err
 		}
-		if item.Nonce == t.nonce { // an earlier round, whose answer was lost
+		if item.Nonce == t.nonce { // an earlier round whose response was lost
 			return item, t.conclude(ctx, item)
 		}
 		back, done, err := t.once(ctx, item)
@@ -45,9 +45,9 @@ func (t *try) all(ctx context.Context, id mayfly.ID) (mayfly.Item, error) {
 	return mayfly.Item{}, gaveUp(id, t.doubt)
 }
 
-// once goes from a row just read to a row that serves: reminder, deed, news
-// (L15). done is false when somebody moved the row meanwhile, or nothing is
-// known: it has to be read again.
+// once restores the item of a row that was just read: it writes the reminder,
+// changes the row, then sends signals and events (L15). done is false when another
+// process changed the row or the result is unknown: the row must be read again.
 func (t *try) once(ctx context.Context, item mayfly.Item) (back mayfly.Item, done bool, err error) {
 	if err := t.mayComeBack(item, t.now); err != nil {
 		return item, false, err
@@ -80,8 +80,8 @@ func (t *try) once(ctx context.Context, item mayfly.Item) (back mayfly.Item, don
 	return back, true, t.conclude(ctx, back)
 }
 
-// accountLives says whether the owner's account was erased: what of it is still
-// there is on its way out (ST14).
+// accountLives returns an error if the owner's account was erased: its remaining
+// items are being erased too (ST14).
 func (t *try) accountLives(ctx context.Context, owner mayfly.UserID) error {
 	if owner.IsZero() {
 		return nil
@@ -91,14 +91,14 @@ func (t *try) accountLives(ctx context.Context, owner mayfly.UserID) error {
 		return fmt.Errorf("look for the owner's tombstone: %w", err)
 	}
 	if found[0] != nil {
-		return mayfly.Errorf(mayfly.Gone, "the account of its owner was erased").WithHint("what is erased does not come back")
+		return mayfly.Errorf(mayfly.Gone, "the account of its owner was erased").WithHint("items of erased accounts cannot be restored")
 	}
 	return nil
 }
 
-// remind makes durable, before anything else, what ends the restore again, what
-// tells of it should this process not come so far, and the restored set's entry:
-// an entry for a row that does not serve changes no answer.
+// remind writes, before anything else, the reminders that end the restore and that
+// announce it if this process dies, and the entry in the restored set. An entry for
+// a row that does not serve has no effect.
 func (t *try) remind(ctx context.Context, id mayfly.ID) error {
 	if t.reminded {
 		return nil
@@ -107,7 +107,7 @@ func (t *try) remind(ctx context.Context, id mayfly.ID) error {
 	for _, due := range []mayfly.Instant{t.soon(t.now), max(t.until, t.soon(t.now))} {
 		remind.Write(&b, remind.Reminder{Due: due, ID: id, Step: remind.Expire, Reason: "restored until " + t.until.String()})
 	}
-	b.Then() // an entry without a reminder would stay
+	b.Then() // an entry without a reminder would never be removed
 	putRestored(&b, id, t.until)
 	if err := t.set.Writer.Commit(ctx, &b); err != nil {
 		return fmt.Errorf("write its reminder: %w", err)
@@ -116,15 +116,15 @@ func (t *try) remind(ctx context.Context, id mayfly.ID) error {
 	return nil
 }
 
-// expire does what the sweep has not come to yet, as the sweep does it: should
-// the event be lost here, the sweep tells it again.
+// expire expires an item that the sweep has not reached yet, in the same way. If
+// the event is lost here, the sweep appends it again.
 func (t *try) expire(ctx context.Context, item mayfly.Item) (mayfly.Item, bool, error) {
 	current, mine, err := t.transition(ctx, walk.Compose(item, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry, At: t.now}))
 	if err != nil || !mine {
 		return current, false, err
 	}
 	if err := t.set.Log.Append(ctx, mayfly.EventOf(current, mayfly.WasExpired)); err != nil {
-		return current, false, fmt.Errorf("tell that it expired: %w", err)
+		return current, false, fmt.Errorf("append the expiry event: %w", err)
 	}
 	return current, true, nil
 }
@@ -137,8 +137,8 @@ func (t *try) change(item mayfly.Item, next mayfly.Generation) mayfly.Change {
 	return walk.Compose(item, c)
 }
 
-// unlessMoved is nil if the row has moved since: then err is no wonder, and the
-// row has to be read again.
+// unlessMoved returns nil if the row was changed meanwhile, which explains err: the
+// row must be read again. Otherwise it returns err.
 func (t *try) unlessMoved(ctx context.Context, item mayfly.Item, err error) error {
 	current, readErr := t.row(ctx, item.ID)
 	if readErr == nil && current.Generation != item.Generation {
@@ -147,8 +147,8 @@ func (t *try) unlessMoved(ctx context.Context, item mayfly.Item, err error) erro
 	return err
 }
 
-// copyAll copies every medium to hot, under keys that only this generation has,
-// and reads each copy back.
+// copyAll copies every medium to the hot tier, under keys of the next generation,
+// and verifies each copy.
 func (t *try) copyAll(ctx context.Context, item mayfly.Item, next mayfly.Generation) error {
 	found, err := t.set.Ledger.Body(ctx, item.ID)
 	if err != nil {
@@ -166,8 +166,8 @@ func (t *try) copyAll(ctx context.Context, item mayfly.Item, next mayfly.Generat
 	return nil
 }
 
-// copyMedium takes the hot copy, or the cold one where hot is not named, is
-// being erased right now, or is not what was uploaded.
+// copyMedium copies the hot object, or the cold one if the row names no hot object,
+// or it was just erased, or it is damaged.
 func (t *try) copyMedium(ctx context.Context, item mayfly.Item, medium mayfly.Medium, n int, next mayfly.Generation) error {
 	err := error(mayfly.Errorf(mayfly.Corrupt, "the row of %s names no copy of its media", item.ID))
 	to := item.MediaKey(next, n)
@@ -188,22 +188,21 @@ func (t *try) copyMedium(ctx context.Context, item mayfly.Item, medium mayfly.Me
 	return err
 }
 
-// dropCopies deletes the copies of a round that came too late: the row has
-// passed their generation and does not name them, so that nothing ever will. As
-// long as the row has not passed it they stay: the change may still land, or be
-// somebody else's who copies to the same keys.
+// dropCopies deletes the copies of a round that lost: the row has reached their
+// generation without naming them, so no row ever will. Before that they stay: the
+// change may still land, or another restore may have copied to the same keys.
 func (t *try) dropCopies(ctx context.Context, current mayfly.Item, g mayfly.Generation) error {
 	if current.Generation < g || current.Keys.Hot == g || current.Held {
 		return nil
 	}
 	if err := t.set.Hot.Delete(ctx, keysOf(current, g)...); err != nil {
-		return fmt.Errorf("delete the copies of a generation that is not the row's: %w", err)
+		return fmt.Errorf("delete unused copies: %w", err)
 	}
 	return nil
 }
 
-// recopy looks for the copies once more: a cleaner that was slow may have taken
-// them for those of a restore that had failed.
+// recopy checks the copies again and replaces missing ones: a slow Clean may have
+// deleted them as those of a failed restore.
 func (t *try) recopy(ctx context.Context, item mayfly.Item) error {
 	for n, medium := range t.body.Media {
 		_, err := t.set.Hot.Stat(ctx, item.MediaKey(item.Keys.Hot, n))
@@ -211,14 +210,14 @@ func (t *try) recopy(ctx context.Context, item mayfly.Item) error {
 			err = t.copyMedium(ctx, t.before, medium, n, item.Keys.Hot)
 		}
 		if err != nil {
-			return fmt.Errorf("look for medium %d once more: %w", n, err)
+			return fmt.Errorf("check medium %d again: %w", n, err)
 		}
 	}
 	return nil
 }
 
-// conclude makes a row that serves again known: to the restored set, in case a
-// cleaner has just taken the entry out, to the caches, to the log.
+// conclude announces a restored row to the caches and the log. It first adds the
+// entry to the restored set again if Clean has just removed it.
 func (t *try) conclude(ctx context.Context, item mayfly.Item) error {
 	if err := t.recopy(ctx, item); err != nil {
 		return err
@@ -234,14 +233,14 @@ func (t *try) conclude(ctx context.Context, item mayfly.Item) error {
 			return fmt.Errorf("write the restored set: %w", err)
 		}
 	}
-	t.tell(ctx, of(item.ID, store.RestoredSet, store.RowChanged)...)
-	// An append that fails takes nothing back: the reminder tells it again.
+	t.notify(ctx, of(item.ID, store.RestoredSet, store.RowChanged)...)
+	// A failed append undoes nothing: the reminder appends the event again.
 	_ = t.set.Log.Append(ctx, restoredEvent(item))
 	return nil
 }
 
-// restoredEvent is the same event however often the row was held and released
-// since: the restore's generation is in the name of its media.
+// restoredEvent returns the event of a restore. It is the same event after later
+// holds and releases: the key of the media contains the generation of the restore.
 func restoredEvent(item mayfly.Item) mayfly.Event {
 	e := mayfly.EventOf(item, mayfly.WasRestored)
 	if item.Keys.Hot > mayfly.Born {
@@ -250,7 +249,7 @@ func restoredEvent(item mayfly.Item) mayfly.Event {
 	return e
 }
 
-// keysOf are the object keys of an item's media at a generation.
+// keysOf returns the object keys of an item's media at a generation.
 func keysOf(item mayfly.Item, g mayfly.Generation) []mayfly.BlobKey {
 	keys := make([]mayfly.BlobKey, item.Media)
 	for n := range keys {

@@ -17,39 +17,39 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// UndoRequest asks for a whole run of a walk to be undone (L14).
+// UndoRequest is a request to undo a run of a walk (L14).
 type UndoRequest struct {
 	Until    mayfly.Instant // for items whose deadline has passed; the others serve until their deadline
-	By       string         // who asks for it: required
-	Reason   string         // and why: required
+	By       string         // the actor; required
+	Reason   string         // required
 	DryRun   bool           // count only
 	Max      int            // items that it may restore; default 10,000
-	Progress func(Undone)   // is told from time to time, by one goroutine at a time; may be nil
+	Progress func(Undone)   // called from time to time, by one goroutine at a time; may be nil
 }
 
-// Undone is how an undo stands, or what came of it.
+// Undone is the progress or the result of an undo.
 type Undone struct {
-	Found    int // rows that the run was the last to move, and that may come back
-	Ahead    int // of these: those whose deadline lies ahead
-	Held     int // rows of the run that are held: they stay as they are
-	Deleted  int // rows of the run that it deleted: they cannot come back
+	Found    int // rows that the run changed last and that may be restored
+	Ahead    int // of these, rows whose deadline is in the future
+	Held     int // held rows of the run, which are not changed
+	Deleted  int // rows that the run deleted, which cannot be restored
 	Restored int
-	Refused  int     // rows that may not come back, or were moved by somebody meanwhile
-	Failed   int     // rows that could not be restored now
+	Refused  int     // rows that may not be restored, or were changed meanwhile
+	Failed   int     // rows whose restore failed
 	Back     int     // watermarks that were moved back
-	Why      []error // of the first refusals and failures
+	Why      []error // errors of the first refusals and failures
 }
 
-// maxWhy is how many reasons are kept.
+// maxWhy is the maximum length of Undone.Why.
 const maxWhy = 20
 
 const defaultMax = 10_000
 
-// Undo brings back what a run of a walk did: every row that it was the last to
-// move. A watermark that is ahead of now, or has passed what is to serve again,
-// moves back. It may be repeated: what is restored already
-// is not found again. Errors: Invalid, NotFound (no such run), TooLarge (more
-// than Max: nothing was done), Unavailable (some failed: see Undone).
+// Undo restores every row that a run of a walk changed last. It moves watermarks
+// back that are ahead of now or have passed restored rows. It may be repeated: rows
+// that are restored already are not found again. Errors: Invalid, NotFound (no such
+// run), TooLarge (more than Max: nothing was done), Unavailable (some rows failed:
+// see Undone).
 func (r *Restore) Undo(ctx context.Context, run mayfly.Run, req UndoRequest, now mayfly.Instant) (Undone, error) {
 	if req.Max == 0 {
 		req.Max = defaultMax
@@ -75,20 +75,20 @@ func (r *Restore) Undo(ctx context.Context, run mayfly.Run, req UndoRequest, now
 		}
 		if err == nil && u.count.Failed > 0 {
 			err = mayfly.Errorf(mayfly.Unavailable, "%d of %d items could not be restored: %w", u.count.Failed, u.count.Found, errors.Join(u.count.Why...)).
-				WithHint("undo it again: what is restored already is not touched")
+				WithHint("undo it again: restored items are not changed")
 		}
 		return fmt.Sprintf("%d restored, %d refused, %d watermarks moved back", u.count.Restored, u.count.Refused, u.count.Back), err
 	})
 	return u.count, err
 }
 
-// undo is one undo on its way.
+// undo is the state of one undo.
 type undo struct {
 	*Restore
 	run     mayfly.Run
 	req     UndoRequest
 	now     mayfly.Instant
-	elapsed func() time.Duration // since now: an undo may take longer than its reminders are ahead
+	elapsed func() time.Duration // since now: an undo may take longer than the time until its reminders are due
 	origin  mayfly.Instant
 	parts   []part
 	ids     []mayfly.ID
@@ -102,30 +102,30 @@ type part struct {
 	walk  string
 	shard *walk.Shard
 	from  mayfly.Instant
-	ahead bool // something that is to serve again lies ahead of now
+	ahead bool // a deadline of a row to restore is in the future
 }
 
-// may says why the undo may not begin.
+// may returns why the undo may not begin, or nil.
 func (u *undo) may() error {
 	switch past := u.count.Found - u.count.Ahead; {
 	case u.count.Found > u.req.Max:
-		return mayfly.Errorf(mayfly.TooLarge, "run %x moved %d items, and %d may be restored at most", uint64(u.run), u.count.Found, u.req.Max).
-			WithHint("look at it with a dry run, then allow more")
+		return mayfly.Errorf(mayfly.TooLarge, "run %x changed %d items; at most %d may be restored", uint64(u.run), u.count.Found, u.req.Max).
+			WithHint("check with a dry run, then raise the maximum")
 	case past > 0 && u.req.Until < u.soon(u.now):
-		return mayfly.Errorf(mayfly.Invalid, "the deadline of %d items has passed, and until %s is too soon", past, u.req.Until).
-			WithHint(fmt.Sprintf("say an instant from %s on until which they serve", u.soon(u.now)))
+		return mayfly.Errorf(mayfly.Invalid, "the deadline of %d items has passed; until %s is too soon", past, u.req.Until).
+			WithHint(fmt.Sprintf("the earliest possible instant is %s", u.soon(u.now)))
 	}
 	return nil
 }
 
-// find reads the run's parts and the rows that still show its number.
+// find reads the parts of the run and the rows that still have its number.
 func (u *undo) find(ctx context.Context) error {
 	runs, err := walk.RunsOf(ctx, u.set.Rows, u.run)
 	if err != nil {
 		return err
 	}
 	if len(runs) == 0 {
-		return mayfly.Errorf(mayfly.NotFound, "there is no such run").WithHint("runs can be looked up for 40 days")
+		return mayfly.Errorf(mayfly.NotFound, "the run does not exist").WithHint("runs are kept for 40 days")
 	}
 	if u.origin, err = walk.Origin(ctx, u.set.Rows, u.now); err != nil {
 		return err
@@ -140,10 +140,10 @@ func (u *undo) find(ctx context.Context) error {
 	return nil
 }
 
-// join makes one part of all tenures of a shard: from the earliest on.
+// join merges the runs of each shard into one part that starts with the earliest.
 func (u *undo) join(runs []walk.Run) (parts []part) {
 	at := map[mayfly.Shard]int{}
-	for _, run := range runs { // a run is of one walk
+	for _, run := range runs { // a run belongs to one walk
 		i, known := at[run.Shard]
 		if !known {
 			at[run.Shard] = len(parts)
@@ -155,19 +155,19 @@ func (u *undo) join(runs []walk.Run) (parts []part) {
 	return parts
 }
 
-// shard names a shard, to ask for its watermarks; its lease is never asked for.
+// shard returns a shard to read its watermarks; it never takes the lease.
 func (u *undo) shard(number mayfly.Shard) *walk.Shard {
 	return walk.NewShard(u.set.Rows, number, "undo", time.Second, u.origin)
 }
 
-// cursorAhead is more than a walk's volatile cursor runs ahead of its watermark.
+// cursorAhead is more than the cursor of a walk can be ahead of its watermark.
 const cursorAhead = 10 * time.Minute
 
 // scanPage is how many rows are read at once.
 const scanPage = 500
 
-// scan reads the pigeonholes that the run may have touched, minute by minute:
-// up to the watermark, and to now where an undo has moved it back before.
+// scan reads the rows that the run may have changed, minute by minute, up to the
+// watermark, or up to now if an earlier undo has moved the watermark back.
 func (u *undo) scan(ctx context.Context, p *part) error {
 	mark, err := walk.LoadWatermark(ctx, u.set.Rows, p.walk, p.shard)
 	if err != nil {
@@ -193,7 +193,7 @@ func (u *undo) scan(ctx context.Context, p *part) error {
 	return nil
 }
 
-// found counts a row that shows the run's number.
+// found counts a row if it has the number of the run.
 func (u *undo) found(p *part, item mayfly.Item) {
 	switch {
 	case item.Run != u.run:
@@ -210,13 +210,13 @@ func (u *undo) found(p *part, item mayfly.Item) {
 		u.count.Ahead++
 		p.ahead = true
 	}
-	if len(u.ids) <= u.req.Max { // one more tells that there are more
+	if len(u.ids) <= u.req.Max { // one more than Max shows that there are too many
 		u.ids = append(u.ids, item.ID)
 	}
 }
 
-// restore restores what was found, several at once. An item that cannot be
-// restored is counted; the others go on.
+// restore restores the rows that were found, several at once. It counts failures
+// and continues with the other rows.
 func (u *undo) restore(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(u.o.Workers)
@@ -234,9 +234,9 @@ func (u *undo) restore(ctx context.Context) error {
 			return nil
 		})
 	}
-	_ = g.Wait() // they count their errors
+	_ = g.Wait() // errors are counted
 	if err := ctx.Err(); err != nil {
-		return mayfly.Wrap(mayfly.Unavailable, err, "undo it again: what is restored already is not touched")
+		return mayfly.Wrap(mayfly.Unavailable, err, "undo it again: restored items are not changed")
 	}
 	return nil
 }
@@ -264,9 +264,9 @@ func (u *undo) progress() {
 	}
 }
 
-// moveBack moves watermarks back to where the run began, where they have passed
-// what is to serve again. One that is ahead of now has passed what is not even
-// born: it moves back to now, in shards that the run found empty too.
+// moveBack moves watermarks that have passed restored rows back to where the run
+// began. It moves a watermark that is ahead of now back to now, because it has
+// passed items that are not published yet; also in shards without rows of the run.
 func (u *undo) moveBack(ctx context.Context) error {
 	for _, p := range u.everyShard() {
 		moved, err := u.movePart(ctx, p)
@@ -280,7 +280,7 @@ func (u *undo) moveBack(ctx context.Context) error {
 	return nil
 }
 
-// everyShard is the run's parts, and one for each shard that it found empty.
+// everyShard returns the parts of the run and one part for every other shard.
 func (u *undo) everyShard() []part {
 	all := slices.Clone(u.parts)
 	for number := range mayfly.Shard(mayfly.Shards) {
@@ -291,8 +291,8 @@ func (u *undo) everyShard() []part {
 	return all
 }
 
-// slack is by how much a walk goes over what it has done, rather than miss a
-// birth at now.
+// slack is how much a walk repeats, so that it misses no item that is published at
+// now.
 const slack = time.Minute
 
 func (u *undo) movePart(ctx context.Context, p part) (bool, error) {
@@ -316,5 +316,5 @@ func (u *undo) movePart(ctx context.Context, p part) (bool, error) {
 			return false, err
 		}
 	}
-	return false, mayfly.Errorf(mayfly.Unavailable, "it keeps moving").WithHint("undo it again")
+	return false, mayfly.Errorf(mayfly.Unavailable, "the watermark keeps changing").WithHint("undo it again")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
-// walkAll sweeps every shard as a process of that name does, up to now.
-func (h *tested) walkAll(holder string, now mayfly.Instant) {
+// walkAll sweeps every shard up to now, as a process with the name holder.
+func (h *testFixture) walkAll(holder string, now mayfly.Instant) {
 	h.Helper()
 	for number := range mayfly.Shard(mayfly.Shards) {
 		shard := walk.NewShard(h.real.Rows, number, holder, time.Second, h.origin)
@@ -28,7 +28,7 @@ func (h *tested) walkAll(holder string, now mayfly.Instant) {
 	}
 }
 
-func (h *tested) mark(id mayfly.ID) mayfly.Instant {
+func (h *testFixture) mark(id mayfly.ID) mayfly.Instant {
 	h.Helper()
 	shard := walk.NewShard(h.real.Rows, id.Shard(), "look", time.Second, h.origin)
 	mark, err := walk.LoadWatermark(context.Background(), h.real.Rows, sweep.Name, shard)
@@ -36,8 +36,8 @@ func (h *tested) mark(id mayfly.ID) mayfly.Instant {
 	return mark.At
 }
 
-// wrongRun is stories that a process with a clock three hours ahead has swept.
-func (h *tested) wrongRun(count int) (items []mayfly.Item, run mayfly.Run, began mayfly.Instant) {
+// wrongRun publishes stories and sweeps them with a clock three hours ahead.
+func (h *testFixture) wrongRun(count int) (items []mayfly.Item, run mayfly.Run, began mayfly.Instant) {
 	h.Helper()
 	h.walkAll("right", h.now)
 	for range count {
@@ -56,7 +56,7 @@ func (h *tested) wrongRun(count int) (items []mayfly.Item, run mayfly.Run, began
 	return items, run, h.now
 }
 
-func TestAWrongRunIsUndoneAndTheWalkGoesOverItAgain(t *testing.T) {
+func TestAWrongRunIsUndoneAndItsItemsAreSweptAgain(t *testing.T) {
 	h := open(t)
 	items, run, began := h.wrongRun(12)
 	h.now += 60_000
@@ -83,7 +83,7 @@ func TestAWrongRunIsUndoneAndTheWalkGoesOverItAgain(t *testing.T) {
 			t.Fatalf("the watermark is still at %s, the run began at %s", at, began)
 		}
 	}
-	newborn, err := h.publishFor(6*time.Minute, 0, mayfly.Archive) // ends before the run's first item
+	newborn, err := h.publishFor(6*time.Minute, 0, mayfly.Archive) // ends before the first item of the run
 	h.must(err)
 	again, err := support.Undo(context.Background(), run, req, h.now)
 	if err != nil || again.Found != 0 || again.Restored != 0 {
@@ -93,14 +93,14 @@ func TestAWrongRunIsUndoneAndTheWalkGoesOverItAgain(t *testing.T) {
 	h.walkAll("later", h.now)
 	for _, item := range append(items, newborn) {
 		if row := h.get(item.ID); row.State != mayfly.ExpiredHot {
-			t.Fatalf("the walk did not come again: %+v", row)
+			t.Fatalf("not swept again: %+v", row)
 		}
 	}
 	h.must(h.live(items[0].ID, 3*time.Hour, time.Minute))
 	h.wantArchived(items[0].ID)
 }
 
-func TestAnUndoLeavesWhatIsDeletedHeldOrMovedSince(t *testing.T) {
+func TestAnUndoDoesNotChangeDeletedHeldOrChangedItems(t *testing.T) {
 	h := open(t)
 	items, run, _ := h.wrongRun(5)
 	deleted, held, gone, since := items[0], items[1], items[2], items[3]
@@ -108,7 +108,7 @@ func TestAnUndoLeavesWhatIsDeletedHeldOrMovedSince(t *testing.T) {
 	h.must(h.change(held.ID, mayfly.Change{Hold: mayfly.SetHold}))
 	h.must(h.change(since.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive, Run: 77}))
 	raced := false
-	h.set.Ledger = &meddling{Ledger: h.real.Ledger, before: func(int) { // after it was found
+	h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(int) { // after the undo has found it
 		if !raced {
 			raced = true
 			h.must(h.delete(gone.ID))
@@ -129,7 +129,7 @@ func TestAnUndoLeavesWhatIsDeletedHeldOrMovedSince(t *testing.T) {
 	}
 }
 
-func TestAnUndoOfWhatHasPassedNeedsToKnowHowLongAndHowMuch(t *testing.T) {
+func TestAnInvalidUndoChangesNothing(t *testing.T) {
 	h := open(t)
 	items, run, _ := h.wrongRun(4)
 	h.now = items[0].ID.Deadline().Add(time.Hour)
@@ -146,7 +146,7 @@ func TestAnUndoOfWhatHasPassedNeedsToKnowHowLongAndHowMuch(t *testing.T) {
 	}{
 		{"until", func(r *restore.UndoRequest) { r.Until = 0 }, mayfly.Invalid},
 		{"too many", func(r *restore.UndoRequest) { r.Max = 3 }, mayfly.TooLarge},
-		{"nobody", func(r *restore.UndoRequest) { r.By = "" }, mayfly.Invalid},
+		{"no actor", func(r *restore.UndoRequest) { r.By = "" }, mayfly.Invalid},
 	} {
 		req := ok
 		c.change(&req)
@@ -155,7 +155,7 @@ func TestAnUndoOfWhatHasPassedNeedsToKnowHowLongAndHowMuch(t *testing.T) {
 		}
 		for _, item := range items {
 			if h.get(item.ID).State != mayfly.ExpiredHot {
-				t.Fatalf("%s: something was done", c.name)
+				t.Fatalf("%s: an item was changed", c.name)
 			}
 		}
 	}
