@@ -40,7 +40,7 @@ func notYetRewritten() []string {
 	return []string{
 		"app/cli", "app/node", "bench", "demo", "test/kill", "product/account", "store/cassandrastore", "store/lease.go", "store/lease_test.go", "store/leaseholder.go", "store/loop", "store/memstore", "store/pebblestore",
 		"store/publish.go", "store/publish_test.go", "store/roll.go", "store/s3store", "store/store.go", "store/storetest", "tools",
-		"engine/accounterase", "engine/collect", "engine/erase", "engine/hydrate",
+		"engine/accounterase", "engine/collect", "engine/erase",
 		"engine/media", "engine/scrub",
 		"test/cluster/cutoff_test.go", "test/mutants/faults.txt",
 		"CHANGELOG.md", "README.md", "docs/architecture.md", "docs/cluster.md", "docs/decisions", "docs/format-cassandra.md", "docs/format-pebble.md", "docs/servers.md",

@@ -22,9 +22,9 @@ import (
 
 const born mayfly.Instant = 1_800_000_000_000
 
-// house is the embedded profile on memory, with one story of two media. What is
-// wrapped stands in set.
-type house struct {
+// fixture is the embedded profile in memory, with one story of two media. Tests may
+// wrap set.
+type fixture struct {
 	testing.TB
 	set, real store.Set
 	now       mayfly.Instant
@@ -40,10 +40,10 @@ func content(n int) []byte {
 	return all
 }
 
-func open(t *testing.T) *house {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Data, cfg.Disk.Floor = "data", 0 // memory cannot tell how full it is
+	cfg.Data, cfg.Disk.Floor = "data", 0 // a file system in memory does not report free space
 	fs := vfs.NewMem()
 	if err := fs.MkdirAll(cfg.Data, 0o755); err != nil {
 		t.Fatal(err)
@@ -57,19 +57,19 @@ func open(t *testing.T) *house {
 			t.Error(err)
 		}
 	})
-	h := &house{TB: t, set: s.Set, real: s.Set, now: born}
+	h := &fixture{TB: t, set: s.Set, real: s.Set, now: born}
 	h.publish()
 	return h
 }
 
-func (h *house) must(err error) {
+func (h *fixture) must(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
 	}
 }
 
-func (h *house) publish() {
+func (h *fixture) publish() {
 	h.Helper()
 	in, err := intake.New(h.real, intake.Options{})
 	h.must(err)
@@ -94,15 +94,15 @@ func (h *house) publish() {
 	h.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
 }
 
-func (h *house) row() mayfly.Item {
+func (h *fixture) row() mayfly.Item {
 	h.Helper()
 	found, err := h.real.Ledger.Get(context.Background(), h.id)
 	h.must(err)
 	return found[0].Item
 }
 
-// move moves the row by hand.
-func (h *house) move(c mayfly.Change) mayfly.Item {
+// move changes the row directly.
+func (h *fixture) move(c mayfly.Change) mayfly.Item {
 	h.Helper()
 	item := h.row()
 	c.ID, c.From, c.Generation, c.Nonce, c.At = h.id, item.State, item.Generation, 9, h.now
@@ -114,10 +114,11 @@ func (h *house) move(c mayfly.Change) mayfly.Item {
 	return outcomes[0].Current
 }
 
-// The steps of an archive, one by one: each answers with the row behind it.
-func (h *house) claim() mayfly.Item { return h.move(mayfly.Change{To: mayfly.Archiving}) }
+// claim, name, eraseHot and finish are the steps of an archive. Each returns the row
+// after it.
+func (h *fixture) claim() mayfly.Item { return h.move(mayfly.Change{To: mayfly.Archiving}) }
 
-func (h *house) name() mayfly.Item {
+func (h *fixture) name() mayfly.Item {
 	h.Helper()
 	item := h.row()
 	for n := range 2 {
@@ -127,20 +128,20 @@ func (h *house) name() mayfly.Item {
 	return h.move(mayfly.Change{To: mayfly.Archiving, Keys: &mayfly.Keys{Hot: item.Keys.Hot, Cold: item.Generation}})
 }
 
-func (h *house) eraseHot() mayfly.Item {
+func (h *fixture) eraseHot() mayfly.Item {
 	h.Helper()
 	item := h.row()
 	h.must(h.real.Hot.Delete(context.Background(), item.MediaKey(mayfly.Born, 0), item.MediaKey(mayfly.Born, 1)))
 	return item
 }
 
-func (h *house) finish() mayfly.Item {
+func (h *fixture) finish() mayfly.Item {
 	h.Helper()
 	return h.move(mayfly.Change{To: mayfly.Cold, Keys: &mayfly.Keys{Cold: h.row().Keys.Cold}})
 }
 
-// read reads a span of a medium by a row that may be out of date.
-func (h *house) read(item mayfly.Item, n int, span store.Span) ([]byte, hydrate.Tier, error) {
+// read reads a span of a medium, with a row that may be out of date.
+func (h *fixture) read(item mayfly.Item, n int, span store.Span) ([]byte, hydrate.Tier, error) {
 	h.Helper()
 	reader, err := hydrate.New(h.set, hydrate.Options{})
 	h.must(err)
@@ -152,7 +153,7 @@ func (h *house) read(item mayfly.Item, n int, span store.Span) ([]byte, hydrate.
 	return read, m.Tier, errors.Join(err, m.Close())
 }
 
-func (h *house) want(item mayfly.Item, from hydrate.Tier) {
+func (h *fixture) want(item mayfly.Item, from hydrate.Tier) {
 	h.Helper()
 	for n := range 2 {
 		read, tier, err := h.read(item, n, store.Span{})
@@ -162,7 +163,7 @@ func (h *house) want(item mayfly.Item, from hydrate.Tier) {
 	}
 }
 
-// opening calls before in front of every Open of a tier.
+// opening calls before at the start of every Open of a tier.
 type opening struct {
 	store.Blobs
 	before func()

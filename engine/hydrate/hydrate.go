@@ -1,10 +1,10 @@
-// Package hydrate is in charge of making an item's media readable wherever they
-// lie: hot, cold, or on the way between the two. It reads what the row names,
-// and checks the hash while it streams: bytes that do not match end in an error,
-// never in a clean end (I14). It makes the smaller pictures of images, a few at
-// once, and keeps them beside the original (ST3).
+// Package hydrate opens the media of an item in whichever tier they are, also while
+// they are moved. It reads the objects that the row names and checks the hash while
+// it streams: a mismatch ends in an error, never in io.EOF (I14). It also makes
+// renditions, the smaller pictures of images, and stores them beside the original
+// (ST3).
 //
-// It asks nobody whether the reader may: the gate has let them in.
+// It does not check permissions: callers must have opened the item with the gate.
 package hydrate
 
 import (
@@ -22,13 +22,13 @@ import (
 
 // Options are the settings of a Hydrate.
 type Options struct {
-	Workers int          // pictures of the largest size that are made smaller at once; default 1
-	Limits  media.Limits // of what is decoded
-	Queue   int          // how many wait for that, asked for or not; default 256
-	// Problem is told what could not be made or kept of an item; whoever asks for
-	// it gets it made again. May be nil.
+	Workers int          // pictures of the largest size that are decoded at once; default 1
+	Limits  media.Limits // limits of the pictures that are decoded
+	Queue   int          // maximum number of waiting requests, and of queued renditions; default 256
+	// Problem is called when a rendition could not be made or stored; the next
+	// request makes it again. May be nil.
 	Problem func(mayfly.ID, error)
-	// Made tells a test that a rendition that nobody waits for is done.
+	// Made signals to tests that a rendition from the queue is done.
 	Made loop.Signal[mayfly.ID]
 }
 
@@ -46,12 +46,12 @@ func (o Options) withDefaults() (Options, error) {
 		o.Problem = func(mayfly.ID, error) {}
 	}
 	if o.Workers < 0 || o.Queue < 0 || o.Limits.Pixels < 0 || o.Limits.Image < 0 {
-		return o, mayfly.Errorf(mayfly.Invalid, "hydrate: a setting is out of range: %d workers, queue %d, limits %+v", o.Workers, o.Queue, o.Limits)
+		return o, mayfly.Errorf(mayfly.Invalid, "hydrate: setting out of range: %d workers, queue %d, limits %+v", o.Workers, o.Queue, o.Limits)
 	}
 	return o, nil
 }
 
-// Hydrate opens media. Safe for concurrent use.
+// Hydrate opens media and makes renditions. Safe for concurrent use.
 type Hydrate struct {
 	rows      store.Rows
 	writer    store.Writer
@@ -61,7 +61,7 @@ type Hydrate struct {
 	making    making
 }
 
-// New is a Hydrate over set. Close it.
+// New returns a Hydrate over set. The caller must close it.
 func New(set store.Set, o Options) (*Hydrate, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -72,7 +72,7 @@ func New(set store.Set, o Options) (*Hydrate, error) {
 	return h, nil
 }
 
-// Tier says where a medium was read from.
+// Tier is where a medium was read from.
 type Tier uint8
 
 // The tiers.
@@ -81,7 +81,7 @@ const (
 	Cold
 )
 
-// String is the tier's word on the wire.
+// String returns the name of the tier in the API.
 func (t Tier) String() string {
 	if t == Cold {
 		return "cold"
@@ -89,7 +89,7 @@ func (t Tier) String() string {
 	return "hot"
 }
 
-// Medium is an open medium. Close it.
+// Medium is an open medium. The caller must close it.
 type Medium struct {
 	io.ReadCloser
 	Tier   Tier
@@ -98,13 +98,13 @@ type Medium struct {
 	SHA256 [32]byte
 }
 
-// tries is how often a row that moved while its medium was being opened is read again.
+// tries is how often the row is read again when it changed while a medium was opened.
 const tries = 3
 
-// Open opens medium n of item, or a span of it. The row may have moved since it
-// was read: an object that is not where it said is looked for where the row says
-// now. Errors: NotFound (the item is deleted, or has no such medium), Corrupt,
-// Unavailable.
+// Open opens medium n of item, or a span of it. The row may have changed since it was
+// read: if the object is missing, Open reads the row again and tries the object that
+// it names now. Errors: NotFound (the item is deleted, or has no such medium),
+// Corrupt, Unavailable.
 func (h *Hydrate) Open(ctx context.Context, item mayfly.Item, body mayfly.Body, n int, span store.Span) (*Medium, error) {
 	if n < 0 || n >= len(body.Media) {
 		return nil, mayfly.Errorf(mayfly.NotFound, "%s has no medium %d", item.ID, n)
@@ -117,7 +117,7 @@ func (h *Hydrate) Open(ctx context.Context, item mayfly.Item, body mayfly.Body, 
 		if !errors.Is(err, mayfly.NotFound) {
 			return m, err
 		}
-		if try == tries { // I2: what the row names is there, unless something is broken
+		if try == tries { // the objects that a row names always exist (I2)
 			return nil, mayfly.Errorf(mayfly.Corrupt, "medium %d of %s is in neither tier: %w", n, item.ID, err)
 		}
 		found, err := h.ledger.Get(ctx, item.ID)
@@ -131,9 +131,8 @@ func (h *Hydrate) Open(ctx context.Context, item mayfly.Item, body mayfly.Body, 
 	}
 }
 
-// open reads the hot copy, or the cold one where hot is not named any more, is
-// being erased right now, or cannot be what was uploaded: a row that names both
-// means that cold is verified.
+// open opens the hot copy, or the cold one if the row names no hot copy, or it was
+// just erased, or it is damaged: if a row names both, the cold copy is verified.
 func (h *Hydrate) open(ctx context.Context, item mayfly.Item, medium mayfly.Medium, n int, span store.Span) (*Medium, error) {
 	err := error(mayfly.Errorf(mayfly.Corrupt, "the row of %s names no copy of its media", item.ID))
 	if item.Keys.Hot != 0 {

@@ -14,9 +14,9 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-func TestMediaAreReadableByEveryRowThatEverWasAtEveryMoment(t *testing.T) {
+func TestMediaAreReadableWithEveryEarlierRowAtEveryStep(t *testing.T) {
 	h := open(t)
-	seen := []mayfly.Item{h.row()} // somebody may have read any of them, and ask only now
+	seen := []mayfly.Item{h.row()} // a caller may have read any of them before
 	tried := 0
 	for _, moment := range []struct {
 		name string
@@ -35,12 +35,12 @@ func TestMediaAreReadableByEveryRowThatEverWasAtEveryMoment(t *testing.T) {
 		}
 	}
 	if tried != 2+3+4+5 {
-		t.Errorf("%d looks", tried)
+		t.Errorf("%d reads", tried)
 	}
 }
 
-func TestARowThatMovesWhileItsMediumIsBeingOpenedIsReadAgain(t *testing.T) {
-	for stop := range 4 { // so much of the archive happens between the row and the object
+func TestARowThatChangesWhileItsMediumIsOpenedIsReadAgain(t *testing.T) {
+	for stop := range 4 { // number of archive steps between reading the row and opening the object
 		h := open(t)
 		item := h.claim()
 		did := false
@@ -61,7 +61,7 @@ func TestARowThatMovesWhileItsMediumIsBeingOpenedIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestARestoreWhileAMediumIsBeingOpenedIsFollowed(t *testing.T) {
+func TestAMediumThatIsRestoredWhileItIsOpenedIsFound(t *testing.T) {
 	h := open(t)
 	h.claim()
 	h.name()
@@ -84,7 +84,7 @@ func TestARestoreWhileAMediumIsBeingOpenedIsFollowed(t *testing.T) {
 	h.want(item, hydrate.Hot)
 }
 
-func TestWhatIsDeletedWhileBeingOpenedIsNotFound(t *testing.T) {
+func TestAnItemThatIsDeletedWhileItIsOpenedIsNotFound(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		h := open(t)
 		item := h.row()
@@ -105,12 +105,12 @@ func TestWhatIsDeletedWhileBeingOpenedIsNotFound(t *testing.T) {
 			continue
 		}
 		if _, _, err := h.read(h.row(), 0, store.Span{}); !errors.Is(err, mayfly.NotFound) {
-			t.Errorf("by the deleted row: %v", err)
+			t.Errorf("with the deleted row: %v", err)
 		}
 	}
 }
 
-func TestAMediumThatIsOpenMayBeReadToItsEndWhateverBecomesOfIt(t *testing.T) {
+func TestAnOpenMediumIsReadToItsEndAfterADelete(t *testing.T) {
 	h := open(t)
 	reader, err := hydrate.New(h.set, hydrate.Options{})
 	h.must(err)
@@ -124,24 +124,24 @@ func TestAMediumThatIsOpenMayBeReadToItsEndWhateverBecomesOfIt(t *testing.T) {
 	rest, err := io.ReadAll(m)
 	h.must(errors.Join(err, m.Close()))
 	if !bytes.Equal(append(head, rest...), content(1)) || m.Size != int64(len(content(1))) {
-		t.Error("it was cut (ST13)")
+		t.Error("the stream was cut (ST13)")
 	}
 }
 
-// damages are ways in which stored bytes are not what was uploaded.
+// damages returns ways to damage stored bytes.
 func damages() map[string]func([]byte) []byte {
 	return map[string]func([]byte) []byte{
-		"truncated":     func(b []byte) []byte { return b[:len(b)-1] },
-		"too long":      func(b []byte) []byte { return append(b, 0) },
-		"empty":         func([]byte) []byte { return nil },
-		"last bit":      func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
-		"first bit":     func(b []byte) []byte { b[0] ^= 1; return b },
-		"another's":     func(b []byte) []byte { return bytes.Repeat([]byte{7}, len(b)) },
-		"halves change": func(b []byte) []byte { return append(b[len(b)/2:len(b):len(b)], b[:len(b)/2]...) },
+		"truncated":      func(b []byte) []byte { return b[:len(b)-1] },
+		"too long":       func(b []byte) []byte { return append(b, 0) },
+		"empty":          func([]byte) []byte { return nil },
+		"last bit":       func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
+		"first bit":      func(b []byte) []byte { b[0] ^= 1; return b },
+		"other bytes":    func(b []byte) []byte { return bytes.Repeat([]byte{7}, len(b)) },
+		"halves swapped": func(b []byte) []byte { return append(b[len(b)/2:len(b):len(b)], b[:len(b)/2]...) },
 	}
 }
 
-func TestBytesThatAreNotWhatWasUploadedNeverComeToACleanEnd(t *testing.T) {
+func TestDamagedBytesNeverEndWithoutAnError(t *testing.T) {
 	for name, damage := range damages() {
 		for _, tier := range []hydrate.Tier{hydrate.Hot, hydrate.Cold} {
 			t.Run(fmt.Sprintf("%s, %s", name, tier), func(t *testing.T) {
@@ -163,19 +163,19 @@ func TestBytesThatAreNotWhatWasUploadedNeverComeToACleanEnd(t *testing.T) {
 						t.Errorf("%v: %v", span, err)
 					}
 					if int64(len(read)) >= size {
-						t.Errorf("%v: all %d bytes were handed out: who was promised that many takes them for whole", span, len(read))
+						t.Errorf("%v: all %d bytes were returned: a client would take them for complete", span, len(read))
 					}
 				}
 				read, _, err := h.read(item, 1, store.Span{})
 				if err != nil || !bytes.Equal(read, content(1)) {
-					t.Errorf("its neighbour: %v", err)
+					t.Errorf("the other medium: %v", err)
 				}
 			})
 		}
 	}
 }
 
-// cut is a tier whose readers end too early, in good order.
+// cut is a tier whose readers end too early, without an error.
 type cut struct{ store.Blobs }
 
 func (c cut) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.ReadCloser, store.Object, error) {
@@ -189,7 +189,7 @@ func (c cut) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.
 	}{io.LimitReader(r, object.Size-1), r}, object, nil
 }
 
-func TestAStreamThatEndsTooEarlyIsNoEnd(t *testing.T) {
+func TestAStreamThatEndsTooEarlyIsCorrupt(t *testing.T) {
 	h := open(t)
 	h.set.Hot = cut{h.real.Hot}
 	if _, _, err := h.read(h.row(), 0, store.Span{}); !errors.Is(err, mayfly.Corrupt) {
@@ -197,7 +197,7 @@ func TestAStreamThatEndsTooEarlyIsNoEnd(t *testing.T) {
 	}
 }
 
-func TestAHotCopyThatCannotBeRightGivesWayToAVerifiedColdOne(t *testing.T) {
+func TestADamagedHotCopyIsReplacedByTheColdOne(t *testing.T) {
 	h := open(t)
 	h.claim()
 	item := h.name()
@@ -208,7 +208,7 @@ func TestAHotCopyThatCannotBeRightGivesWayToAVerifiedColdOne(t *testing.T) {
 	h.want(item, hydrate.Cold)
 }
 
-func TestRangesAreTheBytesOfTheWhole(t *testing.T) {
+func TestASpanReturnsItsBytes(t *testing.T) {
 	h := open(t)
 	hot := h.row()
 	whole := content(0)
@@ -226,18 +226,18 @@ func TestRangesAreTheBytesOfTheWhole(t *testing.T) {
 			}
 		}
 		if _, _, err := h.read(item, 0, store.Span{Offset: size + 1}); !errors.Is(err, mayfly.Invalid) {
-			t.Errorf("behind the end: %v", err)
+			t.Errorf("after the end: %v", err)
 		}
 	}
 	check(hot, hydrate.Hot)
 	h.claim()
 	h.name()
 	h.eraseHot()
-	check(hot, hydrate.Cold) // by the row of before
+	check(hot, hydrate.Cold) // with the earlier row
 	check(h.finish(), hydrate.Cold)
 }
 
-func TestWhatIsInNeitherTierIsCorrupt(t *testing.T) {
+func TestAMediumInNeitherTierIsCorrupt(t *testing.T) {
 	h := open(t)
 	h.eraseHot()
 	if _, _, err := h.read(h.row(), 0, store.Span{}); !errors.Is(err, mayfly.Corrupt) {
@@ -252,7 +252,7 @@ func TestWhatIsInNeitherTierIsCorrupt(t *testing.T) {
 		t.Errorf("in both: %v", err)
 	}
 	if _, _, err := h.read(item, 1, store.Span{}); err != nil {
-		t.Errorf("its neighbour: %v", err)
+		t.Errorf("the other medium: %v", err)
 	}
 	item.Keys = mayfly.Keys{}
 	if _, _, err := h.read(item, 0, store.Span{}); !errors.Is(err, mayfly.Corrupt) {
@@ -260,7 +260,7 @@ func TestWhatIsInNeitherTierIsCorrupt(t *testing.T) {
 	}
 }
 
-func TestAMediumThatTheItemDoesNotHaveIsNotFound(t *testing.T) {
+func TestAMissingMediumIsNotFound(t *testing.T) {
 	h := open(t)
 	for _, n := range []int{-1, 2, 1000} {
 		if _, _, err := h.read(h.row(), n, store.Span{}); !errors.Is(err, mayfly.NotFound) || errors.Is(err, mayfly.Corrupt) {
@@ -269,7 +269,7 @@ func TestAMediumThatTheItemDoesNotHaveIsNotFound(t *testing.T) {
 	}
 }
 
-func TestATierThatIsAwayIsNoLoss(t *testing.T) {
+func TestAnUnavailableTierIsNotCorrupt(t *testing.T) {
 	for _, tier := range []hydrate.Tier{hydrate.Hot, hydrate.Cold} {
 		h := open(t)
 		h.claim()

@@ -13,11 +13,11 @@ import (
 	"github.com/mayflyhq/mayfly/engine/media"
 )
 
-// making is the pool: what is made, by how many at once, and what waits (I17).
+// making is the pool that makes renditions, with a bounded queue (I17).
 type making struct {
-	room    *semaphore.Weighted // in pixels
+	room    *semaphore.Weighted // free capacity in pixels
 	flights singleflight.Group
-	ctx     context.Context // of whatever outlives the request that asked for it
+	ctx     context.Context // for work that continues after the request that started it
 	stop    context.CancelFunc
 
 	mu      sync.Mutex
@@ -33,7 +33,7 @@ func (mk *making) open(o Options) {
 	mk.ctx, mk.stop = context.WithCancel(context.Background())
 }
 
-// Close ends what is being made; who waits for it gets Unavailable.
+// Close stops the pool; waiting callers get Unavailable.
 func (h *Hydrate) Close() {
 	h.making.mu.Lock()
 	h.making.closed, h.making.queue = true, nil
@@ -42,14 +42,14 @@ func (h *Hydrate) Close() {
 	h.making.all.Wait()
 }
 
-// MakeRenditions makes the renditions of an item soon, before somebody asks for
-// them. When too many wait they are left to the first who asks.
+// MakeRenditions queues the renditions of an item, so that they are made before the
+// first request. If the queue is full, the first request makes them.
 func (h *Hydrate) MakeRenditions(item mayfly.Item, body mayfly.Body) {
 	if len(body.Media) > mayfly.MaxMedia {
 		return
 	}
 	for m, medium := range body.Media {
-		for _, longest := range []int{mayfly.LargeRendition, mayfly.SmallRendition} { // the small one is made of the large one
+		for _, longest := range []int{mayfly.LargeRendition, mayfly.SmallRendition} { // the small one is made from the large one
 			if n, ok := mayfly.RenditionOf(m, longest); ok && media.HasPicture(medium.Type) && !isOwnRendition(medium, longest) {
 				h.enqueue(rendition{item: item, body: body, m: m, n: n, longest: longest, now: item.Changed})
 			}
@@ -71,7 +71,7 @@ func (h *Hydrate) enqueue(r rendition) {
 	}
 }
 
-// work makes what waits, until nothing does.
+// work makes queued renditions until the queue is empty.
 func (h *Hydrate) work() {
 	for {
 		r, ok := h.making.dequeue()
@@ -79,8 +79,8 @@ func (h *Hydrate) work() {
 			return
 		}
 		_, err := h.make(h.making.ctx, r)
-		if err != nil && !errors.Is(err, mayfly.Unsupported) && h.making.ctx.Err() == nil { // what cannot be decoded is its author's affair
-			h.o.Problem(r.item.ID, fmt.Errorf("make medium %d of %d pixels: %w", r.m, r.longest, err))
+		if err != nil && !errors.Is(err, mayfly.Unsupported) && h.making.ctx.Err() == nil { // a picture that cannot be decoded is no problem of the operator
+			h.o.Problem(r.item.ID, fmt.Errorf("make rendition of medium %d with %d pixels: %w", r.m, r.longest, err))
 		}
 		h.o.Made.Send(r.item.ID)
 	}
@@ -97,8 +97,8 @@ func (mk *making) dequeue() (r rendition, ok bool) {
 	return r, true
 }
 
-// make makes a rendition once for all who ask for it at the same time. Who stops
-// waiting does not end it for the others.
+// make makes a rendition once for all concurrent callers. A caller that stops waiting
+// does not stop it for the others.
 func (h *Hydrate) make(ctx context.Context, r rendition) (*picture, error) {
 	if err := h.making.begin(h.o.Queue); err != nil {
 		return nil, err
@@ -123,10 +123,10 @@ func (h *Hydrate) make(ctx context.Context, r rendition) (*picture, error) {
 }
 
 func errClosed() error {
-	return mayfly.Errorf(mayfly.Unavailable, "no pictures are made any more").WithHint("try again")
+	return mayfly.Errorf(mayfly.Unavailable, "the server is shutting down").WithHint("try again")
 }
 
-// begin counts one who waits.
+// begin counts a waiting caller.
 func (mk *making) begin(most int) error {
 	mk.mu.Lock()
 	defer mk.mu.Unlock()
@@ -134,7 +134,7 @@ func (mk *making) begin(most int) error {
 		return errClosed()
 	}
 	if mk.waiting >= most {
-		return mayfly.Errorf(mayfly.Unavailable, "%d pictures are waited for already", most).WithHint("try again in a while, or show the medium itself")
+		return mayfly.Errorf(mayfly.Unavailable, "%d requests wait for pictures already", most).WithHint("try again later, or show the medium itself")
 	}
 	mk.waiting++
 	return nil
@@ -146,7 +146,7 @@ func (mk *making) end() {
 	mk.waiting--
 }
 
-// join makes Close wait for the caller, unless it has begun.
+// join makes Close wait for the caller; false if Close has begun.
 func (mk *making) join() bool {
 	mk.mu.Lock()
 	defer mk.mu.Unlock()

@@ -13,21 +13,21 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Wanted is an object that a presigned URL is wanted for.
+// Wanted is an object for which a presigned URL is requested.
 type Wanted struct {
 	Item    mayfly.Item
 	Body    mayfly.Body
 	Medium  int
-	Longest int  // side of a rendition; 0: the medium itself
-	Tier    Tier // where it is to be read
+	Longest int  // longest side of a rendition; 0 is the medium itself
+	Tier    Tier // the tier to read from
 	Lasts   time.Duration
 }
 
-// Presign makes URLs by which objects can be read without us. Nobody is judged
-// and no hash is checked by us when they are used (I14): the caller says whose
-// they may be, and for how long. A text is empty where there is none: the tier
-// has no URLs, the row names no copy there, or a rendition is not made yet. What
-// was made is answered also beside an error, which is about the others.
+// Presign returns URLs by which clients read objects directly from the store. When a
+// URL is used, this server checks neither permissions nor hashes (I14): the caller
+// decides who gets a URL and how long it lasts. A URL is empty if the tier has no
+// URLs, the row names no copy there, or the rendition is not made yet. With an error,
+// the URLs that were made before it are returned too.
 func (h *Hydrate) Presign(ctx context.Context, wanted []Wanted) ([]string, error) {
 	p := presigning{wanted: wanted, urls: make([]string, len(wanted)), tiers: map[Tier]store.Blobs{Hot: h.hot, Cold: h.cold}}
 	var renditions []int
@@ -46,13 +46,13 @@ func (h *Hydrate) Presign(ctx context.Context, wanted []Wanted) ([]string, error
 		}
 	}
 	if len(p.tiers) == 0 {
-		return p.urls, nil // nobody needs to look for renditions
+		return p.urls, nil // no tier has URLs
 	}
 	return p.urls, h.presignRenditions(ctx, p, renditions)
 }
 
-// presignRenditions looks all of them up at once: a URL to one that is not made
-// would lead nowhere, and nobody would make it.
+// presignRenditions signs URLs of renditions. It looks all of them up at once, because
+// a URL of a rendition that does not exist would fail and would not make it.
 func (h *Hydrate) presignRenditions(ctx context.Context, p presigning, at []int) error {
 	var found, numbers []int
 	var keys []store.Key
@@ -67,7 +67,7 @@ func (h *Hydrate) presignRenditions(ctx context.Context, p presigning, at []int)
 	}
 	values, err := h.rows.Get(ctx, engine.Renditions, keys...)
 	if err != nil {
-		return fmt.Errorf("presign: look for %d renditions: %w", len(keys), err)
+		return fmt.Errorf("presign: read %d renditions: %w", len(keys), err)
 	}
 	for j, value := range values {
 		if value == nil {
@@ -84,14 +84,14 @@ func (h *Hydrate) presignRenditions(ctx context.Context, p presigning, at []int)
 	return nil
 }
 
-// presigning is one call of Presign.
+// presigning is the state of one call of Presign.
 type presigning struct {
 	wanted []Wanted
 	urls   []string
-	tiers  map[Tier]store.Blobs // without those that have no URLs
+	tiers  map[Tier]store.Blobs // tiers with URLs
 }
 
-// sign makes the URL of what is wanted at i, which is object n of its item.
+// sign makes the URL of wanted[i], which is object n of its item.
 func (p presigning) sign(ctx context.Context, i, n int) error {
 	w := p.wanted[i]
 	tier, ok := p.tiers[w.Tier]

@@ -13,8 +13,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// signing is a tier whose presigned URLs say what they are for; one that fails
-// has none for anything else.
+// signing is a tier whose presigned URLs contain their arguments; with fails, Presign
+// returns that error.
 type signing struct {
 	store.Blobs
 	name  string
@@ -28,7 +28,7 @@ func (s signing) Presign(_ context.Context, what store.Access, key mayfly.BlobKe
 	return fmt.Sprintf("%d %s %s %s", what, s.name, key, lasts), nil
 }
 
-func (h *house) presign(wanted ...hydrate.Wanted) ([]string, error) {
+func (h *fixture) presign(wanted ...hydrate.Wanted) ([]string, error) {
 	h.Helper()
 	reader, err := hydrate.New(h.set, hydrate.Options{})
 	h.must(err)
@@ -38,7 +38,7 @@ func (h *house) presign(wanted ...hydrate.Wanted) ([]string, error) {
 	return reader.Presign(context.Background(), wanted)
 }
 
-func TestURLsLeadToTheCopyThatTheRowNames(t *testing.T) {
+func TestURLsAreOfTheCopyThatTheRowNames(t *testing.T) {
 	h := open(t)
 	h.set.Hot, h.set.Cold = signing{Blobs: h.set.Hot, name: "hot"}, signing{Blobs: h.set.Cold, name: "cold"}
 	check := func(item mayfly.Item, hot, cold bool) {
@@ -81,7 +81,7 @@ func TestURLsLeadToTheCopyThatTheRowNames(t *testing.T) {
 	}
 }
 
-func TestATierWithoutURLsLeavesTheOtherItsOwn(t *testing.T) {
+func TestATierWithoutURLsDoesNotAffectTheOther(t *testing.T) {
 	h := open(t)
 	h.set.Cold = signing{Blobs: h.set.Cold, name: "cold"}
 	item := h.named()
@@ -95,8 +95,8 @@ func TestATierWithoutURLsLeavesTheOtherItsOwn(t *testing.T) {
 	}
 }
 
-// named is a row that names both copies.
-func (h *house) named() mayfly.Item {
+// named returns a row that names both copies.
+func (h *fixture) named() mayfly.Item {
 	h.Helper()
 	h.claim()
 	return h.name()
@@ -109,9 +109,9 @@ func TestARenditionHasAURLWhenItIsMade(t *testing.T) {
 	wanted := func() []hydrate.Wanted {
 		return []hydrate.Wanted{
 			{Item: item, Longest: 320, Tier: hydrate.Hot},
-			{Item: item, Longest: 1080, Tier: hydrate.Hot},            // it is no larger: the medium itself
-			{Item: item, Medium: 1, Longest: 320, Tier: hydrate.Hot},  // likewise
-			{Item: item, Medium: 1, Longest: 1080, Tier: hydrate.Hot}, // likewise
+			{Item: item, Longest: 1080, Tier: hydrate.Hot},            // not larger: the medium itself
+			{Item: item, Medium: 1, Longest: 320, Tier: hydrate.Hot},  // the same
+			{Item: item, Medium: 1, Longest: 1080, Tier: hydrate.Hot}, // the same
 		}
 	}
 	url := func(n int) string { return fmt.Sprintf("%d hot %s 1m0s", store.Read, item.MediaKey(item.Keys.Hot, n)) }

@@ -16,19 +16,19 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// rendition is one that is asked for.
+// rendition is a request for a rendition.
 type rendition struct {
 	item    mayfly.Item
 	body    mayfly.Body
-	m, n    int // the medium, and the object that its rendition is
+	m, n    int // number of the medium, and of the object of its rendition
 	longest int
 	now     mayfly.Instant
 }
 
-// Rendition opens medium m with that longest side; it is made where it is not
-// there. An image that is no larger is its own rendition. Errors: those of Open,
-// NotFound (no such medium or size), Unsupported (no picture can be made of it:
-// show the medium itself), Unavailable (too many wait).
+// Rendition opens the rendition of medium m with the given longest side, and makes it
+// if it does not exist. An image that is not larger is its own rendition. Errors:
+// those of Open, NotFound (no such medium or size), Unsupported (no picture can be
+// made: show the medium itself), Unavailable (too many requests wait).
 func (h *Hydrate) Rendition(ctx context.Context, item mayfly.Item, body mayfly.Body, m, longest int, now mayfly.Instant) (*Medium, error) {
 	n, ok := mayfly.RenditionOf(m, longest)
 	if !ok || m >= len(body.Media) || len(body.Media) > mayfly.MaxMedia {
@@ -56,36 +56,36 @@ func (h *Hydrate) Rendition(ctx context.Context, item mayfly.Item, body mayfly.B
 }
 
 func errNoPicture(id mayfly.ID, m int) error {
-	return mayfly.Errorf(mayfly.Unsupported, "no smaller picture is made of medium %d of %s", m, id).WithHint("show the medium itself")
+	return mayfly.Errorf(mayfly.Unsupported, "medium %d of %s has no smaller picture", m, id).WithHint("show the medium itself")
 }
 
-// isOwnRendition says whether the image is small enough already.
+// isOwnRendition reports whether the image is small enough already.
 func isOwnRendition(m mayfly.Medium, longest int) bool {
 	return m.Width > 0 && m.Height > 0 && max(m.Width, m.Height) <= uint32(longest)
 }
 
-// openRendition opens a rendition where the row says that its media are, as it
-// is described. NotFound says that it has to be made.
+// openRendition opens a stored rendition in a tier that the row names. NotFound means
+// that it must be made.
 func (h *Hydrate) openRendition(ctx context.Context, item mayfly.Item, n int) (*Medium, error) {
-	type home struct {
+	type location struct {
 		tier store.Blobs
 		name Tier
 		g    mayfly.Generation
 	}
-	var homes []home
+	var locations []location
 	var keys []store.Key
-	for _, at := range []home{{h.hot, Hot, item.Keys.Hot}, {h.cold, Cold, item.Keys.Cold}} {
+	for _, at := range []location{{h.hot, Hot, item.Keys.Hot}, {h.cold, Cold, item.Keys.Cold}} {
 		if at.g != 0 {
-			homes, keys = append(homes, at), append(keys, upload.RenditionKey(item.ID, at.g, n))
+			locations, keys = append(locations, at), append(keys, upload.RenditionKey(item.ID, at.g, n))
 		}
 	}
-	missing := mayfly.Errorf(mayfly.NotFound, "object %d of %s is not made", n, item.ID)
+	missing := mayfly.Errorf(mayfly.NotFound, "object %d of %s does not exist", n, item.ID)
 	if len(keys) == 0 {
 		return nil, missing
 	}
 	values, err := h.rows.Get(ctx, engine.Renditions, keys...)
 	if err != nil {
-		return nil, fmt.Errorf("hydrate %s: look for object %d: %w", item.ID, n, err)
+		return nil, fmt.Errorf("hydrate %s: read the description of object %d: %w", item.ID, n, err)
 	}
 	for i, value := range values {
 		if value == nil {
@@ -98,31 +98,31 @@ func (h *Hydrate) openRendition(ctx context.Context, item mayfly.Item, n int) (*
 		if described.Size == 0 {
 			return nil, errNoPicture(item.ID, (n-mayfly.MaxMedia)/2)
 		}
-		m, err := openCopy(ctx, homes[i].tier, item.MediaKey(homes[i].g, n), described, store.Span{})
+		m, err := openCopy(ctx, locations[i].tier, item.MediaKey(locations[i].g, n), described, store.Span{})
 		if errors.Is(err, mayfly.NotFound) || errors.Is(err, mayfly.Corrupt) {
 			continue
 		}
 		if err == nil {
-			m.Tier = homes[i].name
+			m.Tier = locations[i].name
 		}
 		return m, err
 	}
 	return nil, missing
 }
 
-// picture is a rendition that was just made.
+// picture is a new rendition.
 type picture struct {
 	mayfly.Medium
 	bytes []byte
-	tier  Tier // where its original was
+	tier  Tier // tier of its original
 }
 
 func (p *picture) open() *Medium {
 	return &Medium{ReadCloser: io.NopCloser(bytes.NewReader(p.bytes)), Tier: p.tier, Type: p.Type, Size: p.Size, SHA256: p.SHA256}
 }
 
-// weight is how much room decoding takes: a picture of the largest size has a
-// worker's room for itself, and four small ones share it.
+// weight returns the capacity that decoding takes, in pixels: a picture of the largest
+// size takes that of a worker, and up to four small ones share it.
 func (h *Hydrate) weight(m mayfly.Medium) int64 {
 	most := h.o.Limits.Pixels
 	pixels := int64(m.Width) * int64(m.Height)
@@ -132,8 +132,8 @@ func (h *Hydrate) weight(m mayfly.Medium) int64 {
 	return max(1, most/4, min(most, pixels))
 }
 
-// makeNow decodes, makes smaller and keeps. What cannot be decoded is written
-// down, so that nobody tries again.
+// makeNow makes a rendition and stores it. If the picture cannot be decoded, it stores
+// an empty description, so that it is not tried again.
 func (h *Hydrate) makeNow(ctx context.Context, r rendition) (*picture, error) {
 	weight := h.weight(r.body.Media[r.m])
 	if err := h.making.room.Acquire(ctx, weight); err != nil {
@@ -150,8 +150,8 @@ func (h *Hydrate) makeNow(ctx context.Context, r rendition) (*picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.keep(ctx, r, made); err != nil { // whoever asked has it nevertheless
-		h.o.Problem(r.item.ID, fmt.Errorf("keep object %d: %w", r.n, err))
+	if err := h.keep(ctx, r, made); err != nil { // the caller gets the rendition nevertheless
+		h.o.Problem(r.item.ID, fmt.Errorf("store object %d: %w", r.n, err))
 	}
 	return made, nil
 }
@@ -161,13 +161,13 @@ func (h *Hydrate) shrink(ctx context.Context, r rendition) (*picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer from.Close() // it was read to its end, or there is an error already
+	defer from.Close() // it was read to its end, or an error is returned
 	var out bytes.Buffer
 	width, height, typ, err := media.Shrink(&out, from, from.Type, r.longest, h.o.Limits)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(io.Discard, from); err != nil { // I14: the rest of it may not be what was uploaded
+	if _, err := io.Copy(io.Discard, from); err != nil { // verifies the hash of the rest (I14)
 		return nil, err
 	}
 	return &picture{
@@ -176,8 +176,8 @@ func (h *Hydrate) shrink(ctx context.Context, r rendition) (*picture, error) {
 	}, nil
 }
 
-// source is what a rendition is made of: the large one, if it is there, or the
-// original.
+// source opens what a rendition is made from: the large rendition if it exists,
+// otherwise the original.
 func (h *Hydrate) source(ctx context.Context, r rendition) (*Medium, error) {
 	if large, ok := mayfly.RenditionOf(r.m, mayfly.LargeRendition); ok && r.n != large {
 		m, err := h.openRendition(ctx, r.item, large)
@@ -188,21 +188,21 @@ func (h *Hydrate) source(ctx context.Context, r rendition) (*Medium, error) {
 	return h.Open(ctx, r.item, r.body, r.m, store.Span{})
 }
 
-// described is how long after the end of an item its hot renditions are
-// described: longer than they are hot. What the archive has copied it describes
-// anew.
+// described is how long after the end of an item the descriptions of its hot
+// renditions are kept: longer than the renditions are hot. The archive writes new
+// descriptions for its copies.
 const described = 7 * 24 * time.Hour
 
-// stays says whether a rendition may stand beside the hot copy of the row's
-// media: nobody is moving them, and nobody holds the item (I21).
+// stays reports whether a rendition may be stored beside the hot copy of the media:
+// they are not being moved, and the item is not held (I21).
 func stays(row mayfly.Item) bool {
 	return !row.Held && row.Keys.Hot != 0 && (row.State == mayfly.Active || row.State == mayfly.ExpiredHot)
 }
 
-// keep stores a rendition beside its original, describes it, and then reads the
-// row once more: of an item that was deleted, archived or restored meanwhile it
-// is taken back, because whoever did that may have erased before it was written
-// (I7, I12). One that has no bytes is described only.
+// keep stores a rendition beside its original and writes its description. Then it
+// reads the row again: if the item was deleted, archived or restored meanwhile, keep
+// removes the rendition, because the erasure may have run before it was written (I7,
+// I12). An empty rendition gets only a description.
 func (h *Hydrate) keep(ctx context.Context, r rendition, made *picture) error {
 	row, err := h.row(ctx, r.item.ID)
 	if err != nil || !stays(row) {
@@ -211,13 +211,13 @@ func (h *Hydrate) keep(ctx context.Context, r rendition, made *picture) error {
 	g := row.Keys.Hot
 	if made.Size > 0 {
 		if _, err := h.hot.Put(ctx, row.MediaKey(g, r.n), bytes.NewReader(made.bytes)); err != nil {
-			return h.takeBack(ctx, row, g, r.n, fmt.Errorf("store it: %w", err))
+			return h.takeBack(ctx, row, g, r.n, fmt.Errorf("store the object: %w", err))
 		}
 	}
 	var b store.Batch
 	b.Put(engine.Renditions, upload.RenditionKey(row.ID, g, r.n), upload.AppendRendition(nil, made.Medium), reclaimAt(row, r.now))
 	if err := h.writer.Commit(ctx, &b); err != nil {
-		return h.takeBack(ctx, row, g, r.n, fmt.Errorf("describe it: %w", err))
+		return h.takeBack(ctx, row, g, r.n, fmt.Errorf("store the description: %w", err))
 	}
 	now, err := h.row(ctx, row.ID)
 	if err != nil {
@@ -236,7 +236,7 @@ func reclaimAt(row mayfly.Item, now mayfly.Instant) mayfly.Instant {
 	return max(row.End(), now).Add(described)
 }
 
-// row reads the row as it is; the zero Item where there is none.
+// row reads the current row; the zero Item if there is none.
 func (h *Hydrate) row(ctx context.Context, id mayfly.ID) (mayfly.Item, error) {
 	found, err := h.ledger.Get(ctx, id)
 	if err != nil {
@@ -248,22 +248,22 @@ func (h *Hydrate) row(ctx context.Context, id mayfly.ID) (mayfly.Item, error) {
 	return found[0].Item, nil
 }
 
-// backWithin is how long taking back may take when nobody waits any more.
+// backWithin is the timeout of takeBack, also after the request has ended.
 const backWithin = 10 * time.Second
 
-// takeBack removes a rendition that must not stay, or of which nothing is known.
-// It can always be made again. What a crash leaves here the eraser finds by its
-// key, or the collector.
+// takeBack removes a rendition that must not stay or whose result is unknown, and
+// returns why. A rendition can always be made again. After a crash, the eraser finds
+// what is left by its key, or the collector does.
 func (h *Hydrate) takeBack(ctx context.Context, row mayfly.Item, g mayfly.Generation, n int, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
 	defer cancel()
 	if err := h.hot.Delete(ctx, row.MediaKey(g, n)); err != nil {
-		return fmt.Errorf("take object %d back: %w", n, err)
+		return fmt.Errorf("remove object %d: %w", n, err)
 	}
 	var b store.Batch
 	b.Delete(engine.Renditions, upload.RenditionKey(row.ID, g, n))
 	if err := h.writer.Commit(ctx, &b); err != nil {
-		return fmt.Errorf("take the description of object %d back: %w", n, err)
+		return fmt.Errorf("remove the description of object %d: %w", n, err)
 	}
 	return why
 }

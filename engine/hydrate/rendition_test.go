@@ -40,24 +40,24 @@ func photo(width, height int) []byte {
 	return b.Bytes()
 }
 
-// gallery is a house whose story has pictures. What happens to the row while a
-// rendition is on its way is said by the hooks.
+// gallery is a fixture whose story has pictures. Its hooks run while a rendition is
+// made.
 type gallery struct {
-	*house
+	*fixture
 	h        *hydrate.Hydrate
 	made     loop.Signal[mayfly.ID]
 	problems atomic.Int32
 	opens    atomic.Int32 // of originals in hot
 	puts     atomic.Int32
-	reading  func(context.Context) // in front of every opening
-	putting  func()                // behind a rendition's bytes, before its description
-	writing  func(*store.Batch)    // behind its description, before the row is read again
+	reading  func(context.Context) // before every Open
+	putting  func()                // after the object of a rendition is stored, before its description
+	writing  func(*store.Batch)    // after its description is stored, before the row is read again
 }
 
 func openGallery(t *testing.T, o hydrate.Options, pictures ...[]byte) *gallery {
 	t.Helper()
-	g := &gallery{house: open(t), made: loop.NewSignal[mayfly.ID]()}
-	g.hang(pictures...)
+	g := &gallery{fixture: open(t), made: loop.NewSignal[mayfly.ID]()}
+	g.publishPictures(pictures...)
 	g.set = g.real
 	g.set.Hot, g.set.Writer = galleryHot{g.real.Hot, g}, galleryWriter{g.real.Writer, g}
 	o.Made, o.Problem = g.made, func(mayfly.ID, error) { g.problems.Add(1) }
@@ -68,8 +68,9 @@ func openGallery(t *testing.T, o hydrate.Options, pictures ...[]byte) *gallery {
 	return g
 }
 
-// hang publishes a story of pictures and makes it the house's own.
-func (g *gallery) hang(pictures ...[]byte) {
+// publishPictures publishes a story with pictures and makes it the story of the
+// fixture.
+func (g *gallery) publishPictures(pictures ...[]byte) {
 	g.Helper()
 	g.now = born
 	in, err := intake.New(g.real, intake.Options{})
@@ -134,7 +135,7 @@ func (w galleryWriter) Commit(ctx context.Context, b *store.Batch) error {
 	return err
 }
 
-// look asks for a rendition and reads it.
+// look requests a rendition and decodes it.
 func (g *gallery) look(ctx context.Context, m, longest int) (image.Image, *hydrate.Medium, error) {
 	found, err := g.h.Rendition(ctx, g.row(), g.body, m, longest, g.now)
 	if err != nil {
@@ -151,7 +152,7 @@ func (g *gallery) look(ctx context.Context, m, longest int) (image.Image, *hydra
 	return picture, found, err
 }
 
-// objects are the keys of renditions in hot.
+// objects returns the keys of the renditions in the hot tier.
 func (g *gallery) objects() (found []mayfly.BlobKey) {
 	g.Helper()
 	row := g.row()
@@ -176,7 +177,7 @@ func (g *gallery) descriptions() int {
 	return len(rows)
 }
 
-func TestARenditionIsMadeOnceAndKeptBesideItsOriginal(t *testing.T) {
+func TestARenditionIsMadeOnceAndStoredBesideItsOriginal(t *testing.T) {
 	g := openGallery(t, hydrate.Options{}, photo(1200, 900), photo(900, 1800))
 	for m, want := range []image.Point{{320, 240}, {160, 320}} {
 		for range 3 {
@@ -192,7 +193,7 @@ func TestARenditionIsMadeOnceAndKeptBesideItsOriginal(t *testing.T) {
 	}
 }
 
-func TestManyWhoAskAtTheSameTimeGetTheSameOne(t *testing.T) {
+func TestConcurrentRequestsGetTheSameRendition(t *testing.T) {
 	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
 	var all sync.WaitGroup
 	for range 20 {
@@ -208,7 +209,7 @@ func TestManyWhoAskAtTheSameTimeGetTheSameOne(t *testing.T) {
 	}
 }
 
-func TestAnImageThatIsSmallIsItsOwnRendition(t *testing.T) {
+func TestASmallImageIsItsOwnRendition(t *testing.T) {
 	g := openGallery(t, hydrate.Options{}, photo(320, 100))
 	picture, found, err := g.look(t.Context(), 0, 320)
 	g.must(err)
@@ -217,11 +218,11 @@ func TestAnImageThatIsSmallIsItsOwnRendition(t *testing.T) {
 	}
 	g.h.MakeRenditions(g.row(), g.body)
 	if len(g.objects()) != 0 {
-		t.Error("something was made")
+		t.Error("a rendition was made")
 	}
 }
 
-func TestRenditionsAreMadeSoonAfterPublishingTheSmallOneOfTheLargeOne(t *testing.T) {
+func TestTheSmallRenditionIsMadeFromTheLargeOne(t *testing.T) {
 	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
 	g.h.MakeRenditions(g.row(), g.body)
 	for range 2 {
@@ -235,7 +236,7 @@ func TestRenditionsAreMadeSoonAfterPublishingTheSmallOneOfTheLargeOne(t *testing
 		t.Errorf("%d opens", opens)
 	}
 	original := g.row().MediaKey(mayfly.Born, 0)
-	g.must(g.real.Hot.Delete(t.Context(), original)) // nobody needs it to look
+	g.must(g.real.Hot.Delete(t.Context(), original)) // it is not needed any more
 	for _, longest := range []int{320, 1080} {
 		if picture, _, err := g.look(t.Context(), 0, longest); err != nil || picture.Bounds().Dx() != longest {
 			t.Errorf("%d: %v", longest, err)
@@ -243,12 +244,12 @@ func TestRenditionsAreMadeSoonAfterPublishingTheSmallOneOfTheLargeOne(t *testing
 	}
 }
 
-func TestWhatDoesNotFitTheQueueIsLeftToWhoAsks(t *testing.T) {
+func TestRenditionsBeyondTheQueueAreMadeOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := openGallery(t, hydrate.Options{Queue: 3}, photo(1200, 900), photo(1150, 900), photo(1100, 900))
 		hold := make(chan struct{})
 		g.reading = func(context.Context) { <-hold }
-		g.h.MakeRenditions(g.row(), g.body) // one is under way, or three wait
+		g.h.MakeRenditions(g.row(), g.body) // one is being made and three wait, or three wait
 		synctest.Wait()
 		close(hold)
 		synctest.Wait()
@@ -264,9 +265,9 @@ func TestWhatDoesNotFitTheQueueIsLeftToWhoAsks(t *testing.T) {
 	})
 }
 
-// The row moves at every moment at which a rendition is on its way, in every way
-// in which it can move: nothing stays of what must not.
-func TestTheRenditionOfARowThatMovedIsTakenBack(t *testing.T) {
+// The row changes in every possible way, at every step of making a rendition. No
+// rendition is left that must not stay.
+func TestTheRenditionOfAChangedRowIsRemoved(t *testing.T) {
 	moves := map[string]func(g *gallery){
 		"deleted": func(g *gallery) { g.move(mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser}) },
 		"claimed": func(g *gallery) {
@@ -295,7 +296,7 @@ func TestTheRenditionOfARowThatMovedIsTakenBack(t *testing.T) {
 	}
 	tried := 0
 	for name, move := range moves {
-		for _, moment := range []string{"before its bytes", "behind its bytes", "behind its description"} {
+		for _, moment := range []string{"before its bytes", "after its bytes", "after its description"} {
 			t.Run(name+" "+moment, func(t *testing.T) {
 				tried++
 				g := openGallery(t, hydrate.Options{}, photo(1200, 900))
@@ -309,7 +310,7 @@ func TestTheRenditionOfARowThatMovedIsTakenBack(t *testing.T) {
 				switch moment {
 				case "before its bytes":
 					g.reading = func(context.Context) { once() }
-				case "behind its bytes":
+				case "after its bytes":
 					g.putting = once
 				default:
 					g.writing = func(*store.Batch) { once() }
@@ -319,11 +320,11 @@ func TestTheRenditionOfARowThatMovedIsTakenBack(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !did {
-					t.Fatal("nothing moved")
+					t.Fatal("the row was not changed")
 				}
 				stays := 0
 				if name == "restored" && moment == "before its bytes" {
-					stays = 1 // it was made for the row as it then was
+					stays = 1 // it was made for the changed row
 				}
 				if got := g.objects(); len(got) != stays || g.descriptions() != stays {
 					t.Fatalf("%v and %d descriptions are left", got, g.descriptions())
@@ -342,7 +343,7 @@ func TestTheRenditionOfARowThatMovedIsTakenBack(t *testing.T) {
 	}
 }
 
-func TestOfWhatIsHeldOrColdNothingIsWritten(t *testing.T) {
+func TestRenditionsOfHeldOrColdItemsAreNotStored(t *testing.T) {
 	for name, move := range map[string]func(g *gallery){
 		"held": func(g *gallery) {
 			g.move(mayfly.Change{To: mayfly.Active, Hold: mayfly.SetHold, Cause: mayfly.BySupport})
@@ -368,10 +369,10 @@ func TestOfWhatIsHeldOrColdNothingIsWritten(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeDecodedIsTriedOnce(t *testing.T) {
+func TestAPictureThatCannotBeDecodedIsTriedOnce(t *testing.T) {
 	broken := photo(1200, 900)
 	scan := bytes.Index(broken, []byte{0xff, 0xda})
-	broken[scan+6] = 0x33 // by tables that there are not
+	broken[scan+6] = 0x33 // tables that do not exist
 	g := openGallery(t, hydrate.Options{}, broken)
 	for range 3 {
 		if _, _, err := g.look(t.Context(), 0, 320); !errors.Is(err, mayfly.Unsupported) {
@@ -383,22 +384,22 @@ func TestWhatCannotBeDecodedIsTriedOnce(t *testing.T) {
 	}
 }
 
-func TestAnOriginalThatIsNotWhatWasUploadedMakesNoRendition(t *testing.T) {
+func TestADamagedOriginalMakesNoRendition(t *testing.T) {
 	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
 	key := g.row().MediaKey(mayfly.Born, 0)
 	other := photo(1200, 900)
-	other = append(other[:g.body.Media[0].Size-2:g.body.Media[0].Size-2], 0, 0) // its end of image is gone
+	other = append(other[:g.body.Media[0].Size-2:g.body.Media[0].Size-2], 0, 0) // without its end of image
 	_, err := g.real.Hot.Put(t.Context(), key, bytes.NewReader(other))
 	g.must(err)
 	if _, _, err := g.look(t.Context(), 0, 320); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
 	}
 	if len(g.objects()) != 0 || g.descriptions() != 0 {
-		t.Error("something was kept")
+		t.Error("a rendition was stored")
 	}
 }
 
-func TestAnOriginalIsReadToItsEndAlsoIfItsPictureIsAtItsBeginning(t *testing.T) {
+func TestDamageAfterTheFirstFrameIsFound(t *testing.T) {
 	var film gif.GIF
 	for range 4 {
 		frame := image.NewPaletted(image.Rect(0, 0, 500, 500), palette.Plan9)
@@ -421,7 +422,7 @@ func TestAnOriginalIsReadToItsEndAlsoIfItsPictureIsAtItsBeginning(t *testing.T) 
 	}
 }
 
-func TestWhatIsNoRenditionIsRefused(t *testing.T) {
+func TestAnInvalidRenditionIsRefused(t *testing.T) {
 	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
 	for _, tc := range []struct{ m, longest int }{{0, 321}, {0, 0}, {-1, 320}, {1, 320}, {10, 320}} {
 		if _, _, err := g.look(t.Context(), tc.m, tc.longest); !errors.Is(err, mayfly.NotFound) {
@@ -434,13 +435,13 @@ func TestWhatIsNoRenditionIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnePictureOfTheLargestSizeIsDecodedAtATime(t *testing.T) {
+func TestLargePicturesAreDecodedOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := openGallery(t, hydrate.Options{Limits: media.Limits{Pixels: 1200 * 900}}, photo(1200, 900), photo(1199, 900), photo(1198, 900))
 		var under, most atomic.Int32
 		g.reading = func(context.Context) {
 			most.Store(max(most.Load(), under.Add(1)))
-			time.Sleep(time.Second) // of the bubble: whoever could begin has begun
+			time.Sleep(time.Second) // virtual time: all that can start have started
 			under.Add(-1)
 		}
 		for m := range 3 {
@@ -458,7 +459,7 @@ func TestOnePictureOfTheLargestSizeIsDecodedAtATime(t *testing.T) {
 	})
 }
 
-func TestWhoStopsWaitingDoesNotEndItForTheOthers(t *testing.T) {
+func TestACanceledRequestDoesNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := openGallery(t, hydrate.Options{Queue: 2}, photo(1200, 900))
 		hold := make(chan struct{})
