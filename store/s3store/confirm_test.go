@@ -13,7 +13,7 @@ import (
 
 // A proxy in between may answer for a store that never saw the request: a success
 // has an ETag.
-func TestAPutThatNobodyConfirmsIsNotStored(t *testing.T) {
+func TestAPutWithoutAnETagIsNotStored(t *testing.T) {
 	o := quick(fakeServer(t))
 	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
 	o.Endpoint = address

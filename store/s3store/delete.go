@@ -38,8 +38,8 @@ func (s *Store) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
 	return nil
 }
 
-// remove deletes objects in one request, and those of them again that the server
-// did not say it had deleted.
+// remove deletes objects in one request. Retries contain only the objects whose
+// deletion the server has not confirmed.
 func (s *Store) remove(ctx context.Context, cost []share, names ...string) error {
 	left := map[string]bool{}
 	for _, name := range names {
@@ -75,18 +75,18 @@ func (s *Store) remove(ctx context.Context, cost []share, names ...string) error
 	})
 }
 
-// abandoned is how old an upload is that nobody will finish any more (L12).
+// abandoned is the age after which an upload counts as abandoned (L12).
 const abandoned = 24 * time.Hour
 
-// Reclaimed is what Reclaim has found and removed.
+// Reclaimed counts what Reclaim removed.
 type Reclaimed struct {
 	Uploads int // in parts, never completed
 	Staged  int // completed, never given their name
 }
 
 // Reclaim ends uploads in parts of this tier that began a day ago or earlier, and
-// deletes what they left behind. A server keeps, and bills, both for ever. One
-// that cannot be ended is reported and does not keep it from the others.
+// deletes the objects they left behind: a server would keep and bill both for ever.
+// If one fails, Reclaim goes on with the others and reports the error.
 func (s *Store) Reclaim(ctx context.Context, now mayfly.Instant) (done Reclaimed, err error) {
 	before := now.Add(-abandoned).Time()
 	uploads, err := s.uploadsBefore(ctx, before)

@@ -12,7 +12,7 @@ import (
 
 // Only what the server names as deleted is deleted: an answer that leaves keys
 // out, or takes one for an argument it does not like, is no success.
-func TestWhatTheServerDoesNotSayItDeletedIsNotDeleted(t *testing.T) {
+func TestOnlyConfirmedDeletesCount(t *testing.T) {
 	o := quick(fakeServer(t))
 	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
 	o.Endpoint = address
@@ -53,7 +53,7 @@ func TestWhatTheServerDoesNotSayItDeletedIsNotDeleted(t *testing.T) {
 	if err := hot.Delete(t.Context(), one, two); err != nil || asked != 2 {
 		t.Errorf("asked %d times, %v", asked, err)
 	}
-	wantContent(t, hot, one, []byte("x")) // nobody deleted it: the server lied
+	wantContent(t, hot, one, []byte("x")) // the server reported a delete that it did not do
 	_, err := hot.Stat(t.Context(), two)
 	wantKind(t, mayfly.NotFound, err)
 }

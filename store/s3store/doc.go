@@ -1,11 +1,11 @@
-// Package s3store is in charge of the cluster's tiers of media storage:
-// store.Blobs on a bucket, or a prefix of one, of a server that speaks S3.
+// Package s3store implements store.Blobs on a bucket, or a prefix of a bucket, of
+// an S3 server.
 //
-// Its invariant: what it reports as written a server has acknowledged, with the
-// hash of every byte signed into the request; what is read and is not what was
-// written is an error, and comes without its last bytes (I14). The hash that goes
-// along with a copy is the writer's word; only Checksum is the server's (L9).
+// A write is reported only after the server acknowledged it, and the hash of all
+// bytes is signed with the request. A read that differs from what was written
+// returns an error and never its last bytes (I14). The hash stored beside an object
+// is the writer's; only Checksum returns one that the server computed (L9).
 //
-// One layer retries, boundedly; each prefix of keys has a token bucket that a
-// SlowDown halves (L11). Secrets reach no log, error or String.
+// Only Store.try retries, a bounded number of times. Each prefix of keys has a token
+// bucket whose rate a SlowDown halves (L11). Secrets reach no log, error or String.
 package s3store

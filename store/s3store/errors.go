@@ -11,7 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// answer is what the server said, if err is an answer of the server.
+// answer returns the error response of the server, if err is one.
 func answer(err error) (minio.ErrorResponse, bool) {
 	var e minio.ErrorResponse
 	ok := errors.As(err, &e)
@@ -31,16 +31,16 @@ func hasCode(err error, codes ...string) bool {
 	return false
 }
 
-// isSlowDown says whether the server wants fewer requests.
+// isSlowDown reports whether the server asks for fewer requests.
 func isSlowDown(err error) bool {
 	e, ok := answer(err)
 	return ok && (e.StatusCode == http.StatusServiceUnavailable || e.StatusCode == http.StatusTooManyRequests ||
 		hasCode(err, "SlowDown", "SlowDownRead", "SlowDownWrite", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled", "ServiceUnavailable"))
 }
 
-// isPassing says whether the same request may go better next time: the server
-// is busy or broken, the wire was cut, or bytes were hurt on the way to it.
-func isPassing(err error) bool {
+// isTransient reports whether the same request may succeed next time: the server is
+// busy or failed, the connection broke, or bytes were corrupted in transit.
+func isTransient(err error) bool {
 	var kind *mayfly.Error
 	if errors.As(err, &kind) {
 		return kind.Kind == mayfly.Unavailable || kind.Kind == mayfly.Corrupt
@@ -48,7 +48,7 @@ func isPassing(err error) bool {
 	e, ok := answer(err)
 	switch {
 	case !ok:
-		return true // no answer: the wire, or an answer that is none
+		return true // no valid response
 	case e.StatusCode >= http.StatusInternalServerError && e.StatusCode != http.StatusNotImplemented && e.StatusCode != http.StatusInsufficientStorage,
 		e.StatusCode == http.StatusTooManyRequests, e.StatusCode == http.StatusRequestTimeout, isSlowDown(err):
 		return true
@@ -57,9 +57,9 @@ func isPassing(err error) bool {
 		"XAmzContentSHA256Mismatch", "ConditionalRequestConflict")
 }
 
-// kindOf gives an error of the library its kind (contract: what cannot be
-// reached is Unavailable), and an operator's mistake its hint.
-func kindOf(ctx context.Context, err error) error {
+// withKind gives an error of the library its kind, and a hint where the operator
+// can fix the cause. An unreachable server is Unavailable.
+func withKind(ctx context.Context, err error) error {
 	var kind *mayfly.Error
 	if err == nil || errors.As(err, &kind) {
 		return err
@@ -110,16 +110,16 @@ func kindOf(ctx context.Context, err error) error {
 	return mayfly.Wrap(mayfly.Unavailable, err, "")
 }
 
-// unanswered is what is left of a request that had no answer. The time-out of a
-// try is ours: a caller who finds one takes it for his own, and for his item's fault.
+// unanswered returns the error of a request without a response. It does not wrap the
+// timeout of a try, which a caller would take for the timeout of its own context.
 func unanswered(err error) error {
 	return mayfly.Errorf(mayfly.Unavailable, "%v", err).WithHint(hintOf(err))
 }
 
-// hintOf is for a server that did not answer.
+// hintOf returns the hint for a server that did not answer.
 func hintOf(err error) string {
 	if distrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &distrusted) {
-		return "name the authority that signed the server's certificate"
+		return "set the CA bundle that signed the certificate of the server"
 	}
 	return ""
 }

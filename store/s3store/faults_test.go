@@ -37,11 +37,11 @@ func concerns(f faultnet.Fault, r *http.Request) bool {
 	}
 }
 
-// ordeal is a tier behind a proxy, the same tier without it, and what must be in it.
-type ordeal struct {
+// faultTest is a tier behind a proxy, the same tier without it, and what must be in it.
+type faultTest struct {
 	*testing.T
 	rng            *rand.Rand
-	hurt, straight *Store
+	faulty, direct *Store
 	cold, plain    *Store
 	may            map[mayfly.BlobKey][][]byte // what a key may hold; a nil among them is nothing
 	ok, failed     int
@@ -49,11 +49,11 @@ type ordeal struct {
 
 // An acknowledged write is there, a refused one left nothing half, and what is
 // read without an error is what was written: at every rate of every fault.
-func TestNothingIsReportedThatIsNotSoWhateverTheWireDoes(t *testing.T) {
+func TestEveryReportedResultIsTrueUnderNetworkFaults(t *testing.T) {
 	o := quick(realServer(t))
-	straight := connect(t, o)
-	hot, cold := freshBucket(t, straight), freshBucket(t, straight)
-	plainHot, plainCold := tier(t, straight, TierOptions{Bucket: hot}), tier(t, straight, TierOptions{Bucket: cold})
+	direct := connect(t, o)
+	hot, cold := freshBucket(t, direct), freshBucket(t, direct)
+	plainHot, plainCold := tier(t, direct, TierOptions{Bucket: hot}), tier(t, direct, TierOptions{Bucket: cold})
 	rounds := 15
 	if os.Getenv("MAYFLY_LONG") != "" {
 		rounds = 300
@@ -71,18 +71,18 @@ func TestNothingIsReportedThatIsNotSoWhateverTheWireDoes(t *testing.T) {
 					}
 					return f
 				})
-				hurt := o
-				hurt.Endpoint = address
-				s := connect(t, hurt)
-				x := &ordeal{
-					T: t, rng: choice, straight: plainHot, plain: plainCold,
-					hurt: tier(t, s, TierOptions{Bucket: hot}), cold: tier(t, s, TierOptions{Bucket: cold}),
+				faulty := o
+				faulty.Endpoint = address
+				s := connect(t, faulty)
+				x := &faultTest{
+					T: t, rng: choice, direct: plainHot, plain: plainCold,
+					faulty: tier(t, s, TierOptions{Bucket: hot}), cold: tier(t, s, TierOptions{Bucket: cold}),
 					may: map[mayfly.BlobKey][][]byte{},
 				}
 				for range 2 {
 					for _, size := range sizes() { // what is there before the trouble begins
 						key, data := freshKey(), noise(choice, size)
-						mustPut(t, x.hurt, key, data)
+						mustPut(t, x.faulty, key, data)
 						x.may[key] = [][]byte{data}
 					}
 				}
@@ -92,9 +92,9 @@ func TestNothingIsReportedThatIsNotSoWhateverTheWireDoes(t *testing.T) {
 				}
 				x.check()
 				if percent == 100 && p.Hit() == 0 {
-					t.Error("nothing was hurt: this shows nothing")
+					t.Error("no fault took place")
 				}
-				storetest.Proof(t, "s3 faults", fmt.Sprintf("%s at %d %%", f, percent), fmt.Sprintf("%d requests, %d hurt, %d calls went well, %d failed", len(p.Requests()), p.Hit(), x.ok, x.failed))
+				storetest.Proof(t, "s3 faults", fmt.Sprintf("%s at %d %%", f, percent), fmt.Sprintf("%d requests, %d damaged, %d calls went well, %d failed", len(p.Requests()), p.Hit(), x.ok, x.failed))
 			})
 		}
 	}
@@ -104,7 +104,7 @@ func TestNothingIsReportedThatIsNotSoWhateverTheWireDoes(t *testing.T) {
 func sizes() []int { return []int{0, 1, 5000, blockBytes + 5000, readAhead + 5000, minPart + 1000} }
 
 // wentWell counts, and wants every error to have a kind.
-func (x *ordeal) wentWell(err error) bool {
+func (x *faultTest) wentWell(err error) bool {
 	if err == nil {
 		x.ok++
 		return true
@@ -116,7 +116,7 @@ func (x *ordeal) wentWell(err error) bool {
 	return false
 }
 
-func (x *ordeal) anyKey() (mayfly.BlobKey, bool) {
+func (x *faultTest) anyKey() (mayfly.BlobKey, bool) {
 	keys := make([]mayfly.BlobKey, 0, len(x.may))
 	for key, held := range x.may {
 		if len(held) == 1 && held[0] != nil { // known for sure
@@ -130,7 +130,7 @@ func (x *ordeal) anyKey() (mayfly.BlobKey, bool) {
 	return keys[x.rng.IntN(len(keys))], true
 }
 
-func (x *ordeal) step() {
+func (x *faultTest) step() {
 	key, there := x.anyKey()
 	if !there || x.rng.IntN(4) == 0 {
 		x.put(freshKey())
@@ -152,35 +152,35 @@ func (x *ordeal) step() {
 	}
 }
 
-func (x *ordeal) put(key mayfly.BlobKey) {
+func (x *faultTest) put(key mayfly.BlobKey) {
 	data := noise(x.rng, sizes()[x.rng.IntN(len(sizes()))])
 	old := x.may[key]
 	if old == nil {
 		old = [][]byte{nil}
 	}
-	o, err := x.hurt.Put(x.Context(), key, bytes.NewReader(data))
+	o, err := x.faulty.Put(x.Context(), key, bytes.NewReader(data))
 	if x.wentWell(err) {
 		x.may[key] = [][]byte{data}
 		if o != (store.Object{Key: key, Size: int64(len(data)), SHA256: sha256.Sum256(data)}) {
 			x.Errorf("put answers %+v", o)
 		}
-		x.holds(x.straight, key, data)
+		x.holds(x.direct, key, data)
 		return
 	}
 	x.may[key] = append(slices.Clone(old), data)
 }
 
 // holds reads without the proxy: what was acknowledged is there.
-func (x *ordeal) holds(tier store.Blobs, key mayfly.BlobKey, want []byte) {
+func (x *faultTest) holds(tier store.Blobs, key mayfly.BlobKey, want []byte) {
 	data, o, err := readAll(x.Context(), tier, key, store.Span{})
 	if err != nil || !bytes.Equal(data, want) || o.SHA256 != sha256.Sum256(want) {
 		x.Errorf("%s was acknowledged and holds %d bytes, want %d: %v", key, len(data), len(want), err)
 	}
 }
 
-func (x *ordeal) copy(key mayfly.BlobKey) {
+func (x *faultTest) copy(key mayfly.BlobKey) {
 	as := freshKey()
-	if _, err := x.hurt.CopyTo(x.Context(), x.cold, key, as); x.wentWell(err) {
+	if _, err := x.faulty.CopyTo(x.Context(), x.cold, key, as); x.wentWell(err) {
 		x.holds(x.plain, as, x.may[key][0])
 		return
 	}
@@ -189,32 +189,32 @@ func (x *ordeal) copy(key mayfly.BlobKey) {
 	}
 }
 
-func (x *ordeal) delete(key mayfly.BlobKey) {
-	if !x.wentWell(x.hurt.Delete(x.Context(), key)) {
+func (x *faultTest) delete(key mayfly.BlobKey) {
+	if !x.wentWell(x.faulty.Delete(x.Context(), key)) {
 		x.may[key] = append(x.may[key], nil)
 		return
 	}
 	delete(x.may, key)
-	if _, err := x.straight.Stat(x.Context(), key); !errors.Is(err, mayfly.NotFound) {
+	if _, err := x.direct.Stat(x.Context(), key); !errors.Is(err, mayfly.NotFound) {
 		x.Errorf("what was deleted is there: %v", err)
 	}
 }
 
-func (x *ordeal) list(key mayfly.BlobKey) {
-	listed, err := x.hurt.List(x.Context(), key, key+"z", 10)
+func (x *faultTest) list(key mayfly.BlobKey) {
+	listed, err := x.faulty.List(x.Context(), key, key+"z", 10)
 	if want := []store.Listed{{Key: key, Size: int64(len(x.may[key][0]))}}; x.wentWell(err) && !slices.Equal(listed, want) {
 		x.Errorf("listed %v, want %v", listed, want)
 	}
 }
 
-func (x *ordeal) stat(key mayfly.BlobKey) {
-	o, err := x.hurt.Stat(x.Context(), key)
+func (x *faultTest) stat(key mayfly.BlobKey) {
+	o, err := x.faulty.Stat(x.Context(), key)
 	if data := x.may[key][0]; x.wentWell(err) && (o.Size != int64(len(data)) || o.SHA256 != sha256.Sum256(data)) {
 		x.Errorf("stat answers %+v", o)
 	}
 }
 
-func (x *ordeal) read(key mayfly.BlobKey) {
+func (x *faultTest) read(key mayfly.BlobKey) {
 	data := x.may[key][0]
 	span, want := store.Span{}, data
 	if len(data) > 0 && x.rng.IntN(2) == 0 {
@@ -225,7 +225,7 @@ func (x *ordeal) read(key mayfly.BlobKey) {
 			want = want[:min(int64(len(want)), span.Length)]
 		}
 	}
-	got, o, err := readAll(x.Context(), x.hurt, key, span)
+	got, o, err := readAll(x.Context(), x.faulty, key, span)
 	if x.wentWell(err) && (!bytes.Equal(got, want) || o.SHA256 != sha256.Sum256(data)) {
 		x.Errorf("%+v of %s was read wrong without an error", span, key)
 	}
@@ -235,14 +235,14 @@ func (x *ordeal) read(key mayfly.BlobKey) {
 }
 
 // check looks at what failed calls have left: one of what may be there, whole.
-func (x *ordeal) check() {
+func (x *faultTest) check() {
 	for key, may := range x.may {
-		data, _, err := readAll(context.Background(), x.straight, key, store.Span{})
+		data, _, err := readAll(context.Background(), x.direct, key, store.Span{})
 		if errors.Is(err, mayfly.NotFound) {
 			data, err = nil, nil
 		}
 		if err != nil || !slices.ContainsFunc(may, func(m []byte) bool { return (m == nil) == (data == nil) && bytes.Equal(m, data) }) {
-			x.Errorf("%s holds %d bytes (%v), which nobody wrote whole", key, len(data), err)
+			x.Errorf("%s holds %d bytes (%v), which was never written as a whole", key, len(data), err)
 		}
 	}
 }

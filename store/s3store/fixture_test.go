@@ -55,9 +55,9 @@ func fakeServer(t testing.TB) Options {
 	return Options{Endpoint: server.URL, Credentials: conn.Credentials{User: "ana", Password: "anas-own-secret"}}
 }
 
-// quick makes retries cheap: faults are many here and nobody is overrun.
+// quick makes retries cheap: many faults happen here.
 func quick(o Options) Options {
-	o.Pause, o.Tries, o.Patience = time.Millisecond, 3, 20*time.Second
+	o.Pause, o.Tries, o.Timeout = time.Millisecond, 3, 20*time.Second
 	o.PartBytes, o.CopyBytes = minPart, minPart
 	return o
 }

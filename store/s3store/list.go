@@ -11,8 +11,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// List implements store.Blobs. from and to may be any text. What lies in the
-// bucket and can be no key is somebody else's, and not listed.
+// List implements store.Blobs. from and to may be any text. Objects whose name is
+// not a valid key are not listed.
 func (s *Store) List(ctx context.Context, from, to mayfly.BlobKey, limit int) (listed []store.Listed, err error) {
 	if limit <= 0 || to != "" && from >= to || from >= afterKeys {
 		return nil, nil
@@ -73,7 +73,7 @@ func (s *Store) page(ctx context.Context, after string, from, to mayfly.BlobKey,
 	return listed, last, err
 }
 
-// common is what all texts from from up to to begin with.
+// common returns the common prefix of from and to.
 func common(from, to string) string {
 	n := 0
 	for n < len(from) && n < len(to) && from[n] == to[n] {
@@ -82,8 +82,8 @@ func common(from, to string) string {
 	return from[:n]
 }
 
-// justBefore is a text less than from that no key lies behind and before from: a
-// server begins behind what it is given.
+// justBefore returns a text less than from with no key between it and from: a server
+// lists the names after the one that it is given.
 func justBefore(from mayfly.BlobKey) string {
 	if from == "" {
 		return ""

@@ -23,7 +23,7 @@ func TestAListingGoesOverPagesAndSkipsWhatIsNoKey(t *testing.T) {
 		mustPut(t, hot, key, []byte("x"))
 		want = append(want, key)
 	}
-	for _, name := range []string{"hot/00/upload/somebody.else", "hot/" + stagedNames + "x", "hot2/00/upload/0-0"} {
+	for _, name := range []string{"hot/00/upload/other.file", "hot/" + stagedNames + "x", "hot2/00/upload/0-0"} {
 		if _, err := s.core.PutObject(t.Context(), hot.opts.Bucket, name, bytes.NewReader([]byte("x")), 1, "", "", putPlain()); err != nil {
 			t.Fatal(err)
 		}

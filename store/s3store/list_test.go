@@ -7,9 +7,9 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// A server begins behind what it is told: nothing that is a key may lie between
-// that and where a listing begins.
-func TestNoKeyLiesBetweenABeginningAndWhatIsJustBeforeIt(t *testing.T) {
+// A server lists names after the given one: no key may lie between that name and
+// the beginning of the listing.
+func TestNoKeyLiesBetweenJustBeforeAndItsArgument(t *testing.T) {
 	rng := seeded(t)
 	const alphabet = "-/09AZ_az"
 	word := func() mayfly.BlobKey {

@@ -93,7 +93,7 @@ func TestASlowDownHalvesTheRateAndSuccessesBringItBack(t *testing.T) {
 	}
 }
 
-func TestWhoWouldWaitLongerThanItLivesIsToldAtOnce(t *testing.T) {
+func TestARequestThatCannotWaitLongEnoughFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBucket(1)
 		if err := b.take(t.Context(), burst); err != nil {

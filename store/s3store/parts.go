@@ -24,7 +24,7 @@ type upload struct {
 	parts []minio.CompletePart
 }
 
-// placing is what an object gets beside its bytes.
+// placing is the metadata and storage class of an object.
 type placing struct {
 	hash  [32]byte // none if zero
 	sums  string   // none if empty
@@ -42,7 +42,7 @@ func (p placing) metadata() map[string]string {
 	return noted
 }
 
-// begin starts an upload. One whose answer got lost stays behind: Reclaim ends it.
+// begin starts an upload. If the response is lost, Reclaim ends the upload later.
 func (s *Store) begin(ctx context.Context, key mayfly.BlobKey, name string, p placing) (*upload, error) {
 	u := &upload{s: s, key: key, name: name, mark: rand.Text()}
 	noted := p.metadata()
@@ -108,10 +108,9 @@ func (u *upload) copyFrom(ctx context.Context, from source, offset, length int64
 	})
 }
 
-// complete makes the parts an object and answers with what is there. When the
-// answer to a first try got lost, the second hears of no such upload, or of
-// success because something of that name is there: the mark of what is there says
-// whether it is this one.
+// complete makes the parts an object and returns its description. If the response to
+// the first try was lost, the second try gets NoSuchUpload, or success because some
+// object of that name exists: the mark shows whether it is this upload.
 func (u *upload) complete(ctx context.Context, size int64) (held, error) {
 	err := u.s.try(ctx, u.s.writes(u.key), func() error {
 		ctx, cancel := u.s.bounded(ctx, size)
@@ -129,8 +128,8 @@ func (u *upload) complete(ctx context.Context, size int64) (held, error) {
 	return h, nil
 }
 
-// abort gives the parts up, also when ctx has ended; what it cannot reach
-// Reclaim ends later. An upload that is not there any more is over.
+// abort ends the upload, also when ctx has ended. If it fails, Reclaim ends it later.
+// An upload that does not exist any more is not an error.
 func (u *upload) abort(ctx context.Context) error {
 	ctx, cancel := u.s.bounded(context.WithoutCancel(ctx), 0)
 	defer cancel()

@@ -132,9 +132,9 @@ func TestACompletionWhoseAnswerGotLostIsFoundByItsMark(t *testing.T) {
 	}
 }
 
-// Somebody ended the upload, and an object of that name is another's: its being
-// there says nothing of this one.
-func TestAnUploadThatIsGoneIsNotTakenForDoneBecauseSomethingIsThere(t *testing.T) {
+// The upload was aborted and another writer put an object of that name: that object
+// does not show that this upload was completed.
+func TestALostUploadIsNotTakenForDoneWhenAnotherObjectIsThere(t *testing.T) {
 	s := connect(t, quick(realServer(t)))
 	hot := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})
 	key := freshKey()
@@ -163,9 +163,9 @@ func TestACopyOfWhatIsReplacedMeanwhileHasTheRightHash(t *testing.T) {
 	for name, size := range map[string]int{"in one request": 5000, "in parts": minPart + 10} {
 		t.Run(name, func(t *testing.T) {
 			o := quick(realServer(t))
-			straight := connect(t, o)
-			bucket := freshBucket(t, straight)
-			plain := tier(t, straight, TierOptions{Bucket: bucket})
+			direct := connect(t, o)
+			bucket := freshBucket(t, direct)
+			plain := tier(t, direct, TierOptions{Bucket: bucket})
 			rng := seeded(t)
 			key, as, next := freshKey(), freshKey(), noise(rng, size)
 			replaced := false

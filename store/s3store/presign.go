@@ -10,14 +10,13 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// maxLasts is how long any address is good for at most (ST6).
+// maxLasts is the longest validity of a presigned URL (ST6).
 const maxLasts = time.Hour
 
-// Presign implements store.Blobs. An address is good for whole seconds, rounded
-// down: it must not outlive what it leads to (ST3), nor is what it leads to kept by
-// caches on the way (E2). What is put through one has
-// no hash: whoever publishes it reads it first (L11). Errors: Invalid (under a
-// second, or longer than the tier allows).
+// Presign implements store.Blobs. The validity is rounded down to whole seconds, so
+// that the URL does not outlive its object (ST3), and the response forbids caches to keep
+// it (E2). An object put through a URL has no hash: the publisher reads it
+// first (L11). Errors: Invalid (under a second, or longer than the tier allows).
 func (s *Store) Presign(ctx context.Context, what store.Access, key mayfly.BlobKey, lasts time.Duration) (string, error) {
 	if err := store.CheckBlobKey(key); err != nil {
 		return "", err
@@ -27,7 +26,7 @@ func (s *Store) Presign(ctx context.Context, what store.Access, key mayfly.BlobK
 		longest = s.opts.Longest
 	}
 	if lasts < time.Second || lasts > longest {
-		return "", mayfly.Errorf(mayfly.Invalid, "an address for %v is not between a second and %v", lasts, longest)
+		return "", mayfly.Errorf(mayfly.Invalid, "invalid validity %v of a presigned URL: must be between 1s and %v", lasts, longest)
 	}
 	lasts = lasts.Truncate(time.Second)
 	var (
@@ -43,7 +42,7 @@ func (s *Store) Presign(ctx context.Context, what store.Access, key mayfly.BlobK
 		return "", mayfly.Errorf(mayfly.Invalid, "access %d is neither to read nor to write", what)
 	}
 	if err != nil {
-		return "", fmt.Errorf("presign %s: %w", key, kindOf(ctx, err))
+		return "", fmt.Errorf("presign %s: %w", key, withKind(ctx, err))
 	}
 	return u.String(), nil
 }

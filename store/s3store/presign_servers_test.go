@@ -12,7 +12,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func TestAnAddressIsOfNoUseForAnythingElse(t *testing.T) {
+func TestAPresignedURLGivesAccessToNothingElse(t *testing.T) {
 	s := connect(t, realServer(t))
 	hot := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})
 	key, other := freshKey(), freshKey()
@@ -49,9 +49,9 @@ func TestAnAddressIsOfNoUseForAnythingElse(t *testing.T) {
 	wantContent(t, hot, key, []byte("one"))
 }
 
-// What somebody put through an address has no hash: it is read, in whole and in
-// part, and copied, and nothing is claimed of it (L11).
-func TestWhatWasPutThroughAnAddressHasNoHashAndIsOfUse(t *testing.T) {
+// An object put through a presigned URL has no hash. It can be read, also in ranges,
+// and copied, and no hash is reported for it (L11).
+func TestAnObjectPutThroughAPresignedURLHasNoHashAndIsReadable(t *testing.T) {
 	s := connect(t, realServer(t))
 	bucket := freshBucket(t, s)
 	hot, cold := tier(t, s, TierOptions{Bucket: bucket, Prefix: "hot"}), tier(t, s, TierOptions{Bucket: bucket, Prefix: "cold"})

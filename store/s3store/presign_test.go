@@ -10,7 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func TestAnAddressIsGoodForWholeSecondsAndNotTooLong(t *testing.T) {
+func TestAPresignedURLIsValidForWholeSecondsUpToALimit(t *testing.T) {
 	s := connect(t, fakeServer(t))
 	hot := tier(t, s, TierOptions{Bucket: "hot", Longest: time.Minute})
 	cold := tier(t, s, TierOptions{Bucket: "cold"})
@@ -48,7 +48,7 @@ func TestAnAddressIsGoodForWholeSecondsAndNotTooLong(t *testing.T) {
 	wantKind(t, mayfly.Invalid, err)
 }
 
-func TestAnAddressLeadsToThePublicSideOfTheServer(t *testing.T) {
+func TestAPresignedURLUsesThePublicAddress(t *testing.T) {
 	o := fakeServer(t)
 	o.Public = "https://media.example"
 	hot := tier(t, connect(t, o), TierOptions{Bucket: "hot"})

@@ -17,8 +17,8 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// An address of the shortest life is asked again when it is over: so long after it
-// was signed, and then for a while, because the server has a clock of its own.
+// A URL with the shortest validity is used again after it has expired: first
+// overAfter it was signed, then repeatedly, because the server's clock may differ.
 const (
 	shortLife = time.Second
 	overAfter = 1300 * time.Millisecond
@@ -29,7 +29,7 @@ const (
 // publicWithin is how long the public address has to answer this node at all.
 const publicWithin = 5 * time.Second
 
-// holder is who has presigned addresses of the probe's own object.
+// holder holds presigned URLs of a temporary object.
 type holder struct {
 	name      string
 	read, put string
@@ -37,11 +37,11 @@ type holder struct {
 	stale     []asked
 }
 
-// asked is a request by an address.
+// asked is a request with a presigned URL.
 type asked struct{ method, address string }
 
-// presigned addresses read and write one object and nothing else: stories die with
-// them (ST3), and whoever has one is a stranger.
+// presigned tests that a presigned URL reads or writes one object and nothing else:
+// its holder is not trusted (ST3).
 func (p *probe) presigned(ctx context.Context) error {
 	if p.server.opts.NoPresign {
 		return nil
@@ -70,7 +70,7 @@ func (p *probe) presigned(ctx context.Context) error {
 	return nil
 }
 
-// honours wants addresses to be taken for what they are for, and for nothing else.
+// honours tests that a presigned URL works for its object and method only.
 func (p *probe) honours(ctx context.Context, h *holder, hint string) error {
 	if _, err := p.must(ctx, asked{http.MethodPut, h.put}); err != nil {
 		return notTaken(hint, "to write", err)
@@ -80,16 +80,16 @@ func (p *probe) honours(ctx context.Context, h *holder, hint string) error {
 		return notTaken(hint, "to read", err)
 	}
 	if !bytes.Equal(got, p.content) {
-		return lacks(hint, "what is read by a presigned address is not what was written by one")
+		return unsupported(hint, "what is read by a presigned address is not what was written by one")
 	}
 	for _, c := range []struct {
 		what string
 		asked
 	}{
-		{"an address with another signature is taken: anybody may read", asked{http.MethodGet, forged(h.read)}},
-		{"an address with another signature is taken: anybody may write", asked{http.MethodPut, forged(h.put)}},
-		{"an address of one object is taken for another: anybody may read", asked{http.MethodGet, p.renamed(h.read)}},
-		{"an address of one object is taken for another: anybody may write", asked{http.MethodPut, p.renamed(h.put)}},
+		{"an address with another signature is taken: any client may read", asked{http.MethodGet, forgedSignature(h.read)}},
+		{"an address with another signature is taken: any client may write", asked{http.MethodPut, forgedSignature(h.put)}},
+		{"an address of one object is taken for another: any client may read", asked{http.MethodGet, p.renamed(h.read)}},
+		{"an address of one object is taken for another: any client may write", asked{http.MethodPut, p.renamed(h.put)}},
 	} {
 		_, err := p.ask(ctx, c.asked)
 		if err := mustRefuse(c.what, err); err != nil {
@@ -104,11 +104,11 @@ func (h *holder) sign(ctx context.Context, p *probe, by *minio.Client) error {
 	sign := func(lasts time.Duration) (read, put string, err error) {
 		r, err := by.PresignedGetObject(ctx, p.opts.Bucket, h.name, lasts, nil)
 		if err != nil {
-			return "", "", kindOf(ctx, err)
+			return "", "", withKind(ctx, err)
 		}
 		w, err := by.PresignedPutObject(ctx, p.opts.Bucket, h.name, lasts)
 		if err != nil {
-			return "", "", kindOf(ctx, err)
+			return "", "", withKind(ctx, err)
 		}
 		return r.String(), w.String(), nil
 	}
@@ -148,11 +148,11 @@ func (p *probe) refusesStale(ctx context.Context) error {
 			_, err = p.ask(ctx, a)
 		}
 		if err == nil {
-			return lacks("use a server that looks at X-Amz-Expires, and compare its clock with this machine's",
+			return unsupported("use a server that looks at X-Amz-Expires, and compare its clock with this machine's",
 				"a presigned address is taken after its time: media would outlive their story (ST3)")
 		}
 		if !refused(err) {
-			return mayfly.Errorf(mayfly.Unavailable, "it cannot be told whether a presigned address is taken after its time: %w", err)
+			return mayfly.Errorf(mayfly.Unavailable, "cannot determine whether a presigned address is taken after its time: %w", err)
 		}
 	}
 	p.server.expires.Store(true)
@@ -160,8 +160,8 @@ func (p *probe) refusesStale(ctx context.Context) error {
 }
 
 func notTaken(hint, what string, err error) error {
-	if e, ok := answer(err); ok && !isPassing(e) {
-		return lacks(hint, "a presigned address %s is refused: %s %s", what, e.Message, e.Code)
+	if e, ok := answer(err); ok && !isTransient(e) {
+		return unsupported(hint, "a presigned address %s is refused: %s %s", what, e.Message, e.Code)
 	}
 	return fmt.Errorf("by a presigned address %s: %w", what, err)
 }
@@ -230,8 +230,8 @@ func codeIn(body []byte) string {
 
 const signatureField = "X-Amz-Signature="
 
-// forged is the address with a signature that nobody made.
-func forged(address string) string {
+// forgedSignature returns the address with an invalid signature.
+func forgedSignature(address string) string {
 	before, signature, _ := strings.Cut(address, signatureField)
 	return before + signatureField + strings.Repeat("0", len(signature))
 }

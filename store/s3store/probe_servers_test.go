@@ -24,7 +24,7 @@ import (
 	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
-func TestAServerThatKeepsWhatIsNeededPassesTheProbe(t *testing.T) {
+func TestAGoodServerPassesTheProbe(t *testing.T) {
 	s := connect(t, realServer(t))
 	cold := tier(t, s, TierOptions{Bucket: freshBucket(t, s), Prefix: "cold", Class: "GLACIER_IR"})
 	if err := cold.Probe(t.Context()); err != nil {
@@ -37,7 +37,7 @@ func TestAServerThatKeepsWhatIsNeededPassesTheProbe(t *testing.T) {
 
 // Each of these breaks one thing of a server that has them all. The probe says
 // which, with a hint, and nothing else.
-func TestTheProbeSaysWhatAServerLacks(t *testing.T) {
+func TestProbeReportsWhatAServerLacks(t *testing.T) {
 	o := quick(realServer(t))
 	refuse := func(code int, name string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
@@ -84,7 +84,7 @@ func TestTheProbeSaysWhatAServerLacks(t *testing.T) {
 			also: func(res *http.Response) error { res.Header.Del(markHeader); return nil },
 		},
 		{
-			name: "order of listings", says: "begin where they are told",
+			name: "order of listings", says: "begin after the given name",
 			also: func(res *http.Response) error {
 				if !res.Request.URL.Query().Has("list-type") {
 					return nil
@@ -155,8 +155,8 @@ func TestTheProbeSaysWhatAServerLacks(t *testing.T) {
 					sayDeleted(w, r)
 				}
 			})
-			straight := connect(t, o)
-			bucket := freshBucket(t, straight)
+			direct := connect(t, o)
+			bucket := freshBucket(t, direct)
 			broken := o
 			broken.Endpoint = address
 			err := tier(t, connect(t, broken), TierOptions{Bucket: bucket, Class: "GLACIER_IR"}).Probe(t.Context())
@@ -196,7 +196,7 @@ func TestAPublicAddressLeadsToTheServerAsItIsCalled(t *testing.T) {
 	for _, c := range []struct{ name, public, says, warns string }{
 		{"the host as it came", rewrites.URL, "", ""},
 		{"another host", renames.URL, "a presigned address to write is refused: 403 Forbidden SignatureDoesNotMatch (the public address has to lead to this server", ""},
-		{"nobody there", "http://127.0.0.1:1", "", "does not answer this node"},
+		{"no server", "http://127.0.0.1:1", "", "does not answer this node"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log strings.Builder
@@ -261,7 +261,7 @@ func TestABucketThatKeepsOldVersionsIsRefused(t *testing.T) {
 	}
 }
 
-func TestAMissingBucketIsAwayAndNotEmpty(t *testing.T) {
+func TestAMissingBucketIsUnavailableAndNotEmpty(t *testing.T) {
 	s := connect(t, quick(realServer(t)))
 	none := tier(t, s, TierOptions{Bucket: "mayfly-there-is-none"})
 	_, err := none.Stat(t.Context(), freshKey())
@@ -274,7 +274,7 @@ func TestAMissingBucketIsAwayAndNotEmpty(t *testing.T) {
 	wantKind(t, mayfly.Unavailable, none.Probe(t.Context()))
 }
 
-func TestWrongCredentialsAreSaidToBeWrong(t *testing.T) {
+func TestWrongCredentialsAreReported(t *testing.T) {
 	o := quick(realServer(t))
 	o.Credentials.Password = "not the secret"
 	err := tier(t, connect(t, o), TierOptions{Bucket: "mayfly-any"}).Probe(t.Context())

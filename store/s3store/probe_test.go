@@ -11,7 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
-func TestAServerThatLooksAtNoSignatureIsRefused(t *testing.T) {
+func TestAServerThatIgnoresSignaturesIsRefused(t *testing.T) {
 	s := connect(t, fakeServer(t))
 	err := tier(t, s, TierOptions{Bucket: freshBucket(t, s)}).Probe(t.Context())
 	wantKind(t, mayfly.Unsupported, err)
@@ -43,7 +43,7 @@ func gatekeeper(t *testing.T, o Options, but string) Options {
 		refuses["stale"+verb] = func(r *http.Request) bool { return by(r).Get("X-Amz-Expires") == "1" }
 	}
 	if but != "" && refuses[but] == nil {
-		t.Fatalf("nobody refuses %s", but)
+		t.Fatalf("the gatekeeper refuses no %s", but)
 	}
 	delete(refuses, but)
 	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
@@ -65,14 +65,15 @@ func unsigned(r *http.Request) bool {
 	return r.Header.Get("Authorization") == "" && !r.URL.Query().Has("X-Amz-Signature")
 }
 
-// Who has an address, or none, gets what it is for while it lasts, and nothing else.
-func TestAServerThatTakesAnAddressForMoreIsRefused(t *testing.T) {
+// A presigned URL gives access to its object and method until it expires, and to
+// nothing else.
+func TestAServerThatGivesAPresignedURLMoreAccessIsRefused(t *testing.T) {
 	said := map[string]string{
 		"unsigned list": "the bucket is listed without a signature",
-		"forged read":   "with another signature is taken: anybody may read",
-		"forged write":  "with another signature is taken: anybody may write",
-		"renamed read":  "taken for another: anybody may read",
-		"renamed write": "taken for another: anybody may write",
+		"forged read":   "with another signature is taken: any client may read",
+		"forged write":  "with another signature is taken: any client may write",
+		"renamed read":  "taken for another: any client may read",
+		"renamed write": "taken for another: any client may write",
 		"stale read":    "taken after its time",
 		"stale write":   "taken after its time",
 		"":              "",
@@ -97,7 +98,7 @@ func TestAServerThatTakesAnAddressForMoreIsRefused(t *testing.T) {
 	}
 }
 
-func TestAServerThatTakesNoAddressIsRefusedUnlessNoneIsHandedOut(t *testing.T) {
+func TestAServerWithoutPresignedURLsIsRefusedUnlessTheyAreOff(t *testing.T) {
 	for method, says := range map[string]string{
 		http.MethodPut: "a presigned address to write is refused: 403 Forbidden AccessDenied",
 		http.MethodGet: "a presigned address to read is refused: 403 Forbidden AccessDenied",
@@ -125,7 +126,8 @@ func TestAServerThatTakesNoAddressIsRefusedUnlessNoneIsHandedOut(t *testing.T) {
 	}
 }
 
-// What a fake says of itself is not believed: it hands back what it was told.
+// The fake server returns the hash that the client sent: Probe must not accept it as
+// one that the server computed.
 func TestAServerThatComputesNothingIsNotReliedOn(t *testing.T) {
 	s := connect(t, fakeServer(t))
 	cold := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})

@@ -15,7 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// headBytes is what is read of a stream before it takes a part's memory.
+// headBytes is how much of a stream is read before it takes the memory of a part.
 const headBytes = 64 * kibibyte
 
 // Put implements store.Blobs. Up to PartBytes an object goes in one request,
@@ -69,7 +69,7 @@ func (s *Server) takePart(ctx context.Context) (part []byte, giveBack func(), er
 	return *room, func() { s.parts.Put(room); <-s.slots }, nil
 }
 
-// maxEmpty is how often in a row a reader may answer with nothing.
+// maxEmpty is how often in a row a reader may return no bytes.
 const maxEmpty = 100
 
 // fill reads until room is full, or the stream ends before that. An error is what
@@ -122,10 +122,10 @@ func (s *Store) putWhole(ctx context.Context, key mayfly.BlobKey, content []byte
 	return o, nil
 }
 
-// putStaged puts an object in parts, the first of which is in part. What is noted
-// beside an object has to be known before its first part is sent, and its hash is
-// not: it is put under a name of ours, and copied to its own with the hash.
-// Whatever stops it leaves no part at the key.
+// putStaged puts an object in parts; part holds the first one. Metadata must be sent
+// before the first part, when the hash is not known yet: so the object is put under
+// an internal name and then copied to its key with the hash. A failure leaves nothing
+// at the key.
 func (s *Store) putStaged(ctx context.Context, key mayfly.BlobKey, part []byte, r io.Reader) (o store.Object, err error) {
 	staged := s.freshName(stagedNames)
 	u, err := s.begin(ctx, key, staged, placing{})
@@ -152,7 +152,7 @@ func (s *Store) putStaged(ctx context.Context, key mayfly.BlobKey, part []byte, 
 		from := source{bucket: s.opts.Bucket, name: staged, size: o.Size, etag: h.etag}
 		err = s.place(ctx, key, from, placing{hash: o.SHA256, sums: sums.text(), class: s.opts.Class})
 	}
-	// What cannot be deleted now Reclaim deletes later: the object is there.
+	// If this fails, Reclaim deletes it later.
 	deleted := s.remove(context.WithoutCancel(ctx), s.writes(key), staged)
 	if err != nil {
 		return store.Object{}, errors.Join(err, deleted)

@@ -18,8 +18,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// readAhead is up to which size an object is read and checked before any of it
-// is handed out, so that what was hurt on the way can be asked for again.
+// readAhead is the size up to which an object is read and checked before any of it
+// is returned, so that a download corrupted in transit can be retried.
 const readAhead = mebibyte
 
 // Open implements store.Blobs. A whole object is compared with its hash, a range
@@ -56,7 +56,7 @@ func (s *Store) open(ctx context.Context, key mayfly.BlobKey, span store.Span) (
 	return r, h, err
 }
 
-// get begins a download. A long one is to be read as it comes.
+// get starts a download. If it is long, the caller reads it as a stream.
 func (s *Store) get(ctx context.Context, key mayfly.BlobKey, span store.Span) (r io.ReadCloser, h held, long bool, err error) {
 	var opts minio.GetObjectOptions
 	ranged := span != (store.Span{})
@@ -64,14 +64,14 @@ func (s *Store) get(ctx context.Context, key mayfly.BlobKey, span store.Span) (r
 		opts.Set("Range", rangeOf(aligned(span)))
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	silence := time.AfterFunc(s.server.opts.Patience, cancel) // the download itself has no end in time
+	silence := time.AfterFunc(s.server.opts.Timeout, cancel) // the download itself has no end in time
 	body, info, header, err := s.server.core.GetObject(ctx, s.opts.Bucket, s.name(key), opts)
 	silence.Stop()
 	if err != nil {
 		cancel()
 		return nil, held{}, false, err
 	}
-	d := &download{ctx: ctx, cancel: cancel, body: body, key: key, left: info.Size, patience: s.server.opts.Patience}
+	d := &download{ctx: ctx, cancel: cancel, body: body, key: key, left: info.Size, stall: s.server.opts.Timeout}
 	size := info.Size
 	if ranged {
 		size, d.left, err = contentRange(header.Get("Content-Range"), aligned(span))
@@ -92,7 +92,7 @@ func (s *Store) get(ctx context.Context, key mayfly.BlobKey, span store.Span) (r
 	return r, h, long, nil
 }
 
-// aligned is the blocks that span is in.
+// aligned returns span extended to whole blocks.
 func aligned(span store.Span) store.Span {
 	first := span.Offset / blockBytes * blockBytes
 	if span.Length == 0 {
@@ -128,8 +128,8 @@ func rangeOf(span store.Span) string {
 	return fmt.Sprintf("bytes=%d-%d", span.Offset, span.Offset+span.Length-1)
 }
 
-// contentRange reads how long an object is and how much of it comes, and wants
-// it to be what was asked for: a server may hand out the whole instead.
+// contentRange parses the size of the object and the length of the range, and fails
+// if the range is not the requested one: a server may return the whole object.
 func contentRange(text string, span store.Span) (size, length int64, err error) {
 	bounds, total, ok := strings.Cut(strings.TrimPrefix(text, "bytes "), "/")
 	first, last, ok2 := strings.Cut(bounds, "-")
@@ -151,29 +151,28 @@ func contentRange(text string, span store.Span) (size, length int64, err error) 
 	return size, to - from + 1, nil
 }
 
-// download hands out a body, knows how long it must be, and ends one that does
-// not move any more (I17).
+// download reads a body of known length and cancels one that stalls (I17).
 type download struct {
-	ctx      context.Context
-	cancel   context.CancelFunc
-	body     io.ReadCloser
-	key      mayfly.BlobKey
-	left     int64 // bytes that have not come
-	patience time.Duration
-	hash     hash.Hash // nil if nothing is known of what comes
-	want     [32]byte
+	ctx    context.Context
+	cancel context.CancelFunc
+	body   io.ReadCloser
+	key    mayfly.BlobKey
+	left   int64 // bytes that have not come
+	stall  time.Duration
+	hash   hash.Hash // nil if nothing is known of what comes
+	want   [32]byte
 }
 
-// expect makes it compare everything that comes with its hash.
+// expect makes Read compare the whole body with a hash.
 func (d *download) expect(want [32]byte) { d.hash, d.want = sha256.New(), want }
 
-// Read implements io.Reader. Who is told of a length and gets that many bytes
-// takes them for whole: the last ones come only if all are right (I14).
+// Read implements io.Reader. It returns the last bytes only if the hash of all is
+// right, because a caller that has received the full length assumes success (I14).
 func (d *download) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	stop := time.AfterFunc(d.patience, d.cancel)
+	stop := time.AfterFunc(d.stall, d.cancel)
 	n, err := d.body.Read(p)
 	stop.Stop()
 	d.left -= int64(n)

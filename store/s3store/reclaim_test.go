@@ -14,7 +14,7 @@ import (
 
 func putPlain() minio.PutObjectOptions { return minio.PutObjectOptions{DisableContentSha256: true} }
 
-func TestWhatNobodyFinishedIsReclaimedAfterADayAndNotBefore(t *testing.T) {
+func TestUnfinishedUploadsAreReclaimedAfterADay(t *testing.T) {
 	s := connect(t, quick(realServer(t)))
 	bucket := freshBucket(t, s)
 	hot, cold := tier(t, s, TierOptions{Bucket: bucket, Prefix: "hot"}), tier(t, s, TierOptions{Bucket: bucket, Prefix: "cold"})

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// share is how much of a request a bucket pays.
+// share is how many tokens a request takes from a bucket.
 type share struct {
 	bucket *bucket
 	n      int
@@ -34,9 +34,9 @@ func (s *Store) writes(keys ...mayfly.BlobKey) (shares []share) {
 	return shares
 }
 
-// try makes a request until it goes well, fails for good, or the tries are used
-// up, and gives what comes of it its kind. It is the one layer that retries;
-// every request of this package may be made again.
+// try makes a request until it succeeds, fails permanently, or the tries are used
+// up, and gives the error its kind. It is the only layer that retries; every request
+// of this package is idempotent.
 func (s *Store) try(ctx context.Context, cost []share, request func() error) error {
 	backoff := conn.Backoff{First: s.server.opts.Pause, Longest: 100 * s.server.opts.Pause}
 	for n := 1; ; n++ {
@@ -52,8 +52,8 @@ func (s *Store) try(ctx context.Context, cost []share, request func() error) err
 		if err == nil {
 			return nil
 		}
-		if n >= s.server.opts.Tries || !isPassing(err) || loop.Rest(ctx, backoff.After(n)) != nil {
-			return kindOf(ctx, err)
+		if n >= s.server.opts.Tries || !isTransient(err) || loop.Rest(ctx, backoff.After(n)) != nil {
+			return withKind(ctx, err)
 		}
 	}
 }
@@ -69,9 +69,9 @@ const (
 
 // pace keeps the requests of each prefix of keys below what the server takes
 // (L11). Several nodes share a prefix without knowing of each other: what is too
-// fast together the server's SlowDown tells each of them.
+// fast together the server reports to each of them as SlowDown.
 type pace struct {
-	buckets [mayfly.Prefixes + 1][uses]*bucket // the last is everybody else's
+	buckets [mayfly.Prefixes + 1][uses]*bucket // the last is for keys without a prefix
 }
 
 func newPace(o Options) *pace {
@@ -112,12 +112,12 @@ func newBucket(perSecond float64) *bucket {
 // take waits for n tokens, at most burst.
 func (b *bucket) take(ctx context.Context, n int) error {
 	if err := b.limiter.WaitN(ctx, n); err != nil {
-		return mayfly.Errorf(mayfly.Unavailable, "this prefix of keys is used too much right now: %w", err)
+		return mayfly.Errorf(mayfly.Unavailable, "rate limit of this key prefix reached: %w", err)
 	}
 	return nil
 }
 
-// learn draws the conclusion from an answer.
+// learn adapts the rate to a response.
 func (b *bucket) learn(slowDown bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/conn"
 )
 
-func TestNoWayOfPrintingShowsASecret(t *testing.T) {
+func TestSecretsAreNeverPrinted(t *testing.T) {
 	const key, secret, session = "AKANAOWNKEY", "anas-own-secret", "anas-session"
 	o := Options{Endpoint: "http://127.0.0.1:1", Credentials: conn.Credentials{User: key, Password: secret}, Session: session}
 	s := connect(t, o)
@@ -57,7 +57,7 @@ func TestCredentialsComeFromTheEnvironmentWhenNoneAreGiven(t *testing.T) {
 	}
 }
 
-func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	fine := Options{Endpoint: "https://s3.example", Credentials: conn.Credentials{User: "ana", Password: "x"}}
 	if _, err := Connect(fine); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-func TestASecureServerLetsInWhoKnowsTheSecretAndNobodyReadsIt(t *testing.T) {
+func TestASecureServerNeedsTheSecretAndItIsNeverPrinted(t *testing.T) {
 	good := quick(serverAt(t, secureServer))
 	s := connect(t, good)
 	hot := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})
@@ -27,7 +27,7 @@ func TestASecureServerLetsInWhoKnowsTheSecretAndNobodyReadsIt(t *testing.T) {
 	}{
 		"a wrong secret":       {func(o *Options) { o.Credentials.Password += "x" }, "check the access key, its secret"},
 		"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check the access key, its secret"},
-		"an unknown authority": {func(o *Options) { o.CA = nil }, "name the authority"},
+		"an unknown authority": {func(o *Options) { o.CA = nil }, "set the CA bundle"},
 		"no TLS":               {func(o *Options) { o.Endpoint = strings.Replace(o.Endpoint, "https:", "http:", 1) }, "http://"},
 	} {
 		o := good

@@ -23,8 +23,8 @@ import (
 	"github.com/mayflyhq/mayfly/store/conn"
 )
 
-// Server is one account on one server. Its tiers copy to each other without the
-// bytes coming by. It holds nothing but idle connections and buffers.
+// Server is an account on an S3 server. Its tiers copy to each other on the server.
+// It holds only idle connections and buffers.
 type Server struct {
 	opts      Options
 	transport *http.Transport
@@ -40,7 +40,7 @@ type Server struct {
 	tiers []*Store
 }
 
-// Connect makes a Server of its options; it does not call it (Probe does).
+// Connect returns a Server. It sends no request; Probe does.
 func Connect(o Options) (*Server, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -79,8 +79,8 @@ func Connect(o Options) (*Server, error) {
 	return s, nil
 }
 
-// client signs requests to address. It does not retry: try does. (After a failed
-// one the library rests up to 200 ms of its own before it says so.)
+// client returns a client for address. It does not retry: try does. (After a failed
+// request the library waits up to 200 ms before it returns the error.)
 func (s *Server) client(address string, signer *credentials.Credentials) (*minio.Core, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -118,8 +118,8 @@ var (
 	_ store.Checksummed = (*Store)(nil)
 )
 
-// Tier is a tier on the server. Two of them cannot lie in each other: what one
-// deletes would be the other's.
+// Tier returns a tier on the server. Tiers must not overlap: one would delete
+// objects of the other.
 func (s *Server) Tier(o TierOptions) (*Store, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Server) Tier(o TierOptions) (*Store, error) {
 	defer s.mu.Unlock()
 	for _, other := range s.tiers {
 		if other.opts.Bucket == o.Bucket && (strings.HasPrefix(t.root, other.root) || strings.HasPrefix(other.root, t.root)) {
-			return nil, mayfly.Errorf(mayfly.Invalid, "the tiers %s and %s lie in each other", t, other).
+			return nil, mayfly.Errorf(mayfly.Invalid, "the tiers %s and %s overlap", t, other).
 				WithHint("give each a bucket, or a prefix, of its own")
 		}
 	}
@@ -141,26 +141,26 @@ func (s *Server) Tier(o TierOptions) (*Store, error) {
 	return t, nil
 }
 
-// String says where the tier is.
+// String returns the bucket, prefix and server of the tier.
 func (s *Store) String() string {
 	return fmt.Sprintf("%s/%s at %s", s.opts.Bucket, s.root, s.server)
 }
 
-// name is what an object is called on the server.
+// name returns the name of an object on the server.
 func (s *Store) name(key mayfly.BlobKey) string { return s.root + string(key) }
 
-// bounded is ctx with the patience for one try; size is what the server has to
-// move meanwhile, at 16 MiB a second.
+// bounded returns ctx with the timeout of one try, extended by the time to move
+// size bytes at 16 MiB a second.
 func (s *Store) bounded(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.server.opts.Patience+time.Duration(size/(16*mebibyte))*time.Second)
+	return context.WithTimeout(ctx, s.server.opts.Timeout+time.Duration(size/(16*mebibyte))*time.Second)
 }
 
-// Options say where a server is and how it is treated. In memory puts take
-// Parts × PartBytes at most, and 64 KiB for each that is under way.
+// Options are the address, credentials and limits of a server. Puts use at most
+// Parts × PartBytes of memory, and 64 KiB for each put in progress.
 type Options struct {
 	Endpoint  string // https://host or http://host:port
-	Public    string // the same server as holders of presigned addresses reach it; Endpoint if empty
-	NoPresign bool   // nobody is given an address: Probe tries none
+	Public    string // address of the same server in presigned URLs; Endpoint if empty
+	NoPresign bool   // presigned URLs are not used: Probe does not test them
 	Region    string // us-east-1 if empty
 	CA        []byte // CA bundle in PEM that signed the server's certificate; the system's if empty
 
@@ -172,9 +172,9 @@ type Options struct {
 
 	Writes, Reads float64 // per second and prefix of keys; 3,500 and 5,500 if 0 (L11)
 
-	Tries    int           // of one request; 6 if 0
-	Pause    time.Duration // before the second try, doubling, at most a hundred times as long; 50 ms if 0
-	Patience time.Duration // with one try, and with a transfer that does not move; 30 s if 0
+	Tries   int           // of one request; 6 if 0
+	Pause   time.Duration // before the second try, doubling, at most a hundred times as long; 50 ms if 0
+	Timeout time.Duration // of one try, and of a transfer that stalls; 30 s if 0
 
 	PartBytes int64 // above it an object is put in parts; 8 MiB if 0, 5 MiB at least
 	Parts     int   // parts in memory at once; 16 if 0
@@ -200,7 +200,7 @@ func (o Options) complete() (Options, error) {
 	o.Reads = cmp.Or(o.Reads, 5500)
 	o.Tries = cmp.Or(o.Tries, 6)
 	o.Pause = cmp.Or(o.Pause, 50*time.Millisecond)
-	o.Patience = cmp.Or(o.Patience, 30*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	o.PartBytes = cmp.Or(o.PartBytes, 8*mebibyte)
 	o.Parts = cmp.Or(o.Parts, 16)
 	o.CopyBytes = cmp.Or(o.CopyBytes, maxSingle)
@@ -214,9 +214,9 @@ func (o Options) complete() (Options, error) {
 	}
 	switch {
 	case o.Writes < 0 || o.Reads < 0:
-		return o, mayfly.Errorf(mayfly.Invalid, "%v writes and %v reads a second and prefix", o.Writes, o.Reads)
-	case o.Tries < 0 || o.Pause < 0 || o.Patience < 0:
-		return o, mayfly.Errorf(mayfly.Invalid, "%d tries with a pause of %v and a patience of %v", o.Tries, o.Pause, o.Patience)
+		return o, mayfly.Errorf(mayfly.Invalid, "invalid rates: %v writes and %v reads per second and prefix", o.Writes, o.Reads)
+	case o.Tries < 0 || o.Pause < 0 || o.Timeout < 0:
+		return o, mayfly.Errorf(mayfly.Invalid, "invalid retries: %d tries, pause %v, timeout %v", o.Tries, o.Pause, o.Timeout)
 	case o.PartBytes < minPart || o.PartBytes > maxSingle || o.Parts < 0:
 		return o, mayfly.Errorf(mayfly.Invalid, "%d parts of %d bytes in memory: a part has 5 MiB to 5 GiB", o.Parts, o.PartBytes)
 	case o.CopyBytes < minPart || o.CopyBytes > maxSingle:
@@ -225,12 +225,12 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// signer is the library's view of the credentials.
+// signer returns the credentials as the library needs them.
 func (o Options) signer() (*credentials.Credentials, error) {
 	if o.Credentials == (conn.Credentials{}) {
 		env := credentials.NewEnvAWS()
 		if found, err := env.GetWithContext(nil); err != nil || found.AccessKeyID == "" || found.SecretAccessKey == "" {
-			return nil, mayfly.Wrap(mayfly.Invalid, errors.Join(errors.New("there are no credentials for S3"), err),
+			return nil, mayfly.Wrap(mayfly.Invalid, errors.Join(errors.New("credentials for S3 are required"), err),
 				"name them in the configuration, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 		}
 		return env, nil
@@ -241,18 +241,18 @@ func (o Options) signer() (*credentials.Credentials, error) {
 	return credentials.NewStaticV4(o.Credentials.User, o.Credentials.Password.Reveal(), o.Session.Reveal()), nil
 }
 
-// checkAddress takes no address with a name or a secret in it: addresses are
-// logged. What it refuses is not repeated for the same reason.
+// checkAddress refuses addresses with a user or a secret, because addresses are
+// logged. For the same reason its error does not contain the address.
 func checkAddress(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" {
-		return mayfly.Errorf(mayfly.Invalid, "the address of an S3 server is not of the form https://host:port").
-			WithHint("leave out user, path and query; credentials have settings of their own")
+		return mayfly.Errorf(mayfly.Invalid, "invalid address of an S3 server: must be https://host:port").
+			WithHint("leave out user, path and query; set credentials in their own settings")
 	}
 	return nil
 }
 
-// TierOptions say where a tier is on its server.
+// TierOptions are the place and limits of a tier on its server.
 type TierOptions struct {
 	Bucket string
 	Prefix string // that all keys are below, without slash at its ends; the whole bucket if empty
@@ -283,9 +283,8 @@ func (o TierOptions) complete() (TierOptions, error) {
 	return o, nil
 }
 
-// afterKeys is a byte that no key has and that is greater than all that keys
-// have. Names that begin with it are ours, lie behind every key in a listing,
-// and can be no key.
+// afterKeys is greater than every byte of a key. Names that begin with it are
+// internal: they are not keys and are listed after all keys.
 const afterKeys = "~"
 
 const (
@@ -293,5 +292,5 @@ const (
 	probeNames  = afterKeys + "probe/"
 )
 
-// freshName is a name that nobody else has.
+// freshName returns a unique internal name.
 func (s *Store) freshName(below string) string { return s.root + below + rand.Text() }

@@ -14,8 +14,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// What is written beside an object. The hash is the word of who wrote it; the
-// mark tells an upload in parts from any other of that name.
+// Metadata of an object. The hash is the one that the writer computed; the mark
+// identifies an upload in parts.
 const (
 	hashHeader = "X-Amz-Meta-Mayfly-Sha256"
 	markHeader = "X-Amz-Meta-Mayfly-Mark"
@@ -29,8 +29,8 @@ type held struct {
 	computed   []byte // the SHA-256 that the server has of it; nil if it does not say
 }
 
-// describe reads a description. The size is the caller's business: a range has
-// another one.
+// describe parses the description of an object. The caller passes the size, because
+// the response to a range has another one.
 func describe(key mayfly.BlobKey, size int64, info minio.ObjectInfo) (held, error) {
 	h := held{Object: store.Object{Key: key, Size: size}, etag: info.ETag, mark: info.Metadata.Get(markHeader), noted: info.Metadata.Get(sumsHeader)}
 	if size < 0 {
@@ -39,7 +39,7 @@ func describe(key mayfly.BlobKey, size int64, info minio.ObjectInfo) (held, erro
 	if text := info.Metadata.Get(hashHeader); text != "" {
 		hash, err := hex.DecodeString(text)
 		if err != nil || len(hash) != len(h.SHA256) {
-			return h, mayfly.Errorf(mayfly.Corrupt, "what is noted as the hash of %s is none", key)
+			return h, mayfly.Errorf(mayfly.Corrupt, "invalid hash in the metadata of %s", key)
 		}
 		copy(h.SHA256[:], hash)
 	}
@@ -55,8 +55,8 @@ func describe(key mayfly.BlobKey, size int64, info minio.ObjectInfo) (held, erro
 	return h, nil
 }
 
-// Stat implements store.Blobs. The hash is zero for an object that somebody put
-// through a presigned address.
+// Stat implements store.Blobs. The hash is zero for an object put through a
+// presigned URL.
 func (s *Store) Stat(ctx context.Context, key mayfly.BlobKey) (store.Object, error) {
 	if err := store.CheckBlobKey(key); err != nil {
 		return store.Object{}, err
@@ -86,9 +86,9 @@ func (s *Store) head(ctx context.Context, key mayfly.BlobKey, name string) (h he
 	return h, err
 }
 
-// missing tells an object that is not there from a bucket that is not: to a
-// question without a body a server answers both alike, and who hears of the one
-// may conclude that there is nothing left to keep.
+// missing distinguishes a missing object from a missing bucket. The server gives the
+// same response to HEAD for both, and a caller that takes a missing bucket for a
+// missing object may give up data.
 func (s *Store) missing(ctx context.Context, key mayfly.BlobKey, notFound error) error {
 	there := false
 	err := s.try(ctx, s.reads(key), func() (err error) {
@@ -106,8 +106,8 @@ func (s *Store) missing(ctx context.Context, key mayfly.BlobKey, notFound error)
 	return notFound
 }
 
-// Checksum implements store.Checksummed. It relies on the server only after
-// Probe has seen it compute a hash that nobody had told it.
+// Checksum implements store.Checksummed. It works only after Probe has seen the
+// server compute a hash that no client had sent.
 func (s *Store) Checksum(ctx context.Context, key mayfly.BlobKey) ([32]byte, error) {
 	if err := store.CheckBlobKey(key); err != nil {
 		return [32]byte{}, err

@@ -23,8 +23,8 @@ func TestDriverKeepsItsContractOnBucketsAndOnPrefixes(t *testing.T) {
 			s := connect(t, o)
 			bucket := freshBucket(t, s)
 			return store.Set{
-				Hot:  tier(t, s, TierOptions{Bucket: bucket, Prefix: "house/hot"}),
-				Cold: tier(t, s, TierOptions{Bucket: bucket, Prefix: "house/cold", Class: "GLACIER_IR"}),
+				Hot:  tier(t, s, TierOptions{Bucket: bucket, Prefix: "fixture/hot"}),
+				Cold: tier(t, s, TierOptions{Bucket: bucket, Prefix: "fixture/cold", Class: "GLACIER_IR"}),
 			}
 		},
 	} {

@@ -13,7 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/conn"
 )
 
-func TestACertificateThatNobodyKnowsIsRefusedAndItsAuthorityIsTrusted(t *testing.T) {
+func TestACertificateIsTrustedOnlyWithItsCA(t *testing.T) {
 	server := httptest.NewTLSServer(gofakes3.New(s3mem.New()).Server())
 	t.Cleanup(server.Close)
 	o := quick(Options{Endpoint: server.URL, Credentials: conn.Credentials{User: "ana", Password: "secret"}})

@@ -35,7 +35,7 @@ func busy() error {
 	return minio.ErrorResponse{Code: "SlowDown", StatusCode: http.StatusServiceUnavailable}
 }
 
-func TestARequestIsTriedSoOftenAndNoMore(t *testing.T) {
+func TestARequestIsTriedAtMostTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := alone(t, Options{Tries: 4, Pause: time.Second})
 		for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestARequestIsTriedSoOftenAndNoMore(t *testing.T) {
 			{"busy", busy(), 4, mayfly.Unavailable},
 			{"broken", minio.ErrorResponse{Code: "InternalError", StatusCode: 500}, 4, mayfly.Unavailable},
 			{"the wire", io.ErrUnexpectedEOF, 4, mayfly.Unavailable},
-			{"hurt on the way", minio.ErrorResponse{Code: "XAmzContentSHA256Mismatch", StatusCode: 400}, 4, mayfly.Unavailable},
+			{"corrupted in transit", minio.ErrorResponse{Code: "XAmzContentSHA256Mismatch", StatusCode: 400}, 4, mayfly.Unavailable},
 			{"absent", minio.ErrorResponse{Code: "NoSuchKey", StatusCode: 404}, 1, mayfly.NotFound},
 			{"denied", minio.ErrorResponse{Code: "AccessDenied", StatusCode: 403}, 1, mayfly.Unavailable},
 			{"full", minio.ErrorResponse{Code: "QuotaExceeded", StatusCode: 403}, 1, mayfly.Full},
@@ -74,7 +74,7 @@ func TestARequestIsTriedSoOftenAndNoMore(t *testing.T) {
 	})
 }
 
-func TestATryThatGoesWellEndsIt(t *testing.T) {
+func TestASuccessfulTryIsTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, n := alone(t, Options{}), 0
 		err := s.try(t.Context(), s.writes("00/x"), func() error {
@@ -104,7 +104,7 @@ func TestAnEndedContextEndsThePause(t *testing.T) {
 
 // The time-out of a try is not the caller's: who goes by it would take a server that
 // hangs for an item's fault.
-func TestATryThatWasGivenUpIsNotTheCallersTimeOut(t *testing.T) {
+func TestTheTimeoutOfATryIsNotReportedAsTheCallers(t *testing.T) {
 	s := alone(t, Options{Tries: 1})
 	dial := net.Dialer{Timeout: time.Nanosecond}
 	_, dialled := dial.Dial("tcp", "127.0.0.1:1")
@@ -130,10 +130,10 @@ type still struct{ ctx context.Context }
 func (s still) Read([]byte) (int, error) { <-s.ctx.Done(); return 0, s.ctx.Err() }
 func (still) Close() error               { return nil }
 
-func TestADownloadThatDoesNotMoveIsEnded(t *testing.T) {
+func TestAStalledDownloadIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		d := &download{ctx: ctx, cancel: cancel, body: still{ctx}, key: "00/x", left: 10, patience: 30 * time.Second}
+		d := &download{ctx: ctx, cancel: cancel, body: still{ctx}, key: "00/x", left: 10, stall: 30 * time.Second}
 		begun := time.Now()
 		_, err := d.Read(make([]byte, 10))
 		wantKind(t, mayfly.Unavailable, err)
@@ -150,7 +150,7 @@ func TestADownloadThatDoesNotMoveIsEnded(t *testing.T) {
 func TestASlowReaderIsNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		d := &download{ctx: ctx, cancel: cancel, body: io.NopCloser(bytes.NewReader(make([]byte, 10))), key: "00/x", left: 10, patience: time.Second}
+		d := &download{ctx: ctx, cancel: cancel, body: io.NopCloser(bytes.NewReader(make([]byte, 10))), key: "00/x", left: 10, stall: time.Second}
 		for range 10 {
 			time.Sleep(time.Minute)
 			if _, err := d.Read(make([]byte, 1)); err != nil {
@@ -164,7 +164,7 @@ func TestASlowReaderIsNotEnded(t *testing.T) {
 	})
 }
 
-func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
+func TestAServerThatNeverAnswersTimesOut(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]int{} // by the first of the names in a request
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -178,7 +178,7 @@ func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
 	t.Cleanup(silent.Close)
 	s := connect(t, Options{
 		Endpoint: silent.URL, Credentials: conn.Credentials{User: "ana", Password: "secret"},
-		Tries: 2, Pause: time.Millisecond, Patience: time.Second,
+		Tries: 2, Pause: time.Millisecond, Timeout: time.Second,
 	})
 	hot := tier(t, s, TierOptions{Bucket: "hot"})
 	for name, call := range map[string]func() error{
