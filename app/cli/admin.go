@@ -19,9 +19,9 @@ import (
 	"github.com/mayflyhq/mayfly/engine/clock"
 )
 
-// adminHelp is what the help of each admin verb says about where it works.
-const adminHelp = "It works on a data folder that no process uses, or through the server that uses the folder. --admin names a server\n" +
-	"elsewhere. The audit log records who did it."
+// adminHelp is the part of the help that all admin verbs share.
+const adminHelp = "It works on the data folder, or through the server that uses the folder; --admin names another server. Changes are\n" +
+	"recorded in the audit log."
 
 // admin is how a verb reaches the admin API: of a running server over HTTP, or
 // in process on a data folder that no process uses.

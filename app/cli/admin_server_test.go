@@ -15,15 +15,16 @@ import (
 	"github.com/mayflyhq/mayfly/app/server"
 )
 
-// adminStep is a verb at the desk: what it exits with and says, wherever it works.
+// adminStep is an admin verb with its exit code and a part of its output, which are
+// the same on a stopped folder and through a server.
 type adminStep struct {
 	code int
 	want string
 	args string
 }
 
-// adminScript is a day at the desk. A and B are stories that have ended, N is an id
-// that never was.
+// adminScript calls the admin verbs. A and B are expired stories, N is an id that was
+// never used.
 func adminScript() []adminStep {
 	return []adminStep{
 		{exitUsage, "a reason is required", "hold A --by ben"},
@@ -43,9 +44,9 @@ func adminScript() []adminStep {
 		{exitOK, "There are no dead letters", "dlq list --step erase"},
 		{exitUsage, `unknown step "nap"`, "dlq list --step nap"},
 		{exitOK, "the bucket is away", "dlq show A"},
-		{exitUsage, "say --all", "dlq retry --by ben --reason x"},
+		{exitUsage, "pass --all", "dlq retry --by ben --reason x"},
 		{exitUsage, "a reason is required", "dlq retry A --by ben"},
-		{exitOK, "1 of 1 will be tried again", "dlq retry A --by ben --reason it-is-back"},
+		{exitOK, "1 of 1 will be retried", "dlq retry A --by ben --reason it-is-back"},
 		{exitWrong, "no such dead letter", "dlq retry A --by ben --reason it-is-back"},
 		{exitOK, "B: archive is dropped", "dlq drop B --by ben --reason it-will-not"},
 		{exitWrong, "no such dead letter", "dlq retry --all --by ben --reason x"},
@@ -55,13 +56,13 @@ func adminScript() []adminStep {
 		{exitOK, "0 erased", "orphans --erase --by ben --reason weekly"},
 		{exitOK, "drop_dead_letter", "audit list"},
 		{exitOK, "drop_dead_letter", "audit list --limit 5"},
-		{exitOK, "are whole", "audit verify"},
-		{exitUsage, "from 1 on", "scrub --rate 0"},
+		{exitOK, "chains checked", "audit verify"},
+		{exitUsage, "1 or more", "scrub --rate 0"},
 	}
 }
 
-// play plays the script on the folder, and answers what each verb printed, without
-// what no two folders have in common.
+// play runs the script on the folder and returns what each verb printed, without ids
+// and times.
 func (f dataFolder) play(items []mayfly.Item, never mayfly.ID) (said []string) {
 	f.Helper()
 	a, b := items[0].ID.String(), items[1].ID.String()
@@ -88,14 +89,14 @@ func (f dataFolder) play(items []mayfly.Item, never mayfly.ID) (said []string) {
 	return said
 }
 
-// neverWas is an id like that of item, which nobody was given.
-func neverWas(item mayfly.Item) mayfly.ID {
+// unusedID returns an id that was never given to an item.
+func unusedID(item mayfly.Item) mayfly.ID {
 	id := item.ID
 	id[9] ^= 0xff
 	return id
 }
 
-func TestTheDeskSaysTheSameOnAStoppedFolderAndThroughTheServer(t *testing.T) {
+func TestAdminVerbsPrintTheSameOnAStoppedFolderAndThroughTheServer(t *testing.T) {
 	prepared := func() (dataFolder, []mayfly.Item) {
 		f := newFolder(t)
 		items := f.stories(2)
@@ -103,27 +104,27 @@ func TestTheDeskSaysTheSameOnAStoppedFolderAndThroughTheServer(t *testing.T) {
 		return f, items
 	}
 	stopped, items := prepared()
-	want := stopped.play(items, neverWas(items[0]))
+	want := stopped.play(items, unusedID(items[0]))
 	served, items := prepared()
 	startServer(t, served.data)
-	got := served.play(items, neverWas(items[0]))
+	got := served.play(items, unusedID(items[0]))
 	for i, step := range adminScript() {
 		switch {
-		case step.args == "dlq list" && strings.Count(want[i], "\n") > 2: // in order of id, which is random
+		case step.args == "dlq list" && strings.Count(want[i], "\n") > 2: // ordered by id, which is random
 			continue
-		case step.args == "audit verify": // each verb on the folder begins a chain of its own
+		case step.args == "audit verify": // each verb on the folder starts its own chain
 			continue
 		}
 		if got[i] != want[i] {
-			t.Errorf("mayfly %s says through the server\n%s\nand on the folder\n%s", step.args, got[i], want[i])
+			t.Errorf("mayfly %s prints through the server\n%s\nand on the folder\n%s", step.args, got[i], want[i])
 		}
 	}
 	if list := served.run(exitOK, "", "audit", "list"); !strings.Contains(list, "ben of mayfly") {
-		t.Errorf("who asked the server is not in\n%s", list)
+		t.Errorf("the caller is not in\n%s", list)
 	}
 }
 
-func TestHeadsThatWereKeptAreFoundAgainThroughTheServer(t *testing.T) {
+func TestSavedAuditHeadsAreVerifiedThroughTheServer(t *testing.T) {
 	f := newFolder(t)
 	items := f.stories(1)
 	f.run(exitOK, "is held", "hold", items[0].ID.String(), "--by", "ben", "--reason", "case 1")
@@ -143,10 +144,10 @@ func TestHeadsThatWereKeptAreFoundAgainThroughTheServer(t *testing.T) {
 	if err := os.WriteFile(heads, other, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.run(exitWrong, "the record is not sound", "audit", "verify", "--against", heads)
+	f.run(exitWrong, "the audit log is not intact", "audit", "verify", "--against", heads)
 }
 
-// until runs a verb until it says what is wanted: the server gets there by itself.
+// until runs a verb until its output contains want.
 func (f dataFolder) until(want string, args ...string) string {
 	f.Helper()
 	var out, errs bytes.Buffer
@@ -158,7 +159,7 @@ func (f dataFolder) until(want string, args ...string) string {
 			return out.String()
 		}
 	}
-	f.Fatalf("mayfly %s never said %q, but\n%s%s", strings.Join(args, " "), want, out.String(), errs.String())
+	f.Fatalf("mayfly %s never printed %q, but\n%s%s", strings.Join(args, " "), want, out.String(), errs.String())
 	return ""
 }
 
@@ -168,8 +169,8 @@ func TestARunIsUndoneThroughTheServer(t *testing.T) {
 	r := startServer(t, f.data, "--set", "births.timeout=400ms", "--set", "walk.settle=500ms")
 	f.until("sweep", "restore", "--runs")
 	run := regexp.MustCompile(`(?m)^([0-9a-f]{16})\s+sweep\s`).FindStringSubmatch(f.until("sweep", "restore", "--runs", "--since", "1h"))[1]
-	f.until("2 items may come back, 0 of them before their deadline", "restore", "--run", run)
-	f.run(exitOK, "Nothing was done", "restore", "--run", run)
+	f.until("2 items can be restored, 0 of them before their deadline", "restore", "--run", run)
+	f.run(exitOK, "Nothing was changed", "restore", "--run", run)
 	f.run(exitWrong, "2 items", "restore", "--run", run, "--by", "ben", "--reason", "it was early", "--yes", "--max", "1")
 	f.run(exitOK, "2 restored, 0 refused, 0 failed", "restore", "--run", run, "--by", "ben", "--reason", "it was early", "--yes")
 	f.run(exitOK, "undo_run", "audit", "list")
@@ -177,15 +178,15 @@ func TestARunIsUndoneThroughTheServer(t *testing.T) {
 	f.with(func(_ *profile.Store, n *node.Node) {
 		for _, item := range items {
 			if _, err := n.Gate().Open(t.Context(), item.ID, mayfly.Viewer{}, n.Clock().Read().Now); err != nil {
-				t.Errorf("what was undone is not served: %v", err)
+				t.Errorf("a restored story is not served: %v", err)
 			}
 		}
 	})
 	f.run(exitOK, run, "restore", "--runs")
-	f.run(exitOK, "0 items may come back", "restore", "--run", run)
+	f.run(exitOK, "0 items can be restored", "restore", "--run", run)
 }
 
-func TestTheServerTellsWhatItsScrubHasFound(t *testing.T) {
+func TestScrubPrintsWhatTheServerHasFound(t *testing.T) {
 	f := newFolder(t)
 	items := f.stories(1)
 	f.with(func(s *profile.Store, n *node.Node) {
@@ -204,10 +205,10 @@ func TestTheServerTellsWhatItsScrubHasFound(t *testing.T) {
 		t.Error(text)
 	}
 	f.run(exitWrong, "1 items with 1 cold media", "scrub")
-	f.run(exitUsage, "at its own", "scrub", "--rate", "8")
+	f.run(exitUsage, "set ends.scrub_bytes", "scrub", "--rate", "8")
 }
 
-func TestWhoMayNotIsRefusedAtTheDesk(t *testing.T) {
+func TestAdminVerbsRequireTheRightScope(t *testing.T) {
 	f := newFolder(t)
 	item := f.stories(1)[0].ID.String()
 	r := startServer(t, f.data)
@@ -232,19 +233,19 @@ func TestWhoMayNotIsRefusedAtTheDesk(t *testing.T) {
 	elsewhere := dataFolder{t, filepath.Join(t.TempDir(), "none")}
 	elsewhere.run(exitWrong, "there is no key", "hold", item, "--reason", "x", "--by", "ben", "--admin", r.admin)
 	elsewhere.run(exitOK, "is held", "hold", item, "--reason", "x", "--token", moderator, "--admin", r.admin)
-	elsewhere.run(exitUsage, "not the URL of a server", "hold", item, "--reason", "x", "--token", moderator, "--admin", "nonsense")
+	elsewhere.run(exitUsage, "invalid server URL", "hold", item, "--reason", "x", "--token", moderator, "--admin", "nonsense")
 	f.run(exitOK, "is released", "release", item, "--reason", "x", "--by", "ben", "--admin", r.admin)
 	t.Setenv("MAYFLY_ADMIN", r.admin)
 	runVerb(t, exitOK, "is held", "hold", item, "--reason", "x", "--token", moderator)
 }
 
-func TestAFolderInUseByWhoCannotBeAskedSaysSo(t *testing.T) {
+func TestAFolderInUseWithoutAnAdminListenerIsAnError(t *testing.T) {
 	f := newFolder(t)
 	item := f.stories(1)[0].ID.String()
 	address := filepath.Join(f.data, "ADMIN")
 	f.with(func(*profile.Store, *node.Node) {
 		f.run(exitConflict, "no admin listener", "hold", item, "--reason", "x", "--by", "ben")
-		f.run(exitConflict, "verify needs a folder that nobody uses: "+f.data+"/LOCK is held by process", "verify")
+		f.run(exitConflict, "verify needs a data folder that is not in use: "+f.data+"/LOCK is held by process", "verify")
 	})
 	if err := os.WriteFile(address, []byte("http://127.0.0.1:1\n"), 0o600); err != nil { // as after a crash
 		t.Fatal(err)
@@ -257,11 +258,11 @@ func TestAFolderInUseByWhoCannotBeAskedSaysSo(t *testing.T) {
 	})
 	f.run(exitOK, "is held", "hold", item, "--reason", "x", "--by", "ben")
 	if _, err := os.Stat(address); err == nil {
-		t.Error("an address is kept that nobody answers at")
+		t.Error("the address of a stopped server was kept")
 	}
 }
 
-func TestAServerSaysInItsFolderWhereOperatorsAreAnswered(t *testing.T) {
+func TestAServerWritesItsAdminAddressToItsFolder(t *testing.T) {
 	f := newFolder(t)
 	r := startServer(t, f.data)
 	address := filepath.Join(f.data, "ADMIN")
@@ -274,7 +275,7 @@ func TestAServerSaysInItsFolderWhereOperatorsAreAnswered(t *testing.T) {
 	}
 	r.end()
 	if _, err := os.Stat(address); err == nil {
-		t.Error("it is still there after the stop")
+		t.Error("the file still exists after the stop")
 	}
 	if left, err := filepath.Glob(address + "*"); err != nil || len(left) > 0 {
 		t.Error(left, err)

@@ -38,7 +38,7 @@ func (f dataFolder) config() config.Config {
 	return cfg
 }
 
-// with opens the folder as a process does that serves it, without its loops.
+// with opens the folder and starts a node without loops.
 func (f dataFolder) with(do func(s *profile.Store, n *node.Node)) {
 	f.Helper()
 	cfg := f.config()
@@ -60,7 +60,7 @@ func (f dataFolder) with(do func(s *profile.Store, n *node.Node)) {
 
 func author() mayfly.UserID { return mayfly.UserOf("mayfly", "ana") }
 
-// stories publishes stories that live for a second, and waits until they are over.
+// stories publishes stories that live for a second, and waits until they have expired.
 func (f dataFolder) stories(count int) (items []mayfly.Item) {
 	f.Helper()
 	f.with(func(_ *profile.Store, n *node.Node) {
@@ -90,7 +90,7 @@ func (f dataFolder) stories(count int) (items []mayfly.Item) {
 	return items
 }
 
-// run runs a verb on the folder and wants an exit code and words.
+// run runs a verb on the folder and checks its exit code and a part of its output.
 func (f dataFolder) run(code int, want string, args ...string) string {
 	f.Helper()
 	var out, errs bytes.Buffer
@@ -129,7 +129,7 @@ func TestSupportHoldsReleasesAndRestoresOnAStoppedFolder(t *testing.T) {
 			t.Errorf("the audit log has no %q:\n%s", want, list)
 		}
 	}
-	f.run(exitOK, "are whole", "audit", "verify")
+	f.run(exitOK, "chains checked", "audit", "verify")
 	heads := filepath.Join(t.TempDir(), "heads")
 	if err := os.WriteFile(heads, []byte(f.run(exitOK, "node", "audit", "verify", "--heads")), 0o600); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestVerifyFindsWhatIsLost(t *testing.T) {
 	f.run(exitWrong, "LOST 1", "verify", "--quick")
 }
 
-func TestDeadLettersAreListedShownTriedAgainAndDropped(t *testing.T) {
+func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
 	f := newFolder(t)
 	items := f.stories(2)
 	f.run(exitOK, "There are no dead letters", "dlq", "list")
@@ -168,17 +168,17 @@ func TestDeadLettersAreListedShownTriedAgainAndDropped(t *testing.T) {
 	}
 	f.run(exitOK, "no dead letters", "dlq", "list", "--step", "erase")
 	f.run(exitUsage, "unknown step", "dlq", "list", "--step", "nap")
-	f.run(exitOK, "was given up", "dlq", "show", a)
-	f.run(exitUsage, "say --all", "dlq", "retry", "--reason", "it is back", "--by", "ben")
+	f.run(exitOK, "failed at", "dlq", "show", a)
+	f.run(exitUsage, "pass --all", "dlq", "retry", "--reason", "it is back", "--by", "ben")
 	f.run(exitUsage, "a reason is required", "dlq", "retry", a, "--by", "ben")
-	f.run(exitOK, "1 of 1 will be tried again", "dlq", "retry", a, "--reason", "it is back", "--by", "ben")
+	f.run(exitOK, "1 of 1 will be retried", "dlq", "retry", a, "--reason", "it is back", "--by", "ben")
 	f.run(exitWrong, "no such dead letter", "dlq", "retry", a, "--reason", "it is back", "--by", "ben")
 	f.run(exitOK, "is dropped", "dlq", "drop", b, "--reason", "it will not", "--by", "ben")
 	f.run(exitOK, "There are no dead letters", "dlq", "list")
 	f.run(exitOK, "drop_dead_letter", "audit", "list")
 }
 
-// bury gives the archive of items up.
+// bury makes the archive step of items a dead letter.
 func (f dataFolder) bury(set store.Set, items []mayfly.Item, now mayfly.Instant) {
 	f.Helper()
 	var b store.Batch
@@ -205,7 +205,7 @@ func (f dataFolder) bury(set store.Set, items []mayfly.Item, now mayfly.Instant)
 	}
 }
 
-func TestOrphansAreToldAndOnlyOldOnes(t *testing.T) {
+func TestOnlyOldOrphansAreErased(t *testing.T) {
 	f := newFolder(t)
 	f.with(func(_ *profile.Store, n *node.Node) {
 		u, err := n.Uploads().Begin(author(), n.Clock().Read().Steady)
@@ -221,7 +221,7 @@ func TestOrphansAreToldAndOnlyOldOnes(t *testing.T) {
 	f.run(exitOK, "0 erased", "orphans", "--erase", "--by", "ben", "--reason", "weekly")
 }
 
-func TestAScrubNamesTheColdCopiesThatAreNotWhatWasUploaded(t *testing.T) {
+func TestScrubListsDamagedColdCopies(t *testing.T) {
 	f := newFolder(t)
 	items := f.stories(3)
 	f.run(exitOK, "0 items with 0 cold media", "scrub")
@@ -247,7 +247,7 @@ func TestAScrubNamesTheColdCopiesThatAreNotWhatWasUploaded(t *testing.T) {
 	}
 }
 
-// archive moves items to cold, as the walks do hours later.
+// archive moves items to cold storage, as the walks do hours later.
 func (f dataFolder) archive(s *profile.Store, n *node.Node, items []mayfly.Item) {
 	f.Helper()
 	a, err := archive.New(s.Set, archive.Options{Window: time.Nanosecond})
@@ -274,28 +274,28 @@ func (f dataFolder) archive(s *profile.Store, n *node.Node, items []mayfly.Item)
 	}
 }
 
-func TestADeskWithoutAFolderOrWithOneInUseSaysSo(t *testing.T) {
+func TestVerifyNeedsADataFolderThatIsNotInUse(t *testing.T) {
 	f := newFolder(t)
 	f.run(exitWrong, "name it with --data", "verify")
 	if _, err := os.Stat(f.data); err == nil {
-		t.Error("a folder was made")
+		t.Error("a folder was created")
 	}
 	f.with(func(*profile.Store, *node.Node) {
 		f.run(exitConflict, "", "verify")
 	})
 }
 
-func TestAClusterIsToldWhatItHasInsteadOfAFolder(t *testing.T) {
+func TestFolderVerbsOnAClusterPrintWhatToUseInstead(t *testing.T) {
 	t.Chdir(t.TempDir())
 	file := "profile: cluster\ntokens: {key_file: k}\ncassandra: {hosts: [10.0.0.1]}\nredis: {addresses: ['10.0.0.1:6379']}\nkafka: {brokers: ['10.0.0.1:9092']}\n" +
 		"s3: {endpoint: 'https://s3.example.org', hot: media/hot, cold: media/cold, deletions: media/deletions}\n"
 	if err := os.WriteFile("mayfly.yaml", []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runVerb(t, exitUsage, "mayfly scrub and mayfly orphans tell", "verify")
+	runVerb(t, exitUsage, "mayfly scrub and mayfly orphans print", "verify")
 	runVerb(t, exitUsage, "name its admin API with --admin", "orphans")
 	runVerb(t, exitOK, "listen.drain_after: 1s (default: 5s)", "config", "check", "--set", "listen.drain_after=1s")
 	if text := runVerb(t, exitOK, "profile: cluster", "config", "check"); strings.Contains(text, "drain_after") {
-		t.Errorf("nobody has changed it: %s", text)
+		t.Errorf("drain_after was not changed: %s", text)
 	}
 }

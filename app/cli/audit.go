@@ -17,9 +17,9 @@ import (
 
 func newAudit() *cobra.Command {
 	c := &cobra.Command{
-		Use: "audit", Short: "Read and verify the record of what support and operators did",
-		Long:    "Reads and verifies the record of what support and operators did.\n\n" + adminHelp,
-		Example: "  mayfly audit list\n  mayfly audit verify\n  mayfly audit verify --heads > heads.txt     keep them elsewhere\n  mayfly audit verify --against heads.txt",
+		Use: "audit", Short: "List and verify the audit log of operators and support",
+		Long:    "Lists and verifies the audit log: what operators and support changed, when and why.\n\n" + adminHelp,
+		Example: "  mayfly audit list\n  mayfly audit verify\n  mayfly audit verify --heads > heads.txt     store this file elsewhere\n  mayfly audit verify --against heads.txt",
 	}
 	c.AddCommand(newAuditList(), newAuditVerify())
 	return c
@@ -46,7 +46,7 @@ func newAuditList() *cobra.Command {
 		})
 	}}
 	a.flags(c)
-	c.Flags().IntVar(&limit, "limit", 100, "how many")
+	c.Flags().IntVar(&limit, "limit", 100, "maximum number of records")
 	return c
 }
 
@@ -69,9 +69,9 @@ func newAuditVerify() *cobra.Command {
 	var against string
 	var heads bool
 	c := &cobra.Command{
-		Use: "verify", Short: "Find records that were changed, moved or taken away", Args: cobra.NoArgs,
-		Long: "Follows the hash chains of the audit log. What no chain can show is a folder put back whole to an earlier day: keep the\n" +
-			"heads elsewhere (--heads) and verify against them. It exits with 1 if anything is wrong.",
+		Use: "verify", Short: "Find records that were changed, moved or removed", Args: cobra.NoArgs,
+		Long: "Checks the hash chains of the audit log. The chains cannot show that a whole folder was replaced by an older copy: store\n" +
+			"the heads elsewhere (--heads) and compare with them later (--against). The exit code is 1 if anything is wrong.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			kept, err := readHeads(against)
 			if err != nil {
@@ -82,13 +82,13 @@ func newAuditVerify() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return tellAudit(c, report, heads)
+				return printAudit(c, report, heads)
 			})
 		},
 	}
 	a.flags(c)
-	c.Flags().BoolVar(&heads, "heads", false, "print the heads only, one a line")
-	c.Flags().StringVar(&against, "against", "", "a file with heads that were printed earlier")
+	c.Flags().BoolVar(&heads, "heads", false, "print only the heads, one per line")
+	c.Flags().StringVar(&against, "against", "", "file with heads that were printed earlier")
 	return c
 }
 
@@ -111,25 +111,25 @@ func readHeads(file string) (kept []string, err error) {
 		kept = append(kept, head.String())
 	}
 	if len(kept) == 0 {
-		return nil, usage(errors.New(file + " has no heads in it"))
+		return nil, usage(errors.New("no heads in " + file))
 	}
 	return kept, nil
 }
 
-func tellAudit(c *cobra.Command, r wire.AuditReport, heads bool) error {
+func printAudit(c *cobra.Command, r wire.AuditReport, heads bool) error {
 	out := c.OutOrStdout()
 	if heads {
 		for _, h := range r.Heads {
 			fmt.Fprintln(out, h)
 		}
 	} else {
-		fmt.Fprintf(out, "%s records in %d chains are whole; %d heads compared\n", humanize.Comma(int64(r.Records)), r.Chains, r.Compared)
+		fmt.Fprintf(out, "%s records in %d chains checked; %d heads compared\n", humanize.Comma(int64(r.Records)), r.Chains, r.Compared)
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintln(c.ErrOrStderr(), f)
 	}
 	if !r.Sound {
-		fmt.Fprintf(c.ErrOrStderr(), "%d findings: the record is not sound\n", len(r.Findings)+r.More)
+		fmt.Fprintf(c.ErrOrStderr(), "%d findings: the audit log is not intact\n", len(r.Findings)+r.More)
 		return errWrong
 	}
 	return nil

@@ -1,6 +1,6 @@
-// Package cli is in charge of the command line: one file per verb, and one
-// table of exit codes. It wires the parts together and decides nothing that the
-// parts could decide.
+// Package cli implements the command line of mayfly: one file per verb, and one
+// table of exit codes. It parses flags, calls other packages and prints their
+// results; it contains no rules of its own.
 package cli
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Run carries out one command line and answers with its exit code.
+// Run executes one command line and returns its exit code.
 func Run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -39,12 +39,12 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mayfly",
 		Short: "A backend for content with a lifetime",
-		Long: "Mayfly serves stories until the millisecond of their deadline, then keeps them for their author alone.\n" +
-			"It is one binary with an embedded store, or one of several nodes on Cassandra, Redis, Kafka and S3.",
-		Example: "  mayfly serve                 a server with its data in ./mayfly-data; it prints what to try next\n" +
-			"  mayfly demo --once           the life of a few stories, in seconds, with a verdict\n" +
-			"  mayfly config describe       every setting, what it means, and its default\n" +
-			"  mayfly bench sweep           how fast it expires on this machine",
+		Long: "Mayfly serves stories until their deadline, exact to the millisecond, and then keeps them for their author only.\n" +
+			"It runs as one process with an embedded store, or as several nodes on Cassandra, Redis, Kafka and S3.",
+		Example: "  mayfly serve                 run a server with its data in ./mayfly-data; it prints what to try next\n" +
+			"  mayfly demo --once           follow a few stories through their life in seconds, and check the result\n" +
+			"  mayfly config describe       print every setting with its meaning and default\n" +
+			"  mayfly bench sweep           measure how fast items expire on this machine",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -55,8 +55,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// message is err as people read it: what happened, each thing once, then on a
-// line of its own what to do next.
+// message formats err for users: what happened, without repetitions, and the hint
+// on a separate line.
 func message(err error) string {
 	hint := hintOf(err)
 	text := err.Error()
@@ -66,8 +66,8 @@ func message(err error) string {
 	var lines []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
-		said := slices.ContainsFunc(lines, func(earlier string) bool { return strings.Contains(earlier, line) })
-		if !said {
+		repeated := slices.ContainsFunc(lines, func(earlier string) bool { return strings.Contains(earlier, line) })
+		if !repeated {
 			lines = append(lines, line)
 		}
 	}
@@ -77,7 +77,7 @@ func message(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// hintOf is the outermost hint in err.
+// hintOf returns the outermost hint in err.
 func hintOf(err error) string {
 	switch e := err.(type) {
 	case nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/client"
 )
 
-// as is a client of the server for a user, or of a scope.
+// as returns a client of the server for a user or a scope.
 func (r *running) as(base, user, scope string) *client.Client {
 	r.Helper()
 	args := []string{"token", "--scope", scope}
@@ -28,7 +28,7 @@ func (r *running) as(base, user, scope string) *client.Client {
 	return c
 }
 
-func TestTheClientAndTheServerUnderstandEachOther(t *testing.T) {
+func TestEveryCallOfTheClientWorksWithTheServer(t *testing.T) {
 	r := startServer(t, filepath.Join(t.TempDir(), "data"))
 	ctx := t.Context()
 	ana, ben, service := r.as(r.api, "ana", "user"), r.as(r.api, "ben", "user"), r.as(r.api, "", "service")
@@ -103,7 +103,7 @@ func TestTheClientAndTheServerUnderstandEachOther(t *testing.T) {
 	must(ana.RemoveCloseFriend(ctx, "~ben"))
 	must(service.RemoveFollower(ctx, "~ana", "~ben"))
 	for story, err := range ana.Archive(ctx, client.Period{From: 1, To: story.BornAt}) {
-		t.Errorf("nothing has ended, but %v %v", story.ID, err)
+		t.Errorf("nothing has expired, but got %v %v", story.ID, err)
 	}
 	r.operate(story.ID)
 
@@ -118,12 +118,12 @@ func TestTheClientAndTheServerUnderstandEachOther(t *testing.T) {
 	must(err)
 	for _, old := range []string{tokens.RefreshToken, last.RefreshToken} { // the first ends the family of the second
 		if _, err := ana.RefreshTokens(ctx, old); !errors.Is(err, mayfly.Unauthenticated) {
-			t.Errorf("a refresh token that comes again: %v", err)
+			t.Errorf("a refresh token was used twice: %v", err)
 		}
 	}
 }
 
-// operate does what operators do to a story of ana's.
+// operate calls the admin operations on a story of ana.
 func (r *running) operate(id mayfly.ID) {
 	r.Helper()
 	ctx := r.Context()
@@ -162,7 +162,7 @@ func (r *running) operate(id mayfly.ID) {
 	if _, err := moderator.EraseAccount(ctx, "~ben", "he asked"); !errors.Is(err, mayfly.Denied) {
 		r.Errorf("a moderator erases an account: %v", err)
 	}
-	if receipt, err := admin.EraseAccount(ctx, "~somebody", "asked for"); err != nil || receipt.User.IsZero() {
+	if receipt, err := admin.EraseAccount(ctx, "~someuser", "asked for"); err != nil || receipt.User.IsZero() {
 		r.Errorf("%+v %v", receipt, err)
 	}
 }

@@ -23,9 +23,9 @@ func newConfig() *cobra.Command {
 
 func newConfigDescribe() *cobra.Command {
 	return &cobra.Command{
-		Use: "describe", Short: "Print a file with every setting, what it means, and its default",
-		Long: "Prints a configuration file that has every setting with its default and what it means. It loads as it is; take out\n" +
-			"what you do not change. mayfly serve reads ./" + config.DefaultFile + " if it is there.",
+		Use: "describe", Short: "Print a file with every setting, its meaning and its default",
+		Long: "Prints a valid configuration file with every setting, its meaning and its default. Remove what you do not change.\n" +
+			"mayfly serve reads ./" + config.DefaultFile + " if it exists.",
 		Example: "  mayfly config describe > mayfly.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -44,11 +44,10 @@ func newConfigDescribe() *cobra.Command {
 func newConfigCheck() *cobra.Command {
 	s, connect := &settings{}, false
 	c := &cobra.Command{
-		Use: "check [FILE]", Short: "Say whether a configuration works, and what it changes",
-		Long: "Reads the file, the environment and the flags as mayfly serve does, says what cannot work and what to do about it, or\n" +
-			"what differs from the defaults. It opens nothing, unless --connect asks it to try every server of a cluster: it then says\n" +
-			"which of them can be relied on and what is wrong with the others, and leaves what mayfly serve would make, such as an\n" +
-			"empty keyspace and topics.",
+		Use: "check [FILE]", Short: "Check a configuration and print what differs from the defaults",
+		Long: "Reads the file, the environment and the flags like mayfly serve, and prints errors with hints, or what differs from the\n" +
+			"defaults. With --connect it also connects to every server of a cluster and prints which of them meet the requirements;\n" +
+			"like mayfly serve, this creates the keyspace and the topics if they do not exist.",
 		Example: "  mayfly config check --profile cluster --connect /etc/mayfly.yaml\n  mayfly config check\n  mayfly config check /etc/mayfly.yaml\n  MAYFLY_WALK_INTERVAL=2s mayfly config check",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -59,7 +58,7 @@ func newConfigCheck() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tellChanged(c, cfg)
+			printChanged(c, cfg)
 			if connect {
 				return tryServers(c, cfg)
 			}
@@ -67,14 +66,14 @@ func newConfigCheck() *cobra.Command {
 		},
 	}
 	s.allFlags(c)
-	c.Flags().BoolVar(&connect, "connect", false, "try every server that it names")
+	c.Flags().BoolVar(&connect, "connect", false, "connect to every server of the configuration")
 	return c
 }
 
-// tryServers says of every server whether it can be relied on.
+// tryServers connects to every server and prints the results.
 func tryServers(c *cobra.Command, cfg config.Config) error {
 	before := slog.Default()
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the drivers tell a server's log
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the drivers log what is printed below
 	defer slog.SetDefault(before)
 	var wrong []error
 	for _, found := range profile.Check(c.Context(), cfg, server.NewLateClock().Time()) {
@@ -88,19 +87,19 @@ func tryServers(c *cobra.Command, cfg config.Config) error {
 	return errors.Join(wrong...)
 }
 
-func tellChanged(c *cobra.Command, cfg config.Config) {
+func printChanged(c *cobra.Command, cfg config.Config) {
 	defaults, changed := config.DefaultOn(cfg.Profile), 0
 	defaults.Data = config.DefaultData
 	for _, key := range config.Keys() {
 		if now, before := cfg.Text(key), defaults.Text(key); now != before {
 			changed++
-			fmt.Fprintf(c.OutOrStdout(), "%s: %s (default: %s)\n", key, now, orNothing(before))
+			fmt.Fprintf(c.OutOrStdout(), "%s: %s (default: %s)\n", key, now, orEmpty(before))
 		}
 	}
-	fmt.Fprintf(c.OutOrStdout(), "The configuration works. %d of %d settings differ from their defaults.\n", changed, len(config.Keys()))
+	fmt.Fprintf(c.OutOrStdout(), "The configuration is valid. %d of %d settings differ from their defaults.\n", changed, len(config.Keys()))
 }
 
-func orNothing(text string) string {
+func orEmpty(text string) string {
 	if text == "" {
 		return "empty"
 	}

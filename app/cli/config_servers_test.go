@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// secureCluster is a configuration of the servers with TLS and credentials that
+// secureCluster returns a configuration of the servers with TLS and credentials that
 // scripts/test-cluster has started.
 func secureCluster(t *testing.T) string {
 	t.Helper()
@@ -32,13 +32,13 @@ func secureCluster(t *testing.T) string {
 	return file
 }
 
-func TestAClusterWithTLSAndCredentialsIsTriedServerByServer(t *testing.T) {
+func TestConfigCheckConnectsToEveryServerOfACluster(t *testing.T) {
 	file := secureCluster(t)
 	check := []string{"config", "check", "--connect", file, "--set", "node=a", "--set", "cassandra.keyspace=tried", "--set", "kafka.prefix=tried-"}
 	text := runVerb(t, exitOK, "cassandra  ok", check...)
 	for _, server := range []string{"cassandra", "kafka", "redis", "s3"} {
 		if !strings.Contains(text, server+strings.Repeat(" ", 11-len(server))+"ok") {
-			t.Errorf("%s is not said to be well:\n%s", server, text)
+			t.Errorf("%s is not reported as ok:\n%s", server, text)
 		}
 	}
 	for _, spoil := range []struct{ server, set string }{

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestAConfigurationIsDescribedAndChecked(t *testing.T) {
+func TestConfigDescribeAndCheck(t *testing.T) {
 	t.Chdir(t.TempDir())
 	text := runVerb(t, exitOK, "# interval is how often", "config", "describe")
 	if err := os.WriteFile("all.yaml", []byte(text), 0o600); err != nil {
@@ -28,7 +28,7 @@ func TestAConfigurationIsDescribedAndChecked(t *testing.T) {
 	runVerb(t, exitUsage, "mayfly.yaml:2: walk.intervall: unknown key", "config", "check")
 	runVerb(t, exitUsage, "mayfly.yaml:2", "serve", "--data", "data")
 	if _, err := os.Stat("data"); err == nil {
-		t.Error("a folder was made")
+		t.Error("a folder was created")
 	}
 }
 
@@ -39,7 +39,7 @@ func TestATokenNeedsTheKeyOfAServer(t *testing.T) {
 	runVerb(t, exitUsage, "choose user, service", "token", "--scope", "king")
 	runVerb(t, exitUsage, "--log-level", "serve", "--log-level", "loud")
 	if found, _ := filepath.Glob("*"); len(found) > 0 {
-		t.Errorf("it left %v", found)
+		t.Errorf("files left: %v", found)
 	}
 }
 

@@ -14,15 +14,15 @@ func newDemo() *cobra.Command {
 	var child string
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the life of stories in seconds, over HTTP, and judge it",
+		Short: "Show the life of stories in seconds, over HTTP, and check it",
 		Long: "Starts a server on free ports with every window shortened to seconds. ana and ben publish; close friends, followers,\n" +
 			"other users, users without an account and a moderator read over HTTP, most often around the deadlines. A server is killed\n" +
 			"and started again; stories are archived, opened from cold storage, reshared, deleted, held and restored. A table shows the\n" +
-			"life of every story. It prints the server's address and what to try while it runs: a minute, or until Ctrl-C. At the end\n" +
-			"it prints whether all was right, and it leaves nothing behind.\n\n" +
+			"life of every story. It prints the server's address and what to try while it runs, which is a minute or until Ctrl-C. At the\n" +
+			"end it prints the verdict and removes its files.\n\n" +
 			"The verdict counts what must never happen:\n" +
-			"  LOST         acknowledged, and not there any more\n" +
-			"  RESURRECTED  ended, and served again\n" +
+			"  LOST         acknowledged, but missing\n" +
+			"  RESURRECTED  ended, but served again\n" +
 			"  EARLY        refused before its deadline to a viewer who may see it\n" +
 			"  LATE         served at or after its deadline to another user than its author\n" +
 			"  LEAK         served to a viewer who may not see it\n" +

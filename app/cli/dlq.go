@@ -16,16 +16,16 @@ import (
 func newDLQ() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "dlq",
-		Short: "Look at steps that were given up, try them again, or drop them",
-		Long: "A step of an item's life that keeps failing (archive, erase, …) is tried again with longer and longer pauses; after the\n" +
-			"last try it becomes a dead letter. The item itself stays as the last good step left it: nothing is lost by it.\n\n" + adminHelp,
+		Short: "List failed steps (dead letters), retry or drop them",
+		Long: "A step of an item (archive, erase, …) that fails is retried with growing pauses. After the last attempt it becomes a dead\n" +
+			"letter. The item stays as the last successful step left it: nothing is lost.\n\n" + adminHelp,
 		Example: "  mayfly dlq list\n  mayfly dlq show ID\n  mayfly dlq retry ID --reason 'the bucket is back'\n  mayfly dlq retry --all --step archive --reason 'the bucket is back'",
 	}
 	c.AddCommand(newDLQList(), newDLQShow(), newDLQRetry(), newDLQDrop())
 	return c
 }
 
-// dlq is what the verbs of the dead letters share.
+// dlq holds the flags of the dead letter verbs.
 type dlq struct {
 	admin admin
 	op    operation
@@ -37,7 +37,7 @@ func (q *dlq) stepFlag(c *cobra.Command) {
 	c.Flags().StringVar(&q.step, "step", "", "only this step: announce, expire, archive, erase, tidy or retire")
 }
 
-// check says whether the arguments name dead letters: all, or those of one item.
+// check returns the item that the arguments name, or none with --all.
 func (q *dlq) check(args []string) (item mayfly.ID, err error) {
 	if q.step != "" {
 		if _, err := remind.ParseStep(q.step); err != nil {
@@ -45,7 +45,7 @@ func (q *dlq) check(args []string) (item mayfly.ID, err error) {
 		}
 	}
 	if q.all == (len(args) == 1) {
-		return item, usage(errors.New("name one item, or say --all"))
+		return item, usage(errors.New("name one item, or pass --all"))
 	}
 	if q.all {
 		return item, nil
@@ -53,7 +53,7 @@ func (q *dlq) check(args []string) (item mayfly.ID, err error) {
 	return idOf(args)
 }
 
-// chosen are the dead letters that the arguments name.
+// chosen returns the dead letters that the arguments name.
 func (q *dlq) chosen(ctx context.Context, api adminAPI, item mayfly.ID) (all []wire.DeadLetter, err error) {
 	for letter, err := range api.DeadLettersOf(ctx, item, q.step) {
 		if err != nil {
@@ -62,7 +62,7 @@ func (q *dlq) chosen(ctx context.Context, api adminAPI, item mayfly.ID) (all []w
 		all = append(all, letter)
 	}
 	if len(all) == 0 {
-		return nil, mayfly.Errorf(mayfly.NotFound, "there is no such dead letter").WithHint("mayfly dlq list shows those that there are")
+		return nil, mayfly.Errorf(mayfly.NotFound, "no such dead letter").WithHint("mayfly dlq list prints all of them")
 	}
 	return all, nil
 }
@@ -81,7 +81,7 @@ func newDLQList() *cobra.Command {
 					return errors.Join(err, w.Flush())
 				}
 				if n == 0 {
-					fmt.Fprintln(w, "ITEM\tSTEP\tTRIES\tGIVEN UP\tLAST REASON")
+					fmt.Fprintln(w, "ITEM\tSTEP\tATTEMPTS\tSINCE\tLAST ERROR")
 				}
 				n++
 				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.80s\n", d.Item, d.Step, d.Attempts, d.Since, lastReason(d))
@@ -106,7 +106,7 @@ func lastReason(d wire.DeadLetter) string {
 
 func newDLQShow() *cobra.Command {
 	q := &dlq{}
-	c := &cobra.Command{Use: "show ID", Short: "Show a dead letter with its last tries", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show a dead letter with its last attempts", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
 		item, err := q.check(args)
 		if err != nil {
 			return err
@@ -114,9 +114,9 @@ func newDLQShow() *cobra.Command {
 		return q.admin.do(c, nil, func(ctx context.Context, api adminAPI) error {
 			all, err := q.chosen(ctx, api, item)
 			for _, d := range all {
-				fmt.Fprintf(c.OutOrStdout(), "%s: %s was given up at %s after %d tries\n", d.Item, d.Step, d.Since, d.Attempts)
+				fmt.Fprintf(c.OutOrStdout(), "%s: %s failed at %s after %d attempts\n", d.Item, d.Step, d.Since, d.Attempts)
 				if d.Reason != "" {
-					fmt.Fprintf(c.OutOrStdout(), "  it was to be done because: %s\n", d.Reason)
+					fmt.Fprintf(c.OutOrStdout(), "  reason of the step: %s\n", d.Reason)
 				}
 				for _, t := range d.Tries {
 					fmt.Fprintf(c.OutOrStdout(), "  %s  %s\n", t.At, t.Reason)
@@ -133,8 +133,8 @@ func newDLQShow() *cobra.Command {
 func newDLQRetry() *cobra.Command {
 	q := &dlq{}
 	c := &cobra.Command{
-		Use: "retry [ID]", Short: "Put dead letters on their way again", Args: cobra.MaximumNArgs(1),
-		Long: "The step is due again two minutes later, with fresh tries: once a node serves the folder it will be done.",
+		Use: "retry [ID]", Short: "Retry dead letters", Args: cobra.MaximumNArgs(1),
+		Long: "Schedules the step again in two minutes, with all its attempts. A running server then executes it.",
 		RunE: func(c *cobra.Command, args []string) error {
 			item, err := q.check(args)
 			if err != nil {
@@ -152,7 +152,7 @@ func newDLQRetry() *cobra.Command {
 					}
 					n++
 				}
-				fmt.Fprintf(c.OutOrStdout(), "%d of %d will be tried again\n", n, len(all))
+				fmt.Fprintf(c.OutOrStdout(), "%d of %d will be retried\n", n, len(all))
 				return err
 			})
 		},
@@ -160,14 +160,14 @@ func newDLQRetry() *cobra.Command {
 	q.admin.flags(c)
 	q.op.flags(c)
 	q.stepFlag(c)
-	c.Flags().BoolVar(&q.all, "all", false, "all of them, or all of --step")
+	c.Flags().BoolVar(&q.all, "all", false, "all dead letters, or all of --step")
 	return c
 }
 
 func newDLQDrop() *cobra.Command {
 	q := &dlq{}
 	c := &cobra.Command{
-		Use: "drop ID", Short: "Forget a dead letter: its step is not done", Args: cobra.ExactArgs(1),
+		Use: "drop ID", Short: "Remove a dead letter without executing its step", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			item, err := q.check(args)
 			if err != nil {

@@ -8,25 +8,25 @@ import (
 	"github.com/mayflyhq/mayfly/app/node"
 )
 
-// Exit codes. Scripts rely on them: a number is never given another meaning.
+// Exit codes. Scripts rely on them: the meaning of a number never changes.
 const (
 	exitOK          = 0
-	exitWrong       = 1 // it ran, and what it found is not right; or it failed in a way of no other number
-	exitUsage       = 2 // the command line cannot be understood
-	exitConflict    = 3 // the data folder is in use, or is not ours
+	exitWrong       = 1 // the verb found something wrong, or failed for another reason than those below
+	exitUsage       = 2 // invalid command line or configuration
+	exitConflict    = 3 // the data folder is in use or belongs to another program; or the item's state does not allow it
 	exitFull        = 4 // the free-space floor is reached
-	exitUnavailable = 5 // a store is away, or the clock is in doubt
-	exitCorrupt     = 6 // stored bytes are not what was written
+	exitUnavailable = 5 // a store is unavailable, or the clock is unconfirmed
+	exitCorrupt     = 6 // stored data is damaged
 	exitDisk        = 7 // a write that must be durable failed: nothing more was acknowledged (I20)
 	exitInterrupted = 130
 )
 
-// wrongError is the error of a verb that has already said what is wrong.
+// wrongError is the error of a verb that has already printed what is wrong.
 type wrongError string
 
 func (e wrongError) Error() string { return string(e) }
 
-const errWrong wrongError = "not all was right"
+const errWrong wrongError = "the check failed"
 
 type usageError struct{ err error }
 

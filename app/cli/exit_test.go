@@ -19,8 +19,8 @@ import (
 	"github.com/mayflyhq/mayfly/demo"
 )
 
-// A disk that fails a sync of the write-ahead log ends the run with an exit code
-// of its own and a hint (I20).
+// A failed sync of the write-ahead log ends the process with its own exit code and a
+// hint (I20).
 func TestAFailedSyncEndsTheDemoWithItsOwnExitCode(t *testing.T) {
 	var armed atomic.Bool
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -48,7 +48,7 @@ func TestAFailedSyncEndsTheDemoWithItsOwnExitCode(t *testing.T) {
 	}
 }
 
-func TestExitCodesStandForKinds(t *testing.T) {
+func TestEachKindOfErrorHasItsExitCode(t *testing.T) {
 	for want, err := range map[int]error{
 		exitOK:          nil,
 		exitWrong:       errWrong,
@@ -64,7 +64,7 @@ func TestExitCodesStandForKinds(t *testing.T) {
 	}
 }
 
-func TestAWrongFlagIsAnErrorOfUsageWithAHint(t *testing.T) {
+func TestAnUnknownFlagIsAUsageErrorWithAHint(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := Run([]string{"demo", "--storeys", "3"}, &out, &errs); code != exitUsage {
 		t.Errorf("exit code %d", code)

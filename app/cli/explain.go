@@ -19,10 +19,10 @@ func newExplain() *cobra.Command {
 	var viewer, at string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "explain ID", Short: "Explain why a viewer can see a story, or not",
-		Long: "Explains in sentences what a viewer gets at an instant and why, then lists every fact that it follows from. It also knows\n" +
-			"ids that were deleted or never existed. It asks the admin API of a running server, with an admin token made with the data\n" +
-			"folder's key; if none runs, it reads the folder itself.",
+		Use: "explain ID", Short: "Explain why a viewer can or cannot see a story",
+		Long: "Explains in sentences what a viewer gets at an instant and why, then lists the facts behind it. It also explains ids that\n" +
+			"were deleted or never existed. It asks the admin API of a running server, with an admin token made with the data folder's\n" +
+			"key; if no server runs, it reads the folder.",
 		Example: "  mayfly explain ID\n  mayfly explain ID --viewer ben\n  mayfly explain ID --viewer ben --at 2026-01-31T18:00:00Z",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -13,8 +13,8 @@ import (
 func newHold() *cobra.Command {
 	return newHolding(&cobra.Command{
 		Use: "hold ID", Short: "Hide an item from everyone but moderators and keep its bytes",
-		Long: "A held item is hidden at once, also from its author, and nothing erases it until it is released: for a legal hold, or a\n" +
-			"take-down that may be appealed.\n\n" + adminHelp,
+		Long: "A held item is hidden immediately, also from its author, and is not erased until it is released. Use it for a legal hold,\n" +
+			"or for a take-down that may be appealed.\n\n" + adminHelp,
 		Example: "  mayfly hold ID --reason 'case 4711'",
 	}, "held", (*client.Client).Hold)
 }

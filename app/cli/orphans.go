@@ -16,10 +16,10 @@ func newOrphans() *cobra.Command {
 	var op operation
 	var erasing bool
 	c := &cobra.Command{
-		Use: "orphans", Short: "Find media that no item owns, and erase them",
-		Long: "Uploads that were never published, and what a crash left, older than a day. It tells what it would erase; with --erase it does,\n" +
-			"at most 0.1 % of what it looked at in one go (10 at least, 10,000 at most).\n\n" + adminHelp + " A server looks at 100,000\n" +
-			"objects in hot and in cold storage in one go; each run that erases goes on where the one before ended.",
+		Use: "orphans", Short: "List media that no item owns, or erase them",
+		Long: "Orphans are uploads that were never published, and media left by a crash, older than a day. Without --erase it only lists\n" +
+			"them. One run erases at most 0.1 % of the objects that it checked (at least 10, at most 10,000).\n\n" + adminHelp + "\n\n" +
+			"A server checks 100,000 objects in hot and in cold storage per run; a run with --erase continues where the last one ended.",
 		Example: "  mayfly orphans\n  mayfly orphans --erase --reason 'weekly'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -34,7 +34,7 @@ func newOrphans() *cobra.Command {
 				}
 				r, err := find(ctx)
 				if err == nil || r.Looked > 0 {
-					tellOrphans(c.OutOrStdout(), r)
+					printOrphans(c.OutOrStdout(), r)
 				}
 				return err
 			})
@@ -46,15 +46,15 @@ func newOrphans() *cobra.Command {
 	return c
 }
 
-func tellOrphans(out io.Writer, r wire.Orphans) {
-	fmt.Fprintf(out, "%s objects looked at, %s of them orphans, %s erased\n", humanize.Comma(int64(r.Looked)), humanize.Comma(int64(r.Orphans)), humanize.Comma(int64(r.Erased)))
+func printOrphans(out io.Writer, r wire.Orphans) {
+	fmt.Fprintf(out, "%s objects checked, %s of them orphans, %s erased\n", humanize.Comma(int64(r.Looked)), humanize.Comma(int64(r.Orphans)), humanize.Comma(int64(r.Erased)))
 	for _, key := range r.Examples {
 		fmt.Fprintf(out, "  %s\n", key)
 	}
 	if r.Capped {
-		fmt.Fprintln(out, "There are more than one run may erase: look at them, then run it again.")
+		fmt.Fprintln(out, "There are more orphans than one run may erase: check the list, then run it again.")
 	}
 	if !r.Whole {
-		fmt.Fprintln(out, "There are more objects than one run looks at: one that erases goes on from there.")
+		fmt.Fprintln(out, "There are more objects than one run checks: a run with --erase continues from here.")
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/mayflyhq/mayfly/client"
 )
 
-// Where a server listens unless it is told otherwise.
+// Default addresses of a server.
 const (
 	defaultServer = "http://127.0.0.1:7420"
 	defaultAdmin  = "http://127.0.0.1:7421"
 )
 
-// remote is how a verb reaches a server, and as whom.
+// remote holds the flags by which a verb reaches a server as a user.
 type remote struct {
 	settings settings
 	server   string
@@ -35,12 +35,11 @@ func (r *remote) flags(c *cobra.Command) {
 	r.settings.flags(c)
 	c.Flags().StringVar(&r.server, "server", fromEnv("MAYFLY_SERVER", defaultServer), "URL of the server (MAYFLY_SERVER)")
 	c.Flags().StringVar(&r.token, "token", "", "access token (MAYFLY_TOKEN)")
-	c.Flags().StringVar(&r.user, "user", "", "act as this user, with the key of the data folder instead of a token")
-	c.Flags().BoolVar(&r.json, "json", false, "print what the server answers")
+	c.Flags().StringVar(&r.user, "user", "", "act as this user, with a token made with the data folder's key")
+	c.Flags().BoolVar(&r.json, "json", false, "print JSON")
 }
 
-// client is one of the server. A token that is minted on the spot is good for
-// this call and little more.
+// client returns a client of the server.
 func (r *remote) client() (*client.Client, error) {
 	token, err := r.bearer("user")
 	if err != nil {
@@ -49,11 +48,11 @@ func (r *remote) client() (*client.Client, error) {
 	return client.New(r.server, client.Options{Token: token, Agent: "mayfly/" + server.Version})
 }
 
-// bearer is the token that was given, or one of scope for the user that was named; "" for nobody.
+// bearer returns the token that was given, or one of scope made for --user, or "".
 func (r *remote) bearer(scope string) (string, error) {
 	switch {
 	case r.token != "" && r.user != "":
-		return "", usage(mayfly.Errorf(mayfly.Invalid, "--token and --user at once").WithHint("a token says whose it is"))
+		return "", usage(mayfly.Errorf(mayfly.Invalid, "--token and --user exclude each other").WithHint("the token names its user"))
 	case r.token != "":
 		return r.token, nil
 	case r.user == "" && scope == "user":
@@ -69,11 +68,11 @@ func (r *remote) bearer(scope string) (string, error) {
 	return string(token), err
 }
 
-// failed is err of a call, with what can be done about it here.
+// failed wraps the error of a call and adds a hint if no user was named.
 func (r *remote) failed(err error, doing string, args ...any) error {
 	err = fmt.Errorf(doing+": %w", append(args, err)...)
 	if errors.Is(err, mayfly.Unauthenticated) && r.token == "" && r.user == "" && os.Getenv("MAYFLY_TOKEN") == "" {
-		return mayfly.Wrap(mayfly.Unauthenticated, err, "say who you are: --user NAME, with --data for the server's folder; or --token, which mayfly token makes")
+		return mayfly.Wrap(mayfly.Unauthenticated, err, "pass --user NAME, with --data for the server's data folder, or --token with the output of mayfly token")
 	}
 	return err
 }
@@ -85,10 +84,10 @@ func fromEnv(name, otherwise string) string {
 	return otherwise
 }
 
-// writeJSON prints a value as the server sent it.
+// writeJSON prints a value as indented JSON.
 func writeJSON(out io.Writer, value any) error {
-	in := json.NewEncoder(out)
-	in.SetIndent("", "  ")
-	in.SetEscapeHTML(false)
-	return in.Encode(value)
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(value)
 }

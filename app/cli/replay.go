@@ -25,19 +25,19 @@ func newReplay() *cobra.Command {
 	r := &replay{}
 	c := &cobra.Command{
 		Use:   "replay --from T --group G",
-		Short: "Let a group of readers read events again, from an instant on",
-		Long: "Moves a group of the event log back (or forward) to the first event at or after --from. Stop the group's readers first;\n" +
-			"when they start again they are told everything since then once more. Each event carries a key, so that an effect that\n" +
-			"is recorded by it happens once all the same. Events are kept for " + config.Default().Text("log.retention") + " unless log.retention says otherwise.\n\n" +
-			"On the embedded profile the server must be stopped too: the log is in its data folder.",
+		Short: "Let a consumer group read events again from an instant on",
+		Long: "Moves a consumer group of the event log back (or forward) to the first event at or after --from. Stop the consumers of the\n" +
+			"group first; when they start again they receive all events since then once more. Each event carries a key, by which a\n" +
+			"consumer can recognize what it has already processed. Events are kept for log.retention (default " + config.Default().Text("log.retention") + ").\n\n" +
+			"On the embedded profile stop the server too: the log is in its data folder.",
 		Example: "  mayfly replay --from 2h --group search\n  mayfly replay --from 2026-11-16T08:00:00Z --group search --stream ends\n" +
 			"  mayfly replay --from oldest --group search --profile cluster --config /etc/mayfly.yaml",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return r.run(c) },
 	}
 	r.settings.allFlags(c)
-	c.Flags().StringVar(&r.from, "from", "", "an instant, how long ago, or oldest")
-	c.Flags().StringVar(&r.group, "group", "", "which group")
+	c.Flags().StringVar(&r.from, "from", "", "an instant, a duration before now, or oldest")
+	c.Flags().StringVar(&r.group, "group", "", "name of the consumer group")
 	c.Flags().StringVar(&r.stream, "stream", bothStreams, "births, ends or both")
 	completeWords(c, "stream", mayfly.Births.String(), mayfly.Ends.String(), bothStreams)
 	return c
@@ -58,7 +58,7 @@ func (r *replay) run(c *cobra.Command) (err error) {
 		return r.stream != bothStreams && r.stream != s.String()
 	})
 	if len(streams) == 0 || r.group == "" {
-		return usage(errors.New("name a group with --group, and with --stream births, ends or both"))
+		return usage(errors.New("pass --group NAME, and for --stream births, ends or both"))
 	}
 	cfg, err := r.settings.load(nil)
 	if err != nil {
@@ -74,12 +74,12 @@ func (r *replay) run(c *cobra.Command) (err error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.OutOrStdout(), "%s: group %s reads on from %s; %s events wait for it\n", stream, r.group, r.said(from), humanize.Comma(waiting))
+		fmt.Fprintf(c.OutOrStdout(), "%s: group %s continues from %s; %s events to read\n", stream, r.group, fromText(from), humanize.Comma(waiting))
 	}
 	return nil
 }
 
-// instant is what --from says.
+// instant parses --from.
 func (r *replay) instant(now mayfly.Instant) (mayfly.Instant, error) {
 	if r.from == oldest {
 		return 0, nil
@@ -89,12 +89,12 @@ func (r *replay) instant(now mayfly.Instant) (mayfly.Instant, error) {
 	}
 	var at mayfly.Instant
 	if err := at.UnmarshalText([]byte(r.from)); err != nil || at <= 0 {
-		return 0, usage(fmt.Errorf("--from %q: write an instant such as %s, how long ago such as 2h, or oldest", r.from, now))
+		return 0, usage(fmt.Errorf("invalid --from %q: write an instant such as %s, a duration before now such as 2h, or oldest", r.from, now))
 	}
 	return at, nil
 }
 
-func (r *replay) said(from mayfly.Instant) string {
+func fromText(from mayfly.Instant) string {
 	if from == 0 {
 		return "the oldest event"
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/profile"
 )
 
-// births reads what waits for a group, and commits it.
+// births reads the events that a group has not read, and commits them.
 func (f dataFolder) births(group string, want int) (events []mayfly.Event) {
 	f.Helper()
 	f.with(func(s *profile.Store, _ *node.Node) {
@@ -43,13 +43,13 @@ func (f dataFolder) births(group string, want int) (events []mayfly.Event) {
 	return events
 }
 
-func TestAReplayedGroupReadsAgainFromTheInstantThatIsNamed(t *testing.T) {
+func TestAReplayedGroupReadsAgainFromAnInstant(t *testing.T) {
 	f := newFolder(t)
 	f.stories(3)
 	before := f.births("search", 3)
 	f.births("search", 0)
 	f.births("others", 3)
-	f.run(exitOK, "births: group search reads on from", "replay", "--from", before[1].At.String(), "--group", "search")
+	f.run(exitOK, "births: group search continues from", "replay", "--from", before[1].At.String(), "--group", "search")
 	since := slices.DeleteFunc(slices.Clone(before), func(e mayfly.Event) bool { return e.At < before[1].At })
 	again := f.births("search", len(since))
 	for i, event := range again {
@@ -58,8 +58,8 @@ func TestAReplayedGroupReadsAgainFromTheInstantThatIsNamed(t *testing.T) {
 		}
 	}
 	f.births("others", 0)
-	f.run(exitOK, "from the oldest event; 3 events wait for it", "replay", "--from", "oldest", "--group", "search", "--stream", "births")
-	f.run(exitOK, "births: group search reads on", "replay", "--from", "1h", "--group", "search")
+	f.run(exitOK, "from the oldest event; 3 events to read", "replay", "--from", "oldest", "--group", "search", "--stream", "births")
+	f.run(exitOK, "births: group search continues", "replay", "--from", "1h", "--group", "search")
 	f.births("search", 3)
 	for _, bad := range [][]string{{"--from", "soon", "--group", "search"}, {"--from", "1h"}, {"--from", "1h", "--group", "search", "--stream", "deaths"}} {
 		f.run(exitUsage, "--", append([]string{"replay"}, bad...)...)

@@ -19,24 +19,24 @@ func newRestore() *cobra.Command {
 	r := &restoring{}
 	c := &cobra.Command{
 		Use:   "restore [ID]",
-		Short: "Bring an expired item back for a while, or undo a whole run",
-		Long: "An expired item serves again until --until, to those who could see it before, and then ends once more by itself: from hot\n" +
-			"storage within the safety window, from cold storage within 30 days. What is deleted cannot come back.\n\n" +
-			"A run is what one node did by one walk in one hour. If it went wrong, --run brings back everything that it was the last to\n" +
-			"move; it first counts, and does it only with --yes.\n\n" + adminHelp,
-		Example: "  mayfly restore ID --until 24h --reason 'case 4711'\n  mayfly restore --runs\n  mayfly restore --run 9f0c…  --until 24h --reason 'clock was wrong'          counts\n" +
-			"  mayfly restore --run 9f0c…  --until 24h --reason 'clock was wrong' --yes    does it",
+		Short: "Restore an expired item for a while, or undo a whole run",
+		Long: "Serves an expired item again until --until, to the users who could see it before; then it expires again. Media come from hot\n" +
+			"storage until ends.archive_after, else from cold storage, within ends.restore_within. A deleted item cannot be restored.\n\n" +
+			"A run is what one walk of one node did in one hour. If it was wrong, --run restores every item that the run was the last to\n" +
+			"change. Without --yes it only counts them.\n\n" + adminHelp,
+		Example: "  mayfly restore ID --until 24h --reason 'case 4711'\n  mayfly restore --runs\n  mayfly restore --run 9f0c…  --until 24h --reason 'clock was wrong'          counts only\n" +
+			"  mayfly restore --run 9f0c…  --until 24h --reason 'clock was wrong' --yes    restores",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return r.run(c, args) },
 	}
 	r.admin.flags(c)
 	r.op.flags(c)
-	c.Flags().StringVar(&r.until, "until", "24h", "how long it serves again: a span or an instant")
+	c.Flags().StringVar(&r.until, "until", "24h", "how long it serves again: a duration or an instant")
 	c.Flags().StringVar(&r.number, "run", "", "undo this run")
 	c.Flags().BoolVar(&r.list, "runs", false, "list the runs since --since")
-	c.Flags().DurationVar(&r.since, "since", 24*time.Hour, "with --runs: how far back")
-	c.Flags().BoolVar(&r.yes, "yes", false, "with --run: do it, do not only count")
-	c.Flags().IntVar(&r.max, "max", 0, "with --run: restore at most so many (default 10,000)")
+	c.Flags().DurationVar(&r.since, "since", 24*time.Hour, "with --runs: how long ago")
+	c.Flags().BoolVar(&r.yes, "yes", false, "with --run: restore, instead of counting only")
+	c.Flags().IntVar(&r.max, "max", 0, "with --run: refuse a run of more items (default 10,000)")
 	return c
 }
 
@@ -58,7 +58,7 @@ func (r *restoring) run(c *cobra.Command, args []string) error {
 		}
 	}
 	if asked != 1 {
-		return usage(errors.New("name one item, or say --run RUN, or --runs"))
+		return usage(errors.New("name one item, or pass --run RUN, or --runs"))
 	}
 	switch {
 	case r.list:
@@ -107,10 +107,10 @@ func (r *restoring) runs(ctx context.Context, c *cobra.Command, api adminAPI) er
 
 func (r *restoring) undo(c *cobra.Command) error {
 	if _, err := strconv.ParseUint(r.number, 16, 64); err != nil {
-		return usage(fmt.Errorf("--run %q: a run has 16 hexadecimal digits; mayfly restore --runs lists them", r.number))
+		return usage(fmt.Errorf("invalid --run %q: a run has 16 hexadecimal digits; mayfly restore --runs lists them", r.number))
 	}
 	who := &r.op
-	if !r.yes { // nothing is done, and nothing written down
+	if !r.yes { // nothing is changed and nothing is recorded
 		who, r.op.reason = nil, "to count"
 	}
 	return r.admin.do(c, who, func(ctx context.Context, api adminAPI) error {
@@ -122,20 +122,20 @@ func (r *restoring) undo(c *cobra.Command) error {
 		if err != nil && done.Found == 0 {
 			return orAbsent(err, "run %s", r.number)
 		}
-		r.tell(c.OutOrStdout(), done)
+		r.print(c.OutOrStdout(), done)
 		if done.Failed > 0 && err == nil {
-			err = mayfly.Errorf(mayfly.Unavailable, "%d of %d items could not be restored", done.Failed, done.Found).WithHint("undo it again: what is restored already is not touched")
+			err = mayfly.Errorf(mayfly.Unavailable, "%d of %d items could not be restored", done.Failed, done.Found).WithHint("run it again: restored items are not changed")
 		}
 		return err
 	})
 }
 
-func (r *restoring) tell(out io.Writer, done wire.Restored) {
-	fmt.Fprintf(out, "%d items may come back, %d of them before their deadline; %d are held, %d deleted\n", done.Found, done.Ahead, done.Held, done.Deleted)
+func (r *restoring) print(out io.Writer, done wire.Restored) {
+	fmt.Fprintf(out, "%d items can be restored, %d of them before their deadline; %d are held, %d deleted\n", done.Found, done.Ahead, done.Held, done.Deleted)
 	if r.yes {
 		fmt.Fprintf(out, "%d restored, %d refused, %d failed; %d watermarks moved back\n", done.Restored, done.Refused, done.Failed, done.Back)
 	} else {
-		fmt.Fprintln(out, "Nothing was done: say --yes to do it.")
+		fmt.Fprintln(out, "Nothing was changed; pass --yes to restore them.")
 	}
 	for _, why := range done.Why {
 		fmt.Fprintf(out, "  %s\n", why)

@@ -18,18 +18,17 @@ func newScrub() *cobra.Command {
 	s := scrub{}
 	c := &cobra.Command{
 		Use:   "scrub",
-		Short: "Read every archived medium again and compare it with what was uploaded",
-		Long: "Reads all cold copies of a data folder that no process is using, and names those that are not what was uploaded. A server\n" +
-			"does the same all the time, slowly: if one uses the folder, this prints what it has found since its start. It erases nothing.\n" +
-			"Where an item's archiving has not finished and its hot copy is whole, the item is put back on its way, and is copied again\n" +
-			"when the folder is served.\n\n" +
-			"It exits with 1 if a copy does not match.",
-		Example: "  mayfly scrub --data ./mayfly-data\n  mayfly scrub --rate 64        at most 64 MiB a second",
+		Short: "Read every archived medium again and compare its hash",
+		Long: "Reads all archived media of a data folder and lists those that differ from what was uploaded. A running server does this\n" +
+			"slowly all the time: if one uses the folder, this prints what it has found since its start. Nothing is erased. If an item is\n" +
+			"still being archived and its hot copy is intact, a server copies it again.\n\n" +
+			"The exit code is 1 if a copy does not match.",
+		Example: "  mayfly scrub --data ./mayfly-data\n  mayfly scrub --rate 64        at most 64 MiB per second",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return s.run(c) },
 	}
 	s.admin.flags(c)
-	c.Flags().Int64Var(&s.rate, "rate", 1024, "how many MiB are read a second at most, of a folder that nobody uses")
+	c.Flags().Int64Var(&s.rate, "rate", 1024, "maximum MiB per second, on a folder without a server")
 	return c
 }
 
@@ -40,11 +39,11 @@ type scrub struct {
 
 func (s *scrub) run(c *cobra.Command) error {
 	if s.rate < 1 || s.rate > 1<<20 {
-		return usage(fmt.Errorf("--rate %d: write a number of MiB from 1 on", s.rate))
+		return usage(fmt.Errorf("invalid --rate %d: write MiB per second, 1 or more", s.rate))
 	}
 	return s.admin.do(c, nil, func(ctx context.Context, api adminAPI) error {
 		if api.folder == nil && c.Flags().Changed("rate") {
-			return usage(errors.New("--rate: a server scrubs at its own rate (ends.scrub_bytes)"))
+			return usage(errors.New("--rate has no effect on a server; set ends.scrub_bytes"))
 		}
 		find := api.Scrub
 		if api.folder != nil {
@@ -52,7 +51,7 @@ func (s *scrub) run(c *cobra.Command) error {
 		}
 		found, err := find(ctx)
 		if err == nil || found.Items > 0 {
-			tellScrubbed(c.OutOrStdout(), found)
+			printScrub(c.OutOrStdout(), found)
 		}
 		switch {
 		case err != nil:
@@ -64,9 +63,9 @@ func (s *scrub) run(c *cobra.Command) error {
 	})
 }
 
-func tellScrubbed(out io.Writer, r wire.Scrub) {
+func printScrub(out io.Writer, r wire.Scrub) {
 	if r.At == nil {
-		fmt.Fprintln(out, "The server has not begun to scrub yet.")
+		fmt.Fprintln(out, "The server has not started to scrub yet.")
 		return
 	}
 	fmt.Fprintf(out, "%s items with %s cold media, %s bytes read, %s do not match\n", humanize.Comma(r.Items), humanize.Comma(r.Objects), humanize.Comma(r.Bytes), humanize.Comma(r.Mismatch))
@@ -77,11 +76,11 @@ func tellScrubbed(out io.Writer, r wire.Scrub) {
 		fmt.Fprintf(out, "  and %s more\n", humanize.Comma(over))
 	}
 	if r.Again > 0 {
-		fmt.Fprintf(out, "%s items will be copied again from hot\n", humanize.Comma(r.Again))
+		fmt.Fprintf(out, "%s items will be copied again from hot storage\n", humanize.Comma(r.Again))
 	}
 }
 
-// scrub reads every cold copy of the folder, at most mibs MiB a second.
+// scrub reads every cold copy of the folder, at most mibs MiB per second.
 func (f *folder) scrub(ctx context.Context, mibs int64) (wire.Scrub, error) {
 	origin, err := walk.Origin(ctx, f.store.Set.Rows, f.now)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// running is a server that a test has started by the verb.
+// running is a server that a test started with mayfly serve.
 type running struct {
 	*testing.T
 	data       string
@@ -36,10 +36,10 @@ type running struct {
 	ended      chan error
 }
 
-// startServer starts one on free ports and waits until it says that it listens.
+// startServer starts a server on free ports and waits until it listens.
 func startServer(t *testing.T, data string, more ...string) *running {
 	t.Helper()
-	t.Chdir(t.TempDir()) // no configuration of anybody's
+	t.Chdir(t.TempDir()) // a folder without a configuration file
 	ctx, stop := context.WithCancel(t.Context())
 	r := &running{T: t, data: data, log: new(storetest.Noted), stop: stop, ended: make(chan error, 1)}
 	out, in := io.Pipe()
@@ -60,7 +60,7 @@ func startServer(t *testing.T, data string, more ...string) *running {
 		}
 	}
 	if len(r.said) < 3 {
-		t.Fatalf("it said %q, and ended with %v\n%s", r.said, <-r.ended, r.log)
+		t.Fatalf("the server printed %q and ended with %v\n%s", r.said, <-r.ended, r.log)
 	}
 	address := regexp.MustCompile(`https?://[0-9.:]+`)
 	r.api, r.admin = address.FindString(r.said[0]), address.FindString(r.said[1])
@@ -68,7 +68,7 @@ func startServer(t *testing.T, data string, more ...string) *running {
 	return r
 }
 
-// end stops the server in good order.
+// end stops the server gracefully.
 func (r *running) end() {
 	r.Helper()
 	r.stop()
@@ -80,7 +80,7 @@ func (r *running) end() {
 	}
 }
 
-// run runs a verb against the server, and wants an exit code and a text.
+// run runs a verb against the server and checks its exit code and output.
 func (r *running) run(code int, want string, args ...string) string {
 	r.Helper()
 	return runVerb(r.T, code, want, append(args, "--data", r.data)...)
@@ -96,7 +96,7 @@ func runVerb(t *testing.T, code int, want string, args ...string) string {
 	return out.String()
 }
 
-func TestAServerNeedsNoConfigurationAndSaysWhatToTry(t *testing.T) {
+func TestAServerNeedsNoConfigurationAndPrintsWhatToTry(t *testing.T) {
 	r := startServer(t, filepath.Join(t.TempDir(), "data with 'quotes'"))
 	said := strings.Join(r.said, "\n")
 	for _, want := range []string{r.api + "/docs/api", "token --user ana", "/followers/~ben", "story picture", "-F media=@", `'\''quotes'\''`} {
@@ -127,7 +127,7 @@ func TestAServerNeedsNoConfigurationAndSaysWhatToTry(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsUnderWayFinishesWhenTheServerStops(t *testing.T) {
+func TestARequestInProgressFinishesWhenTheServerStops(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	r := startServer(t, data)
 	token := strings.TrimSpace(r.run(exitOK, "", "token", "--user", "ana"))
@@ -169,15 +169,15 @@ func TestARequestThatIsUnderWayFinishesWhenTheServerStops(t *testing.T) {
 	close(rest)
 	got := <-published
 	if got.err != nil {
-		t.Fatalf("a request that was under way failed: %v\n%s", got.err, r.log)
+		t.Fatalf("a request in progress failed: %v\n%s", got.err, r.log)
 	}
 	r.end()
 	again := startServer(t, data)
 	again.run(exitOK, got.story.ID.String(), "story", "open", got.story.ID.String(), "--server", again.api)
 }
 
-// answerOf asks on a connection of its own, and is the status, whether the
-// connection ends with it, and the body.
+// answerOf sends a request on a new connection. It returns the status, whether the
+// server closes the connection, and the body.
 func (r *running) answerOf(url string) (status int, last bool, body string) {
 	r.Helper()
 	transport := &http.Transport{}
@@ -193,17 +193,17 @@ func (r *running) answerOf(url string) (status int, last bool, body string) {
 	return res.StatusCode, res.Close, string(text)
 }
 
-// awaitLog waits until the log says something.
+// awaitLog waits until the log contains a text.
 func (r *running) awaitLog(want string) {
 	r.Helper()
 	for began := time.Now(); !strings.Contains(r.log.String(), want); time.Sleep(time.Millisecond) {
 		if time.Since(began) > 30*time.Second {
-			r.Fatalf("it does not say %q\n%s", want, r.log)
+			r.Fatalf("the log does not contain %q\n%s", want, r.log)
 		}
 	}
 }
 
-func TestAServerThatStopsSaysSoBeforeItRefusesAnybody(t *testing.T) {
+func TestAStoppingServerReportsNotReadyBeforeItRefusesRequests(t *testing.T) {
 	r := startServer(t, filepath.Join(t.TempDir(), "data"), "--set", "listen.drain_after=10m")
 	for _, url := range []string{r.api + "/readyz", r.admin + "/readyz"} {
 		if status, last, body := r.answerOf(url); status != 200 || last {
@@ -221,7 +221,7 @@ func TestAServerThatStopsSaysSoBeforeItRefusesAnybody(t *testing.T) {
 		t.Errorf("%d %t %s", status, last, body)
 	}
 	if status, last, body := r.answerOf(r.api + "/openapi.json"); status != 200 || !last {
-		t.Errorf("users are answered no more: %d %t %s", status, last, body)
+		t.Errorf("requests are refused: %d %t %s", status, last, body)
 	}
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil { // the second: it ends the wait, and nothing else
 		t.Fatal(err)
@@ -232,16 +232,16 @@ func TestAServerThatStopsSaysSoBeforeItRefusesAnybody(t *testing.T) {
 	}
 }
 
-func TestAServerThatNobodyHurriesStopsWhenItHasGivenNotice(t *testing.T) {
+func TestAServerStopsAfterDrainAfterWithoutASecondSignal(t *testing.T) {
 	r := startServer(t, filepath.Join(t.TempDir(), "data"), "--set", "listen.drain_after=300ms")
 	began := time.Now()
 	r.end()
 	if took := time.Since(began); took < 300*time.Millisecond {
-		t.Errorf("it gave notice for %s", took)
+		t.Errorf("it drained for %s", took)
 	}
 }
 
-// waiting is a reader that has nothing, and ends when the channel is closed.
+// waiting is a reader that blocks until the channel is closed.
 type waiting <-chan struct{}
 
 func (w waiting) Read([]byte) (int, error) {

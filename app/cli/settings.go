@@ -10,7 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
-// settings are the flags by which a verb finds its configuration. They override
+// settings holds the flags that select the configuration of a verb. Flags override
 // the environment, which overrides the file (O1).
 type settings struct {
 	file    string
@@ -20,19 +20,19 @@ type settings struct {
 }
 
 func (s *settings) flags(c *cobra.Command) {
-	c.Flags().StringVar(&s.file, "config", "", "configuration file (default ./"+config.DefaultFile+", if it is there)")
+	c.Flags().StringVar(&s.file, "config", "", "configuration file (default ./"+config.DefaultFile+", if it exists)")
 	c.Flags().StringVar(&s.data, "data", "", "data folder (default "+config.DefaultData+")")
 }
 
-// allFlags adds the one by which every key can be set.
+// allFlags adds --profile and --set, which sets any key.
 func (s *settings) allFlags(c *cobra.Command) {
 	s.flags(c)
-	c.Flags().StringVar(&s.profile, "profile", "", "what to stand on: embedded or cluster (default embedded)")
+	c.Flags().StringVar(&s.profile, "profile", "", "embedded or cluster (default embedded)")
 	completeWords(c, "profile", config.Embedded, config.Cluster)
-	c.Flags().StringArrayVar(&s.set, "set", nil, "set one key, such as --set walk.interval=2s; mayfly config describe prints them all")
+	c.Flags().StringArrayVar(&s.set, "set", nil, "set one key, such as --set walk.interval=2s; mayfly config describe prints all keys")
 }
 
-// load loads the configuration; more has further keys that flags set.
+// load loads the configuration; more holds the keys that other flags set.
 func (s *settings) load(more map[string]string) (config.Config, error) {
 	from, err := s.sources(more)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *settings) sources(more map[string]string) (config.Sources, error) {
 	for _, one := range s.set {
 		key, value, ok := strings.Cut(one, "=")
 		if !ok {
-			return config.Sources{}, usage(mayfly.Errorf(mayfly.Invalid, "--set %s", one).WithHint("write --set key=value"))
+			return config.Sources{}, usage(mayfly.Errorf(mayfly.Invalid, "invalid --set %s", one).WithHint("write --set key=value"))
 		}
 		flags[key] = value
 	}

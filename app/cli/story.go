@@ -14,9 +14,9 @@ import (
 
 func newStory() *cobra.Command {
 	c := &cobra.Command{
-		Use: "story", Short: "Publish, open and look after stories on a server",
-		Long: "Talks to a running server (mayfly serve). Who you are is said by --token or MAYFLY_TOKEN, or by --user with the key of\n" +
-			"the server's data folder; without either you are nobody, and see what is for everyone.",
+		Use: "story", Short: "Publish, open and manage stories on a server",
+		Long: "Sends requests to a running server (mayfly serve). Authenticate with --token or MAYFLY_TOKEN, or with --user and the key of\n" +
+			"the server's data folder. Without a token you can read what is public.",
 		Example: "  mayfly story picture photo.jpg\n  mayfly story publish photo.jpg --user ana --audience everyone\n" +
 			"  mayfly story ring ~ana\n  mayfly story archive --user ana",
 	}
@@ -24,11 +24,11 @@ func newStory() *cobra.Command {
 	return c
 }
 
-// audiences that a story may have.
+// audiences returns the audiences of a story.
 func audiences() []string { return []string{"everyone", "followers", "close_friends"} }
 
-// tellStory prints a story for people.
-func tellStory(out io.Writer, s wire.Story) {
+// printStory prints a story as text.
+func printStory(out io.Writer, s wire.Story) {
 	until := "until " + s.ExpiresAt.String()
 	if s.ServesUntil != nil {
 		until = "again until " + s.ServesUntil.String()
@@ -53,7 +53,7 @@ func mediumLine(m wire.Medium) string {
 	return line
 }
 
-// shortLine is a story in a list.
+// shortLine returns the line of a story in a list.
 func shortLine(s wire.Story) string {
 	caption := s.Caption
 	if runes := []rune(caption); len(runes) > 40 {
@@ -72,7 +72,8 @@ func shortLine(s wire.Story) string {
 	return line
 }
 
-// userText is a user as the API reads one: a bare name is one of the home issuer's.
+// userText returns a user as the API accepts it. A name without ~ is a subject of the
+// home issuer.
 func userText(text string) string {
 	if _, err := mayfly.ParseUserID(text); err == nil || strings.HasPrefix(text, "~") {
 		return text

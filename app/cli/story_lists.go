@@ -13,7 +13,7 @@ import (
 func newStoryRing() *cobra.Command {
 	r := &remote{}
 	c := &cobra.Command{
-		Use: "ring USER", Short: "List a user's live stories that you may see, oldest first",
+		Use: "ring USER", Short: "List a user's live stories that you can see, oldest first",
 		Example: "  mayfly story ring ~ana\n  mayfly story ring ana --user ben",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -33,7 +33,7 @@ func newStoryRing() *cobra.Command {
 				fmt.Fprintln(c.OutOrStdout(), shortLine(s))
 			}
 			if len(ring.Stories) == 0 {
-				fmt.Fprintln(c.OutOrStdout(), "There is no live story that you may see.")
+				fmt.Fprintln(c.OutOrStdout(), "There is no live story that you can see.")
 			}
 			return nil
 		},
@@ -45,23 +45,23 @@ func newStoryRing() *cobra.Command {
 func newStoryArchive() *cobra.Command {
 	a := &storyArchive{}
 	c := &cobra.Command{
-		Use: "archive", Short: "List your stories that have ended, newest first",
+		Use: "archive", Short: "List your expired stories, newest first",
 		Example: "  mayfly story archive --user ana\n  mayfly story archive --user ana --day 2026-01-31\n  mayfly story archive --user ana --from 2026-01-01 --to 2026-02-01",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.run(c) },
 	}
 	a.remote.flags(c)
-	c.Flags().StringVar(&a.day, "day", "", "only those born on this day, such as 2026-01-31 (UTC)")
-	c.Flags().StringVar(&a.from, "from", "", "only those born at or after this day or instant")
-	c.Flags().StringVar(&a.to, "to", "", "only those born before this day or instant")
-	c.Flags().IntVar(&a.most, "limit", 100, "how many at most; 0 is all")
+	c.Flags().StringVar(&a.day, "day", "", "only stories published on this day (UTC), such as 2026-01-31")
+	c.Flags().StringVar(&a.from, "from", "", "only stories published at or after this day or instant")
+	c.Flags().StringVar(&a.to, "to", "", "only stories published before this day or instant")
+	c.Flags().IntVar(&a.limit, "limit", 100, "maximum number; 0 means all")
 	return c
 }
 
 type storyArchive struct {
 	remote        remote
 	day, from, to string
-	most          int
+	limit         int
 }
 
 func (a *storyArchive) run(c *cobra.Command) error {
@@ -79,8 +79,8 @@ func (a *storyArchive) run(c *cobra.Command) error {
 		if err != nil {
 			return a.remote.failed(err, "archive")
 		}
-		if a.most > 0 && shown == a.most {
-			fmt.Fprintf(c.ErrOrStderr(), "There are more: --limit 0 lists all.\n")
+		if a.limit > 0 && shown == a.limit {
+			fmt.Fprintf(c.ErrOrStderr(), "There are more; --limit 0 lists all.\n")
 			return nil
 		}
 		shown++
@@ -94,7 +94,7 @@ func (a *storyArchive) run(c *cobra.Command) error {
 		}
 	}
 	if shown == 0 && !a.remote.json {
-		fmt.Fprintln(c.OutOrStdout(), "There is none.")
+		fmt.Fprintln(c.OutOrStdout(), "There are no archived stories.")
 	}
 	return nil
 }
@@ -102,11 +102,11 @@ func (a *storyArchive) run(c *cobra.Command) error {
 func (a *storyArchive) period() (client.Period, error) {
 	p := client.Period{Day: a.day}
 	if a.day != "" && (a.from != "" || a.to != "") {
-		return p, usage(mayfly.Errorf(mayfly.Invalid, "--day together with --from or --to").WithHint("say one or the other"))
+		return p, usage(mayfly.Errorf(mayfly.Invalid, "--day excludes --from and --to").WithHint("pass one or the other"))
 	}
 	if a.day != "" {
 		if _, err := time.Parse(time.DateOnly, a.day); err != nil {
-			return p, usage(mayfly.Errorf(mayfly.Invalid, "--day %s", a.day).WithHint("write it like 2026-01-31"))
+			return p, usage(mayfly.Errorf(mayfly.Invalid, "invalid --day %s", a.day).WithHint("write a day such as 2026-01-31"))
 		}
 	}
 	for _, one := range []struct {
@@ -115,14 +115,14 @@ func (a *storyArchive) period() (client.Period, error) {
 	}{{"--from", a.from, &p.From}, {"--to", a.to, &p.To}} {
 		at, err := instantOf(one.text)
 		if err != nil {
-			return p, usage(mayfly.Errorf(mayfly.Invalid, "%s %s", one.flag, one.text).WithHint("write a day such as 2026-01-31, or an instant such as 2026-01-31T18:00:00Z"))
+			return p, usage(mayfly.Errorf(mayfly.Invalid, "invalid %s %s", one.flag, one.text).WithHint("write a day such as 2026-01-31, or an instant such as 2026-01-31T18:00:00Z"))
 		}
 		*one.into = at
 	}
 	return p, nil
 }
 
-// instantOf reads a day (UTC) or an instant; "" is none.
+// instantOf parses a day (UTC) or an instant; "" is the zero instant.
 func instantOf(text string) (mayfly.Instant, error) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return mayfly.InstantOf(day), nil

@@ -17,8 +17,8 @@ import (
 func newStoryOpen() *cobra.Command {
 	r, save := &remote{}, ""
 	c := &cobra.Command{
-		Use: "open ID", Short: "Open a story, and save its media",
-		Long:    "Opens a story as whoever you are. With --save its media are downloaded and held against their hashes.",
+		Use: "open ID", Short: "Open a story and optionally save its media",
+		Long:    "Opens a story. With --save it downloads the media and verifies their hashes.",
 		Example: "  mayfly story open ID --user ben\n  mayfly story open ID --user ana --save ./photos",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ func newStoryOpen() *cobra.Command {
 		},
 	}
 	r.flags(c)
-	c.Flags().StringVar(&save, "save", "", "folder that the media are saved in")
+	c.Flags().StringVar(&save, "save", "", "folder to save the media in")
 	return c
 }
 
@@ -60,7 +60,7 @@ func saveMedia(c *cobra.Command, api *client.Client, story wire.Story, folder st
 	return nil
 }
 
-// saveMedium downloads beside the place and puts it there when it is whole.
+// saveMedium downloads to a temporary file and renames it when it is complete.
 func saveMedium(ctx context.Context, api *client.Client, m wire.Medium, path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".mayfly-*")
 	if err != nil {
@@ -117,7 +117,7 @@ func newStoryDelete() *cobra.Command {
 func newStoryReshare() *cobra.Command {
 	r, change, caption, key := &remote{}, wire.Reshare{}, "", ""
 	c := &cobra.Command{
-		Use: "reshare ID", Short: "Make a new story of one of your archived ones, without uploading again",
+		Use: "reshare ID", Short: "Publish one of your archived stories again, without uploading",
 		Example: "  mayfly story reshare ID --user ana\n  mayfly story reshare ID --user ana --audience everyone --for 6h --caption 'a year ago'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -137,15 +137,15 @@ func newStoryReshare() *cobra.Command {
 		},
 	}
 	r.flags(c)
-	c.Flags().StringVar(&change.Audience, "audience", "", "everyone, followers or close_friends (default: as it was)")
-	c.Flags().StringVar(&change.Lifetime, "for", "", "how long it serves, such as 24h (default: the server's)")
-	c.Flags().StringVar(&caption, "caption", "", "text below the story (default: as it was)")
-	c.Flags().StringVar(&key, "key", "", "idempotency key, to reshare again after an outcome that is not known")
+	c.Flags().StringVar(&change.Audience, "audience", "", "everyone, followers or close_friends (default: unchanged)")
+	c.Flags().StringVar(&change.Lifetime, "for", "", "lifetime, such as 24h (default: the server's)")
+	c.Flags().StringVar(&caption, "caption", "", "text below the story (default: unchanged)")
+	c.Flags().StringVar(&key, "key", "", "idempotency key, to retry safely when the outcome is unknown")
 	completeWords(c, "audience", audiences()...)
 	return c
 }
 
-// withID does something with a server and the id that a verb was given.
+// withID calls do with a client and the id in the arguments.
 func (r *remote) withID(args []string, do func(*client.Client, mayfly.ID) error) error {
 	id, err := idOf(args)
 	if err != nil {

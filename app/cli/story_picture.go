@@ -16,8 +16,8 @@ import (
 
 func newStoryPicture() *cobra.Command {
 	return &cobra.Command{
-		Use: "picture FILE", Short: "Paint a small picture to try things with",
-		Long:    "Writes a JPEG of a sun over the sea, the same one every time. It does not replace a file that is something else.",
+		Use: "picture FILE", Short: "Create a small picture for a first try",
+		Long:    "Writes a JPEG, the same one every time. It does not overwrite a different file.",
 		Example: "  mayfly story picture photo.jpg",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -26,7 +26,7 @@ func newStoryPicture() *cobra.Command {
 				return err
 			}
 			if there, err := os.ReadFile(args[0]); err == nil && !bytes.Equal(there, picture) {
-				return mayfly.Errorf(mayfly.Conflict, "%s is there already, and is something else", args[0]).WithHint("choose another name")
+				return mayfly.Errorf(mayfly.Conflict, "%s exists and is a different file", args[0]).WithHint("choose another name")
 			}
 			if err := os.WriteFile(args[0], picture, 0o644); err != nil {
 				return err
@@ -37,7 +37,7 @@ func newStoryPicture() *cobra.Command {
 	}
 }
 
-// paint paints a sun over the sea.
+// paint draws a sun over the sea.
 func paint() ([]byte, error) {
 	const width, height, horizon, radius = 480, 320, 200, 56
 	picture := image.NewRGBA(image.Rect(0, 0, width, height))

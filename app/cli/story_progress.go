@@ -15,8 +15,8 @@ import (
 	"github.com/mayflyhq/mayfly/client"
 )
 
-// sending shows how much of each medium has been sent: bars on a terminal, a line
-// for each medium elsewhere, nothing beside JSON.
+// sending shows the progress of an upload: bars on a terminal, otherwise one line
+// for each medium, nothing with --json.
 type sending struct {
 	out   io.Writer
 	quiet bool
@@ -24,8 +24,8 @@ type sending struct {
 	all   *mpb.Progress // nil without a terminal
 	bars  []*mpb.Bar
 
-	mu   sync.Mutex
-	told int // media whose line was printed
+	mu      sync.Mutex
+	printed int // media whose line was printed
 }
 
 func newSending(out io.Writer, media []client.Source, quiet bool) *sending {
@@ -43,28 +43,28 @@ func newSending(out io.Writer, media []client.Source, quiet bool) *sending {
 	return s
 }
 
-// tell is what the client calls.
-func (s *sending) tell(medium int, done, size int64) {
+// update is called by the client with the bytes sent.
+func (s *sending) update(medium int, done, size int64) {
 	if s.all != nil {
 		s.bars[medium].SetCurrent(done)
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.quiet && done == size && medium >= s.told {
-		s.told = medium + 1
+	if !s.quiet && done == size && medium >= s.printed {
+		s.printed = medium + 1
 		fmt.Fprintf(s.out, "%s: %s bytes sent\n", s.media[medium].Name, humanize.Comma(size))
 	}
 }
 
-// end takes the bars of what did not arrive away.
-func (s *sending) end(arrived bool) {
+// end removes the bars of media that were not sent.
+func (s *sending) end(ok bool) {
 	if s.all == nil {
 		return
 	}
 	for _, bar := range s.bars {
 		if !bar.Completed() {
-			bar.Abort(!arrived)
+			bar.Abort(!ok)
 		}
 	}
 	s.all.Wait()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestTheLifeOfAStoryByVerbs(t *testing.T) {
+func TestStoryVerbsPublishOpenReshareAndDelete(t *testing.T) {
 	folder := t.TempDir()
 	r := startServer(t, filepath.Join(folder, "data"))
 	t.Setenv("MAYFLY_SERVER", r.api)
@@ -34,7 +34,7 @@ func TestTheLifeOfAStoryByVerbs(t *testing.T) {
 			t.Errorf("medium %s: %v", n, err)
 		}
 	}
-	r.run(exitOK, "There is none", "story", "archive", "--user", "ana", "--day", "2026-01-31")
+	r.run(exitOK, "There are no archived stories", "story", "archive", "--user", "ana", "--day", "2026-01-31")
 	r.run(exitOK, "is visible", "explain", id, "--viewer", "ben")
 	r.run(exitOK, `"verdict": "serve"`, "explain", id, "--json")
 
@@ -47,16 +47,16 @@ func TestTheLifeOfAStoryByVerbs(t *testing.T) {
 
 	r.run(exitWrong, "--user NAME", "story", "publish", photo)
 	r.run(exitWrong, "image/jpeg", "story", "publish", filepath.Join(r.data, "FORMAT"), "--user", "ana")
-	r.run(exitUsage, "is no JSON", "story", "publish", photo, "--user", "ana", "--overlays", photo)
+	r.run(exitUsage, "is not JSON", "story", "publish", photo, "--user", "ana", "--overlays", photo)
 	r.run(exitUsage, "choose everyone", "story", "publish", photo, "--user", "ana", "--audience", "all")
-	r.run(exitUsage, "a token says whose it is", "story", "ring", "ana", "--user", "ana", "--token", "x")
+	r.run(exitUsage, "the token names its user", "story", "ring", "ana", "--user", "ana", "--token", "x")
 	r.run(exitWrong, "", "story", "ring", "ana", "--token", "nonsense")
-	r.run(exitUsage, "say one or the other", "story", "archive", "--day", "2026-01-31", "--from", "2026-01-01")
+	r.run(exitUsage, "pass one or the other", "story", "archive", "--day", "2026-01-31", "--from", "2026-01-01")
 	r.run(exitUsage, "write a day", "story", "archive", "--from", "soon")
-	if err := os.WriteFile(photo, []byte("somebody's"), 0o600); err != nil {
+	if err := os.WriteFile(photo, []byte("another file"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runVerb(t, exitConflict, "something else", "story", "picture", photo)
+	runVerb(t, exitConflict, "a different file", "story", "picture", photo)
 
 	r.end() // what follows looks into the folder itself
 	r.run(exitOK, "not there", "explain", id, "--viewer", "ben")
@@ -67,7 +67,7 @@ func TestTheLifeOfAStoryByVerbs(t *testing.T) {
 	}
 }
 
-func TestExplainKnowsIdsThatNeverWere(t *testing.T) {
+func TestExplainAcceptsIDsThatWereNeverUsed(t *testing.T) {
 	r := startServer(t, filepath.Join(t.TempDir(), "data"))
 	const never = "019a8b2f-0c00-8818-9a5d-1f0e9c2b7a43"
 	r.run(exitOK, "410", "explain", never, "--admin", r.admin, "--viewer", "anonymous")

@@ -20,20 +20,20 @@ func newVerify() *cobra.Command {
 	v := verifyCommand{}
 	c := &cobra.Command{
 		Use:   "verify",
-		Short: "Hold every stored item against its media, and every medium against its item",
-		Long: "Reads the whole ledger of a data folder that no process is using (in one that is served, items move while they are looked\n" +
-			"at, and what is whole would look lost): each row against its content and its media in both\n" +
-			"tiers, each object against the row that names it. It changes nothing. The verdict counts seven words; all must be 0:\n" +
-			"  LOST         something that must be there has no whole copy\n" +
-			"  RESURRECTED  an item of an account that was erased\n" +
-			"  EARLY        ended before its end\n" +
-			"  LATE         waits for a step that was due hours ago\n" +
-			"  LEAK         (cannot be seen from the folder; always 0 here)\n" +
+		Short: "Check that every item has its media, and every medium its item",
+		Long: "Reads the whole ledger of a data folder that no process uses and compares each row with its content and its media in hot and\n" +
+			"cold storage, and each stored object with the row that names it. It changes nothing. The folder must not be in use, because\n" +
+			"items that move during the check would look lost. The verdict counts seven kinds of faults; all must be 0:\n" +
+			"  LOST         content or media without an intact copy\n" +
+			"  RESURRECTED  an item of an erased account\n" +
+			"  EARLY        ended before its deadline\n" +
+			"  LATE         a step is overdue by hours\n" +
+			"  LEAK         (cannot be checked on a folder; always 0 here)\n" +
 			"  DOUBLE       media that two items own\n" +
 			"  ORPHAN       media older than a day that no item owns\n\n" +
-			"It exits with 1 if any of them is not 0. A cluster has no such folder: its nodes look for lost media and orphans and read\n" +
-			"cold copies again themselves; mayfly orphans and mayfly scrub with --admin tell what they found.",
-		Example: "  mayfly verify --data ./mayfly-data\n  mayfly verify --quick        sizes and stored hashes only, no bytes are read",
+			"The exit code is 1 if any of them is not 0. On a cluster the nodes check for lost media, orphans and damaged cold copies\n" +
+			"themselves; mayfly orphans and mayfly scrub with --admin print what they found.",
+		Example: "  mayfly verify --data ./mayfly-data\n  mayfly verify --quick        compare sizes and stored hashes only",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return v.run(c) },
 	}
@@ -52,13 +52,13 @@ func (v *verifyCommand) run(c *cobra.Command) error {
 		return err
 	}
 	if v.admin.config.Profile == config.Cluster {
-		return mayfly.Errorf(mayfly.Invalid, "verify reads a data folder, and on a cluster the items are not in one").
-			WithHint("mayfly scrub and mayfly orphans tell what a node of it has found, mayfly explain ID tells of one item, each with --admin URL")
+		return mayfly.Errorf(mayfly.Invalid, "verify needs a data folder; on a cluster the items are in Cassandra and S3").
+			WithHint("mayfly scrub and mayfly orphans print what a node has found, mayfly explain ID explains one item, each with --admin URL")
 	}
 	err := v.admin.onFolder(c, func(ctx context.Context, f *folder) error { return v.look(ctx, c.OutOrStdout(), f) })
 	if errors.As(err, new(inUseError)) {
-		return mayfly.Wrap(mayfly.Conflict, fmt.Errorf("verify needs a folder that nobody uses: %w", err),
-			"stop the server, or verify a copy of the folder; of a server that runs, mayfly scrub and mayfly orphans tell what it has found itself")
+		return mayfly.Wrap(mayfly.Conflict, fmt.Errorf("verify needs a data folder that is not in use: %w", err),
+			"stop the server, or verify a copy of the folder; mayfly scrub and mayfly orphans print what a running server has found")
 	}
 	return err
 }
@@ -89,11 +89,11 @@ func (v *verifyCommand) look(ctx context.Context, out io.Writer, f *folder) erro
 	return nil
 }
 
-// allObjects is more than a folder has.
+// allObjects is larger than the number of objects in any folder.
 const allObjects = 1 << 30
 
 func printReport(out io.Writer, v *verify.Report, o wire.Orphans) {
-	fmt.Fprintf(out, "%s items with %s media, %s bytes read; %s objects looked at the other way round\n",
+	fmt.Fprintf(out, "%s items with %s media checked, %s bytes read; %s stored objects checked\n",
 		humanize.Comma(v.Items), humanize.Comma(v.Media), humanize.Comma(v.Bytes), humanize.Comma(int64(o.Looked)))
 	var states []string
 	for state := range v.States {
@@ -107,7 +107,7 @@ func printReport(out io.Writer, v *verify.Report, o wire.Orphans) {
 		fmt.Fprintln(out, line)
 	}
 	if o.Strange > 0 {
-		fmt.Fprintf(out, "%d objects have keys that are not mayfly's; they were left alone\n", o.Strange)
+		fmt.Fprintf(out, "%d objects have keys that mayfly does not use; they were skipped\n", o.Strange)
 	}
 	fmt.Fprintln(out, &v.Tally)
 }

@@ -37,7 +37,7 @@ func (w *testCluster) judgeReplay(proof string, reads *consumer, e errand, log *
 	if err != nil {
 		w.Fatalf("%v: %s", err, out)
 	}
-	found := regexp.MustCompile(`(?m)^ends: group ` + mortals + ` reads on from ` + from.String() + `; ([\d,]+) events wait for it$`).FindStringSubmatch(out)
+	found := regexp.MustCompile(`(?m)^ends: group ` + mortals + ` continues from ` + from.String() + `; ([\d,]+) events to read$`).FindStringSubmatch(out)
 	if found == nil {
 		w.Fatalf("a replay says %q", out)
 	}
