@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,13 +102,17 @@ func opaque(seed uint64, n int) []byte {
 }
 
 // syncedFile is a file that several writers append to. A write returns after it
-// has been synced; one sync serves as many writes as it does in the product.
+// has been synced; one sync serves as many writes as it does in the product. Groups
+// are written and synced one after the other, so that no sync finds its bytes
+// synced already and costs nothing.
 type syncedFile struct {
 	root  *diskfs.RootFS
 	syncs float64 // for each write
 
+	disk sync.Mutex // held while a group is written and synced
+	file vfs.File
+
 	mu      sync.Mutex
-	file    vfs.File
 	owed    float64 // syncs for what has been written
 	writers int     // that have not left
 	waiting int     // of them wait for the sync of another one
@@ -116,7 +121,8 @@ type syncedFile struct {
 
 // syncGroup is a set of writes that one sync acknowledges.
 type syncGroup struct {
-	size int
+	buf  []byte
+	size int // writers that wait
 	done chan struct{}
 	err  error // set before done is closed
 }
@@ -140,12 +146,9 @@ func openSyncedFile(folder string, w bareWrites) (*syncedFile, error) {
 // others wait.
 func (f *syncedFile) write(record []byte) error {
 	f.mu.Lock()
-	if _, err := f.file.Write(record); err != nil {
-		f.mu.Unlock()
-		return err
-	}
 	f.owed += f.syncs
 	g := f.group
+	g.buf = append(g.buf, record...)
 	if f.owed < 1 && f.waiting+1 < f.writers {
 		g.size++
 		f.waiting++
@@ -156,18 +159,24 @@ func (f *syncedFile) write(record []byte) error {
 	return f.syncGroup()
 }
 
-// syncGroup syncs for the current group. It is called with the lock held, and
-// releases it, so that others can write meanwhile.
+// syncGroup writes and syncs the current group, in as many parts as there are syncs
+// to do. It is called with the lock held, and releases it, so that the next group
+// can form meanwhile.
 func (f *syncedFile) syncGroup() error {
 	g, times := f.group, max(1, int(f.owed))
 	f.owed = max(0, f.owed-float64(times))
 	f.group = newSyncGroup()
 	f.mu.Unlock()
-	for range times {
-		if g.err = f.file.SyncData(); g.err != nil {
+	f.disk.Lock()
+	for part := range slices.Chunk(g.buf, (len(g.buf)+times-1)/times) {
+		if _, g.err = f.file.Write(part); g.err == nil {
+			g.err = f.file.SyncData()
+		}
+		if g.err != nil {
 			break
 		}
 	}
+	f.disk.Unlock()
 	f.mu.Lock()
 	f.waiting -= g.size
 	f.mu.Unlock()
@@ -194,15 +203,15 @@ func (f *syncedFile) close() error {
 
 // barePebble writes as many bytes for each story as the sweep does, in batches of
 // 500 stories with a sync each, from as many goroutines as there are shards, into
-// an empty Pebble with the product's sizes. A story is an update of its row and
-// an event.
+// an empty Pebble with the product's sizes and without compactions, which the
+// product slows down while it sweeps. A story is an update of its row and an event.
 func barePebble(ctx context.Context, folder string, stories, shards, bytesPerStory int) (perSecond float64, err error) {
 	const perBatch, keySize = 500, 24
 	logger := diskfs.Logger(store.NewFuse(), slog.New(slog.DiscardHandler))
 	memory := config.Default().Memory
 	db, err := pebble.Open(filepath.Join(folder, "pebble"), &pebble.Options{
 		CacheSize: int64(memory.Cache) + int64(memory.Memtable), MemTableSize: uint64(memory.Memtable), MemTableStopWritesThreshold: 3,
-		L0CompactionThreshold: 2, L0StopWritesThreshold: 32, LBaseMaxBytes: 64 << 20, Logger: logger,
+		L0StopWritesThreshold: 1_000, DisableAutomaticCompactions: true, Logger: logger,
 	})
 	if err != nil {
 		return 0, err
@@ -214,7 +223,7 @@ func barePebble(ctx context.Context, folder string, stories, shards, bytesPerSto
 	for shard := range shards {
 		g.Go(func() error {
 			for done := shard * perBatch; done < stories && ctx.Err() == nil; done += shards * perBatch {
-				batch := db.NewBatch()
+				batch := db.NewBatchWithSize(perBatch * (bytesPerStory + 2*keySize))
 				for i := done; i < min(stories, done+perBatch); i++ {
 					for _, table := range []byte{'r', 'e'} {
 						var key [keySize]byte
@@ -225,7 +234,7 @@ func barePebble(ctx context.Context, folder string, stories, shards, bytesPerSto
 						}
 					}
 				}
-				if err := batch.Commit(pebble.Sync); err != nil {
+				if err := errors.Join(batch.Commit(pebble.Sync), batch.Close()); err != nil {
 					return err
 				}
 			}

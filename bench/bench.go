@@ -1,7 +1,8 @@
 // Package bench measures the engine on this machine: each trial drives the
 // packages of the product, with its settings and its durable writes, on a fresh
-// data folder that is removed afterwards, and reports figures beside the bounds
-// that they should keep.
+// data folder that is removed afterwards, and reports figures beside their bars.
+// Baselines run in turns with the product, because machines differ from hour to
+// hour: a bar on speed is a ratio of the same run.
 package bench
 
 import (
@@ -35,21 +36,21 @@ type benchTrial struct {
 	name    string
 	short   string
 	run     func(ctx context.Context, b *bench, folder string) error
-	servers bool // it needs those of a cluster: not among all
+	servers bool // needs the servers of a cluster; not part of all
 }
 
 func benchTrials() []benchTrial {
 	return []benchTrial{
-		{name: "gate", short: "what a verdict costs: an expired id, a live cached item", run: func(ctx context.Context, b *bench, folder string) error {
+		{name: "gate", short: "time of the gate for an expired id, in turns with a Bloom filter, and for a live cached item", run: func(ctx context.Context, b *bench, folder string) error {
 			return gateTrialOf(b.form).run(ctx, b, folder)
 		}},
-		{name: "births", short: "durable births through intake: without media, with one, with an idempotency key", run: func(ctx context.Context, b *bench, folder string) error {
+		{name: "births", short: "durable births without media (in turns with bare writes), with one medium, with an idempotency key", run: func(ctx context.Context, b *bench, folder string) error {
 			return birthsTrialOf(b.form).run(ctx, b, folder)
 		}},
-		{name: "sweep", short: "hard expiry of one minute as fast as it goes: walk, transition, event, watermark", run: func(ctx context.Context, b *bench, folder string) error {
+		{name: "sweep", short: "expiry of due minutes at full speed, in turns with bare Pebble and, if redis-server is installed, Redis", run: func(ctx context.Context, b *bench, folder string) error {
 			return sweepTrialOf(b.form).run(ctx, b, folder)
 		}},
-		{name: "archive", short: "hot to cold of one minute as fast as it goes: copy, verify, erase hot; stories with one medium of 8 KiB", run: func(ctx context.Context, b *bench, folder string) error {
+		{name: "archive", short: "hot to cold of due minutes at full speed, one medium of 8 KiB each, in turns with bare writes", run: func(ctx context.Context, b *bench, folder string) error {
 			return archiveTrialOf(b.form).run(ctx, b, folder)
 		}},
 		{name: "reads", short: "gated reads at a fixed rate, at rest and while 20,000 stories a second are swept", run: func(ctx context.Context, b *bench, folder string) error {
@@ -58,7 +59,7 @@ func benchTrials() []benchTrial {
 		{name: "growth", short: "the sweep with few and with many live items; restart, disk and memory with many", run: func(ctx context.Context, b *bench, folder string) error {
 			return growthTrialOf(b.form).run(ctx, b, folder)
 		}},
-		{name: "http", short: "a whole server over HTTP, the load on the same cores: stories published, live stories read", run: func(ctx context.Context, b *bench, folder string) error {
+		{name: "http", short: "a whole server over HTTP, clients on the same cores: publish and read, in turns with bare net/http", run: func(ctx context.Context, b *bench, folder string) error {
 			return httpTrialOf(b.form).run(ctx, b, folder)
 		}},
 		{name: "cluster", short: "two nodes on Cassandra, Redis, Kafka and S3: batches against single rows, births, archive, whole lives and an audit of them", run: func(ctx context.Context, b *bench, folder string) error {
@@ -71,7 +72,7 @@ func benchTrials() []benchTrial {
 type bench struct {
 	form     benchForm
 	seed     uint64
-	quiet    time.Duration  // without writes, and what came before is over
+	quiet    time.Duration  // time without writes after which earlier work counts as finished
 	sources  config.Sources // of the cluster
 	report   *benchReport
 	progress *progress.Progress

@@ -55,11 +55,11 @@ func (t clusterTrial) run(ctx context.Context, b *bench, folder string) (err err
 	if err := t.born(ctx, b, place); err != nil {
 		return fmt.Errorf("births: %w", err)
 	}
-	book := newClusterBook()
-	if err := t.archived(ctx, b, place, book); err != nil {
+	record := newClusterRecord()
+	if err := t.archived(ctx, b, place, record); err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}
-	if err := t.life.run(ctx, b, place, book); err != nil {
+	if err := t.life.run(ctx, b, place, record); err != nil {
 		return fmt.Errorf("end to end: %w", err)
 	}
 	return nil

@@ -56,8 +56,8 @@ func (p clusterPair) archived(ctx context.Context, deadline mayfly.Instant) erro
 // archived measures the archive by two nodes, as fast as it goes: stories with one
 // medium of 8 KiB, all of them due at one instant, at which the nodes have shared
 // the shards out and swept.
-func (t clusterTrial) archived(ctx context.Context, b *bench, place *clusterPlace, book *clusterBook) (err error) {
-	last, err := t.loadHot(ctx, b, place, book)
+func (t clusterTrial) archived(ctx context.Context, b *bench, place *clusterPlace, record *clusterRecord) (err error) {
+	last, err := t.loadHot(ctx, b, place, record)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (t clusterTrial) archived(ctx context.Context, b *bench, place *clusterPlac
 
 // loadHot loads stories whose deadlines are within the next second, and answers
 // with the last of these.
-func (t clusterTrial) loadHot(ctx context.Context, b *bench, place *clusterPlace, book *clusterBook) (last mayfly.Instant, err error) {
+func (t clusterTrial) loadHot(ctx context.Context, b *bench, place *clusterPlace, record *clusterRecord) (last mayfly.Instant, err error) {
 	e, err := place.start(ctx, "a", func(o *node.Options) { o.Idle = true })
 	if err != nil {
 		return 0, err
@@ -104,7 +104,7 @@ func (t clusterTrial) loadHot(ctx context.Context, b *bench, place *clusterPlace
 		return spread(from, time.Second, i, t.archive), day
 	}, func(_ int, item mayfly.Item) {
 		last = max(last, item.ID.Deadline())
-		book.acknowledge(item, sha256.Sum256(benchContent(item.Upload)))
+		record.acknowledge(item, sha256.Sum256(benchContent(item.Upload)))
 	})
 	return last, err
 }

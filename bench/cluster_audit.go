@@ -19,11 +19,11 @@ import (
 // clusterAudit looks from both sides: at every story that was acknowledged, and at
 // every row, object and event that is there.
 type clusterAudit struct {
-	book *clusterBook
-	node *node.Node
-	set  store.Set
-	now  mayfly.Instant
-	cold map[mayfly.BlobKey]bool // that rows name; filled by the first look
+	record *clusterRecord
+	node   *node.Node
+	set    store.Set
+	now    mayfly.Instant
+	cold   map[mayfly.BlobKey]bool // that rows name; filled by the first look
 }
 
 const (
@@ -32,8 +32,8 @@ const (
 )
 
 // audit reports the seven counts. Any but zero is a failure of the product.
-func (b *clusterBook) audit(ctx context.Context, bench *bench, e *benchEngine) error {
-	a := &clusterAudit{book: b, node: e.node, set: e.store.Set, now: e.now(), cold: make(map[mayfly.BlobKey]bool)}
+func (b *clusterRecord) audit(ctx context.Context, bench *bench, e *benchEngine) error {
+	a := &clusterAudit{record: b, node: e.node, set: e.store.Set, now: e.now(), cold: make(map[mayfly.BlobKey]bool)}
 	stage := bench.progress.Begin("audit stories", len(b.stories))
 	defer stage.End()
 	b.strangers()
@@ -59,7 +59,7 @@ func (a *clusterAudit) stories(ctx context.Context, stage *progress.Stage) error
 	pages := make(chan []mayfly.ID)
 	go func() {
 		defer close(pages)
-		for page := range slices.Chunk(slices.Collect(maps.Keys(a.book.stories)), auditPage) {
+		for page := range slices.Chunk(slices.Collect(maps.Keys(a.record.stories)), auditPage) {
 			select {
 			case pages <- page:
 			case <-ctx.Done():
@@ -89,7 +89,7 @@ func (a *clusterAudit) page(ctx context.Context, ids []mayfly.ID) error {
 	}
 	owned := make([]store.Key, len(ids))
 	for i, id := range ids {
-		owned[i] = engine.OwnerKey(a.book.stories[id].owner, id)
+		owned[i] = engine.OwnerKey(a.record.stories[id].owner, id)
 	}
 	listed, err := a.set.Rows.Get(ctx, engine.Owners, owned...)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *clusterAudit) page(ctx context.Context, ids []mayfly.ID) error {
 	}
 	for i, id := range ids {
 		if listed[i] == nil {
-			a.book.count.Add(verify.Lost, "%s is not in its author's list", id)
+			a.record.count.Add(verify.Lost, "%s is not in its author's list", id)
 		}
 		if err := a.story(ctx, id, rows[i], bodies[i]); err != nil {
 			return err
@@ -109,9 +109,9 @@ func (a *clusterAudit) page(ctx context.Context, ids []mayfly.ID) error {
 // story wants a story in the one state that its age says, with every byte of its
 // medium in the one place that this state says, and its whole life in the log.
 func (a *clusterAudit) story(ctx context.Context, id mayfly.ID, row store.Found, body store.FoundBody) error {
-	count, s := &a.book.count, a.book.stories[id]
+	count, s := &a.record.count, a.record.stories[id]
 	for _, verb := range []mayfly.Verb{mayfly.WasCreated, mayfly.WasExpired, mayfly.WasArchived} {
-		if s.told[verb] == 0 {
+		if s.seen[verb] == 0 {
 			count.Add(verify.Lost, "the log does not tell that %s was %s", id, verb)
 		}
 	}
@@ -122,7 +122,7 @@ func (a *clusterAudit) story(ctx context.Context, id mayfly.ID, row store.Found,
 	case !row.Found:
 		count.Add(verify.Lost, "%s has no row", id)
 		return nil
-	case row.Item.State == mayfly.Active && s.told[mayfly.WasExpired] != 0:
+	case row.Item.State == mayfly.Active && s.seen[mayfly.WasExpired] != 0:
 		count.Add(verify.Resurrected, "%s was expired, and is active", id)
 		return nil
 	case row.Item.State != mayfly.Cold:
@@ -137,12 +137,12 @@ func (a *clusterAudit) story(ctx context.Context, id mayfly.ID, row store.Found,
 
 func (a *clusterAudit) medium(ctx context.Context, item mayfly.Item, medium mayfly.Medium) error {
 	key := item.MediaKey(item.Keys.Cold, 0)
-	a.book.mu.Lock()
+	a.record.mu.Lock()
 	a.cold[key] = true
-	a.book.mu.Unlock()
+	a.record.mu.Unlock()
 	_, err := store.ReadBack(ctx, a.set.Cold, key, medium)
 	if errors.Is(err, mayfly.NotFound) || errors.Is(err, mayfly.Corrupt) {
-		a.book.count.Add(verify.Lost, "%s: %v", item.ID, err)
+		a.record.count.Add(verify.Lost, "%s: %v", item.ID, err)
 		return nil
 	}
 	return err
@@ -151,7 +151,7 @@ func (a *clusterAudit) medium(ctx context.Context, item mayfly.Item, medium mayf
 // rows wants every row to be of a story that was acknowledged.
 func (a *clusterAudit) rows(ctx context.Context) error {
 	minutes := make(map[mayfly.Minute]bool)
-	for id := range a.book.stories { // and those around them: nothing else is as short-lived
+	for id := range a.record.stories { // and those around them: nothing else is as short-lived
 		minutes[id.Minute()-1], minutes[id.Minute()], minutes[id.Minute()+1] = true, true, true
 	}
 	return inParallel(ctx, mayfly.Shards, func(ctx context.Context, n int) error {
@@ -163,8 +163,8 @@ func (a *clusterAudit) rows(ctx context.Context) error {
 					return err
 				}
 				for _, item := range page {
-					if a.book.stories[item.ID] == nil {
-						a.book.count.Add(verify.Orphan, "nobody was told of %s, which is %s", item.ID, item.State)
+					if a.record.stories[item.ID] == nil {
+						a.record.count.Add(verify.Orphan, "%s was not acknowledged, and is %s", item.ID, item.State)
 					}
 					s.After = store.PositionOf(item)
 				}
@@ -178,33 +178,33 @@ func (a *clusterAudit) rows(ctx context.Context) error {
 // objects wants every object to be one that a row names: all of them are cold. An
 // upload whose answer did not come may have left one that is collected in a day (L12).
 func (a *clusterAudit) objects(ctx context.Context) error {
-	cold, err := a.set.Cold.List(ctx, "", "", 2*len(a.book.stories)+auditPage)
+	cold, err := a.set.Cold.List(ctx, "", "", 2*len(a.record.stories)+auditPage)
 	if err != nil {
 		return err
 	}
 	for _, object := range cold {
 		if !a.cold[object.Key] {
-			a.book.count.Add(verify.Orphan, "%s in cold", object.Key)
+			a.record.count.Add(verify.Orphan, "%s in cold", object.Key)
 		}
 	}
-	hot, err := a.set.Hot.List(ctx, "", "", 2*len(a.book.stories)+auditPage)
+	hot, err := a.set.Hot.List(ctx, "", "", 2*len(a.record.stories)+auditPage)
 	if err != nil {
 		return err
 	}
-	for _, object := range hot[min(len(hot), int(a.book.retries.Load())):] {
-		a.book.count.Add(verify.Orphan, "%s in hot", object.Key)
+	for _, object := range hot[min(len(hot), int(a.record.retries.Load())):] {
+		a.record.count.Add(verify.Orphan, "%s in hot", object.Key)
 	}
 	return nil
 }
 
 // strangers wants every end in the log to be of a story that was acknowledged.
-func (b *clusterBook) strangers() {
+func (b *clusterRecord) strangers() {
 	again := b.strange
 	b.strange = nil
 	for _, e := range again { // the answer may have come after the event
-		b.tell(e, e.At.Time())
+		b.observe(e, e.At.Time())
 	}
 	for _, e := range b.strange {
-		b.count.Add(verify.Orphan, "the log tells that %s was %s, and nobody was told of it", e.ID, e.Verb)
+		b.count.Add(verify.Orphan, "the log has an event that %s was %s, and it was not acknowledged", e.ID, e.Verb)
 	}
 }

@@ -35,13 +35,13 @@ func (t clusterLife) options(o *node.Options) {
 	o.Intake.RemindAfter, o.Walk.RemindAfter, o.Remind.After = t.settle, t.settle, t.settle
 }
 
-func (t clusterLife) run(ctx context.Context, b *bench, place *clusterPlace, book *clusterBook) (err error) {
+func (t clusterLife) run(ctx context.Context, b *bench, place *clusterPlace, record *clusterRecord) (err error) {
 	pair, err := place.pair(ctx, t.options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, pair.close(ctx)) }()
-	most, took, err := t.told(ctx, b, pair, book)
+	most, took, err := t.observed(ctx, b, pair, record)
 	if err != nil {
 		return err
 	}
@@ -50,26 +50,26 @@ func (t clusterLife) run(ctx context.Context, b *bench, place *clusterPlace, boo
 	b.report.add("cluster.end_to_end_per_s", float64(t.stories)/(took-t.lifetime-t.window).Seconds())
 	b.report.add("cluster.end_to_end_s", took.Seconds())
 	b.report.add("cluster.stories", float64(t.stories))
-	b.report.add("cluster.sweep_lag_p50_ms", float64(book.lag.ValueAtQuantile(50))/1e6)
-	b.report.add("cluster.sweep_lag_p99_ms", float64(book.lag.ValueAtQuantile(99))/1e6)
-	b.report.add("cluster.retries", float64(book.retries.Load()))
-	if why := book.again.err(); why != nil {
-		b.progress.Note("%d stories were sent again, the first because: %v", book.retries.Load(), why)
+	b.report.add("cluster.sweep_lag_p50_ms", float64(record.lag.ValueAtQuantile(50))/1e6)
+	b.report.add("cluster.sweep_lag_p99_ms", float64(record.lag.ValueAtQuantile(99))/1e6)
+	b.report.add("cluster.retries", float64(record.retries.Load()))
+	if why := record.again.err(); why != nil {
+		b.progress.Note("%d stories were sent again, the first because: %v", record.retries.Load(), why)
 	}
 	b.report.add("cluster.rss_mib", float64(most)/(1<<20))
-	return book.audit(ctx, b, pair[0])
+	return record.audit(ctx, b, pair[0])
 }
 
-// told lets the stories live while a reader of the log listens.
-func (t clusterLife) told(ctx context.Context, b *bench, pair clusterPair, book *clusterBook) (most int64, took time.Duration, err error) {
+// observed runs the lives of the stories while a reader of the log records them.
+func (t clusterLife) observed(ctx context.Context, b *bench, pair clusterPair, record *clusterRecord) (most int64, took time.Duration, err error) {
 	log := pair[0].store.Set.Log
-	book.from = pair[0].now() // before anybody listens
-	ends, err := book.listen(ctx, log, mayfly.Ends)
+	record.from = pair[0].now() // before the reader starts
+	ends, err := record.listen(ctx, log, mayfly.Ends)
 	if err != nil {
 		return 0, 0, err
 	}
 	most, err = mostMemory(ctx, func(ctx context.Context) (err error) {
-		took, err = t.lives(ctx, b, pair, book)
+		took, err = t.lives(ctx, b, pair, record)
 		return err
 	})
 	if err != nil {
@@ -78,7 +78,7 @@ func (t clusterLife) told(ctx context.Context, b *bench, pair clusterPair, book 
 	if err := ends.end(); err != nil {
 		return 0, 0, fmt.Errorf("read the log: %w", err)
 	}
-	births, err := book.listen(ctx, log, mayfly.Births)
+	births, err := record.listen(ctx, log, mayfly.Births)
 	if err == nil {
 		err = births.end()
 	}
@@ -87,12 +87,12 @@ func (t clusterLife) told(ctx context.Context, b *bench, pair clusterPair, book 
 
 // lives publishes all stories, waits until the last of them is archived, and says
 // how long that took.
-func (t clusterLife) lives(ctx context.Context, b *bench, pair clusterPair, book *clusterBook) (time.Duration, error) {
+func (t clusterLife) lives(ctx context.Context, b *bench, pair clusterPair, record *clusterRecord) (time.Duration, error) {
 	start := time.Now()
 	stage := b.progress.Begin("publish stories, two nodes", t.stories)
 	var next atomic.Int64
 	err := inParallel(ctx, clusterWriters, func(ctx context.Context, n int) error {
-		p := &clusterPublisher{pair: pair, book: book, number: n, lifetime: benchLifetime(t.lifetime), random: rand.New(rand.NewPCG(b.seed, uint64(n)))}
+		p := &clusterPublisher{pair: pair, record: record, number: n, lifetime: benchLifetime(t.lifetime), random: rand.New(rand.NewPCG(b.seed, uint64(n)))}
 		for next.Add(1) <= int64(t.stories) {
 			if err := p.publish(ctx); err != nil {
 				return err
@@ -107,7 +107,7 @@ func (t clusterLife) lives(ctx context.Context, b *bench, pair clusterPair, book
 	}
 	stage = b.progress.Begin("expire and archive the last of stories", t.stories)
 	defer stage.End()
-	last, err := book.archived(ctx)
+	last, err := record.archived(ctx)
 	stage.Add(t.stories)
 	return last.Sub(start), err
 }
@@ -115,7 +115,7 @@ func (t clusterLife) lives(ctx context.Context, b *bench, pair clusterPair, book
 // clusterPublisher is a client that publishes, and repeats what is not answered.
 type clusterPublisher struct {
 	pair     clusterPair
-	book     *clusterBook
+	record   *clusterRecord
 	number   int
 	count    int
 	lifetime mayfly.Lifetime
@@ -134,14 +134,14 @@ func (p *clusterPublisher) publish(ctx context.Context) (err error) {
 	for try := range publishTries { // the next try goes to the other node
 		var item mayfly.Item
 		if item, err = p.once(ctx, p.pair[(p.number+try)%len(p.pair)], owner, content); err == nil {
-			p.book.acknowledge(item, sha256.Sum256(content))
+			p.record.acknowledge(item, sha256.Sum256(content))
 			return nil
 		}
 		if !errors.Is(err, mayfly.Unavailable) || ctx.Err() != nil {
 			break
 		}
-		p.book.retries.Add(1)
-		p.book.again.tell("publish", err)
+		p.record.retries.Add(1)
+		p.record.again.tell("publish", err)
 		if err := loop.Rest(ctx, 100*time.Millisecond<<min(try, 4)); err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (p *clusterPublisher) once(ctx context.Context, e *benchEngine, owner mayfl
 	return published.Item, err
 }
 
-// mostMemory answers with the largest resident set while do runs.
+// mostMemory returns the largest resident set while do runs.
 func mostMemory(ctx context.Context, do func(ctx context.Context) error) (most int64, err error) {
 	done := make(chan error, 1)
 	go func() { done <- do(ctx) }()

@@ -51,7 +51,7 @@ func newClusterPlace(from config.Sources, folder string) (*clusterPlace, error) 
 	return &clusterPlace{config: apart(cfg)}, nil
 }
 
-// apart gives cfg names that nobody else has.
+// apart gives cfg names that no other run has.
 func apart(cfg config.Config) config.Config {
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -145,8 +145,8 @@ func (p *clusterPlace) pair(ctx context.Context, set func(o *node.Options)) (clu
 	return pair, nil
 }
 
-// leave takes away what can be: media. For keyspaces and topics there is no such
-// operation in the contracts; the operator is told their names.
+// leave deletes the media. The contracts have no operation that drops keyspaces and
+// topics, so that their names are printed for the operator.
 func (p *clusterPlace) leave(ctx context.Context, b *bench) error {
 	st, err := profile.Open(ctx, p.config, node.Tables(), server.NewLateClock().Time())
 	if err != nil {

@@ -15,56 +15,57 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// clusterBook holds what was acknowledged, and what the log tells of it.
-type clusterBook struct {
+// clusterRecord holds the stories that were acknowledged, and the events that the
+// log has of them.
+type clusterRecord struct {
 	count   verify.Tally
 	retries atomic.Int64
 	again   problems // why stories were sent again
 
 	mu      sync.Mutex
 	stories map[mayfly.ID]*clusterStory
-	strange []mayfly.Event          // ends of stories that nobody was told of yet
+	strange []mayfly.Event          // ends of stories that are not acknowledged yet
 	from    mayfly.Instant          // lag counts for deadlines from here on
-	lag     *hdrhistogram.Histogram // from a deadline until a reader of the log knew, in nanoseconds
-	ended   int                     // stories that the log tells to be archived
-	last    time.Time               // when it told so of the last of them
+	lag     *hdrhistogram.Histogram // from a deadline until a reader of the log has the event, in nanoseconds
+	ended   int                     // stories whose archive event was read
+	last    time.Time               // when the last of these was read
 }
 
 type clusterStory struct {
 	owner mayfly.UserID
 	hash  [32]byte                              // of its medium
-	told  [mayfly.WasHeld + 1]mayfly.Generation // by verb; 0 is not at all
+	seen  [mayfly.WasHeld + 1]mayfly.Generation // in events, by verb; 0 if there was none
 }
 
-func newClusterBook() *clusterBook {
-	return &clusterBook{stories: make(map[mayfly.ID]*clusterStory), lag: newLatencies()}
+func newClusterRecord() *clusterRecord {
+	return &clusterRecord{stories: make(map[mayfly.ID]*clusterStory), lag: newLatencies()}
 }
 
-func (b *clusterBook) acknowledge(item mayfly.Item, hash [32]byte) {
+func (b *clusterRecord) acknowledge(item mayfly.Item, hash [32]byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stories[item.ID] = &clusterStory{owner: item.Owner, hash: hash}
 }
 
-// tell writes down an event that a reader has at now. However often it comes, by
-// its key it is one (I13).
-func (b *clusterBook) tell(e mayfly.Event, now time.Time) {
+// observe records an event that was read at now. An event that comes again has the
+// same key, and counts once (I13).
+func (b *clusterRecord) observe(e mayfly.Event, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.stories[e.ID]
 	switch {
-	case s == nil && e.Verb == mayfly.WasCreated: // of the trial of births
+	case s == nil && e.Verb == mayfly.WasCreated: // published by the trial of births
 		return
 	case s == nil:
 		b.strange = append(b.strange, e)
 		return
-	case s.told[e.Verb] == e.Generation:
+	case s.seen[e.Verb] == e.Generation:
 		return
-	case s.told[e.Verb] != 0:
-		b.count.Add(verify.Double, "%s was %s as generation %d and as %d", e.ID, e.Verb, s.told[e.Verb], e.Generation)
+	case s.seen[e.Verb] != 0:
+		b.count.Add(verify.Double, "%s was %s as generation %d and as %d", e.ID, e.Verb, s.seen[e.Verb], e.Generation)
 		return
 	}
-	s.told[e.Verb] = e.Generation
+	s.seen[e.Verb] = e.Generation
 	deadline := e.ID.Deadline()
 	if e.Verb != mayfly.WasCreated && e.At < deadline {
 		b.count.Add(verify.Early, "%s was %s at %s, before its deadline", e.ID, e.Verb, e.At)
@@ -77,9 +78,9 @@ func (b *clusterBook) tell(e mayfly.Event, now time.Time) {
 	}
 }
 
-// archived waits until the log has told that every story is archived, and says
-// when it did so of the last. After its patience it leaves the others to the audit.
-func (b *clusterBook) archived(ctx context.Context) (time.Time, error) {
+// archived waits until the archive event of every story was read, and returns when
+// the last was. After a limited time it leaves the missing ones to the audit.
+func (b *clusterRecord) archived(ctx context.Context) (time.Time, error) {
 	for start := time.Now(); time.Since(start) < patience; {
 		b.mu.Lock()
 		left, last := len(b.stories)-b.ended, b.last
@@ -94,21 +95,21 @@ func (b *clusterBook) archived(ctx context.Context) (time.Time, error) {
 	return time.Now(), nil
 }
 
-// clusterListener reads a stream into the book while it grows.
+// clusterListener reads a stream into the record while the stream grows.
 type clusterListener struct {
-	book    *clusterBook
+	record  *clusterRecord
 	reader  store.Reader
-	leaving atomic.Bool // when there is nothing more to read
+	leaving atomic.Bool // set when it shall stop at the end of the stream
 	done    chan error
 	stop    context.CancelFunc
 }
 
-func (b *clusterBook) listen(ctx context.Context, log store.Log, stream mayfly.Stream) (*clusterListener, error) {
+func (b *clusterRecord) listen(ctx context.Context, log store.Log, stream mayfly.Stream) (*clusterListener, error) {
 	reader, err := log.Reader(ctx, stream, "bench")
 	if err != nil {
 		return nil, err
 	}
-	l := &clusterListener{book: b, reader: reader, done: make(chan error, 1)}
+	l := &clusterListener{record: b, reader: reader, done: make(chan error, 1)}
 	ctx, l.stop = context.WithCancel(ctx)
 	go func() { l.done <- l.listen(ctx) }()
 	return l, nil
@@ -122,7 +123,7 @@ func (l *clusterListener) listen(ctx context.Context) error {
 		cancel()
 		now := time.Now()
 		for _, r := range records {
-			l.book.tell(r.Event, now)
+			l.record.observe(r.Event, now)
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -90,7 +90,7 @@ func (s *clusterSweeper) round(ctx context.Context, each, size int) (float64, er
 			}
 			for _, o := range outcomes {
 				if o.Result != store.Applied {
-					return fmt.Errorf("a story that nobody else moves is %s", o.Result)
+					return fmt.Errorf("a story that no other client moves is %s", o.Result)
 				}
 			}
 		}

@@ -104,11 +104,11 @@ func TestBenchAllLeavesTheClusterAlone(t *testing.T) {
 	}
 }
 
-// lived is a store on which stories have lived to their end, and the book of them.
+// lived is a store whose stories have all been archived, and the record of them.
 type lived struct {
-	e    *benchEngine
-	book *clusterBook
-	some []mayfly.Item
+	e      *benchEngine
+	record *clusterRecord
+	some   []mayfly.Item
 }
 
 func newLived(t *testing.T) *lived {
@@ -122,14 +122,14 @@ func newLived(t *testing.T) *lived {
 			t.Error(err)
 		}
 	})
-	l := &lived{e: e, book: newClusterBook()}
+	l := &lived{e: e, record: newClusterRecord()}
 	minute := mayfly.InstantOf(time.Now()).Minute() + 1
 	load := newBenchLoad(e.store.Set, 3, 40, &progress.Stage{})
 	load.media = true
 	ok(t, load.run(t.Context(), 40, func(i int) (mayfly.Instant, mayfly.Lifetime) {
 		return spread(minute.Start().Add(-24*time.Hour), time.Minute, i, 40), benchLifetime(24 * time.Hour)
 	}, func(_ int, item mayfly.Item) {
-		l.book.acknowledge(item, sha256.Sum256(benchContent(item.Upload)))
+		l.record.acknowledge(item, sha256.Sum256(benchContent(item.Upload)))
 		l.some = append(l.some, item)
 	}))
 	archiving, o, err := archiveTrial{stories: 40}.sweep(t.Context(), e, []mayfly.Minute{minute})
@@ -139,7 +139,7 @@ func newLived(t *testing.T) *lived {
 	ok(t, err)
 	ok(t, e.start(t.Context(), end.Add(o.Window+time.Minute), func(o *node.Options) { o.Idle = true }))
 	for _, stream := range []mayfly.Stream{mayfly.Ends, mayfly.Births} {
-		listener, err := l.book.listen(t.Context(), e.store.Set.Log, stream)
+		listener, err := l.record.listen(t.Context(), e.store.Set.Log, stream)
 		ok(t, err)
 		ok(t, listener.end())
 	}
@@ -167,23 +167,23 @@ func (l *lived) audit(t *testing.T) (counts [verify.Words]int, err error) {
 	t.Helper()
 	var out bytes.Buffer
 	b := &bench{report: newBenchReport(&out, true), progress: progress.New(&out, true)}
-	err = l.book.audit(t.Context(), b, l.e)
+	err = l.record.audit(t.Context(), b, l.e)
 	if found := strings.Count(out.String(), "\n"); found != int(verify.Words) {
-		t.Errorf("%d of %d counts are told: %v", found, verify.Words, err)
+		t.Errorf("%d of %d counts are reported: %v", found, verify.Words, err)
 	}
 	for w := range verify.Words {
-		counts[w] = l.book.count.Count(w)
+		counts[w] = l.record.count.Count(w)
 	}
 	return counts, err
 }
 
-func TestClusterAuditFindsNothingWhereNothingIs(t *testing.T) {
+func TestClusterAuditFindsNoViolationInCleanData(t *testing.T) {
 	l := newLived(t)
 	if counts, err := l.audit(t); err != nil || counts != [verify.Words]int{} {
 		t.Fatal(counts, err)
 	}
-	if l.book.lag.TotalCount() != 40 {
-		t.Errorf("the lag of %d expiries was noted, of 40", l.book.lag.TotalCount())
+	if l.record.lag.TotalCount() != 40 {
+		t.Errorf("the lag of %d expiries was recorded, of 40", l.record.lag.TotalCount())
 	}
 }
 
@@ -203,13 +203,13 @@ func TestClusterAuditFindsWhatIsPlanted(t *testing.T) {
 			return err
 		}},
 		{"content that is not what was sent", verify.Lost, func(_ *testing.T, l *lived) error {
-			l.book.stories[l.some[0].ID].hash[0]++
+			l.record.stories[l.some[0].ID].hash[0]++
 			return nil
 		}},
 		{"a story without a row", verify.Lost, func(_ *testing.T, l *lived) error {
 			item := l.some[0]
 			item.ID[15] ^= 0x10 // another story of the same minute and shard
-			l.book.acknowledge(item, [32]byte{})
+			l.record.acknowledge(item, [32]byte{})
 			return nil
 		}},
 		{"a story that is not in its author's list", verify.Lost, func(t *testing.T, l *lived) error {
@@ -217,25 +217,25 @@ func TestClusterAuditFindsWhatIsPlanted(t *testing.T) {
 			b.Delete(engine.Owners, engine.OwnerKey(l.some[0].Owner, l.some[0].ID))
 			return l.e.store.Set.Writer.Commit(t.Context(), &b)
 		}},
-		{"an archiving that the log does not tell", verify.Lost, func(_ *testing.T, l *lived) error {
-			l.book.stories[l.some[0].ID].told[mayfly.WasArchived] = 0
+		{"an archiving without an event", verify.Lost, func(_ *testing.T, l *lived) error {
+			l.record.stories[l.some[0].ID].seen[mayfly.WasArchived] = 0
 			return nil
 		}},
 		{"a story that is active again", verify.Resurrected, func(t *testing.T, l *lived) error { return l.again(t) }},
 		{"a story that nothing has ended", verify.Late, func(t *testing.T, l *lived) error {
-			l.book.stories[l.some[0].ID].told[mayfly.WasExpired] = 0
+			l.record.stories[l.some[0].ID].seen[mayfly.WasExpired] = 0
 			return l.again(t)
 		}},
 		{"an end before the deadline", verify.Early, func(t *testing.T, l *lived) error {
 			e := mayfly.EventOf(l.row(t, 0), mayfly.WasHeld)
 			e.At = e.ID.Deadline() - 1
-			l.book.tell(e, time.Now())
+			l.record.observe(e, time.Now())
 			return nil
 		}},
 		{"an end that came twice", verify.Double, func(t *testing.T, l *lived) error {
 			e := mayfly.EventOf(l.row(t, 0), mayfly.WasArchived)
 			e.Generation++
-			l.book.tell(e, time.Now())
+			l.record.observe(e, time.Now())
 			return nil
 		}},
 		{"a story that strangers still open", verify.Leak, func(t *testing.T, l *lived) error {
@@ -243,12 +243,12 @@ func TestClusterAuditFindsWhatIsPlanted(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			l.book.acknowledge(birth.Item, birth.Body.Media[0].SHA256)
+			l.record.acknowledge(birth.Item, birth.Body.Media[0].SHA256)
 			var b store.Batch
 			b.Insert(birth)
 			return l.e.store.Set.Writer.Commit(t.Context(), &b)
 		}},
-		{"a row that nobody was told of", verify.Orphan, func(t *testing.T, l *lived) error {
+		{"a row that was not acknowledged", verify.Orphan, func(t *testing.T, l *lived) error {
 			birth, err := newBenchLoad(l.e.store.Set, 4, 1, &progress.Stage{}).birth(l.some[0].ID.Birth(), benchLifetime(24*time.Hour))
 			if err != nil {
 				return err
@@ -265,10 +265,10 @@ func TestClusterAuditFindsWhatIsPlanted(t *testing.T) {
 			_, err := l.e.store.Set.Hot.Put(t.Context(), l.row(t, 0).MediaKey(mayfly.Born, 0), strings.NewReader("x"))
 			return err
 		}},
-		{"an end of a story that nobody knows", verify.Orphan, func(t *testing.T, l *lived) error {
+		{"an end of a story that was not acknowledged", verify.Orphan, func(t *testing.T, l *lived) error {
 			item := l.row(t, 0)
 			item.ID[15] ^= 0x10
-			l.book.tell(mayfly.EventOf(item, mayfly.WasExpired), time.Now())
+			l.record.observe(mayfly.EventOf(item, mayfly.WasExpired), time.Now())
 			return nil
 		}},
 	} {
@@ -277,7 +277,7 @@ func TestClusterAuditFindsWhatIsPlanted(t *testing.T) {
 			l := newLived(t)
 			ok(t, planted.plant(t, l))
 			if counts, err := l.audit(t); !errors.Is(err, mayfly.Corrupt) || counts[planted.want] == 0 {
-				t.Errorf("%s: %v", &l.book.count, err)
+				t.Errorf("%s: %v", &l.record.count, err)
 			}
 		})
 	}
@@ -296,14 +296,14 @@ func (l *lived) again(t *testing.T) error {
 	return err
 }
 
-func TestAnEndThatIsToldBeforeItsStoryIsAcknowledgedIsNoStranger(t *testing.T) {
+func TestAnEndThatIsReadBeforeItsStoryIsAcknowledgedIsNoOrphan(t *testing.T) {
 	l := newLived(t)
 	story := l.some[0]
-	known := *l.book.stories[story.ID]
-	delete(l.book.stories, story.ID)
-	l.book.tell(mayfly.EventOf(l.row(t, 0), mayfly.WasHeld), time.Now())
-	l.book.stories[story.ID] = &known
-	if counts, err := l.audit(t); err != nil || counts != [verify.Words]int{} || known.told[mayfly.WasHeld] == 0 {
-		t.Error(counts, err, known.told)
+	known := *l.record.stories[story.ID]
+	delete(l.record.stories, story.ID)
+	l.record.observe(mayfly.EventOf(l.row(t, 0), mayfly.WasHeld), time.Now())
+	l.record.stories[story.ID] = &known
+	if counts, err := l.audit(t); err != nil || counts != [verify.Words]int{} || known.seen[mayfly.WasHeld] == 0 {
+		t.Error(counts, err, known.seen)
 	}
 }

@@ -161,7 +161,7 @@ func (s *httpBench) close(ctx context.Context) error {
 	return errors.Join(s.server.Stop(ctx), s.log.Close())
 }
 
-// httpUser is somebody with a token.
+// httpUser is a user with a token.
 type httpUser struct {
 	id    mayfly.UserID
 	token string

@@ -12,9 +12,8 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
-// readersOf ask the gate what viewers ask it: mostly for stories that many look
-// at, sometimes for one that nobody has looked at for long, sometimes for one
-// that is over.
+// readersOf opens stories at the gate as viewers do: mostly popular ones, sometimes
+// one that was not read for long, sometimes one that has expired.
 type readersOf struct {
 	askers int
 	asker  []readerState

@@ -11,8 +11,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// benchFigure is one figure that a trial answers with. Names and units are
-// relied on by scripts: they are never given another meaning.
+// benchFigure is one figure that a trial reports. Scripts rely on names and units:
+// their meaning never changes.
 type benchFigure struct {
 	name string
 	unit string
@@ -20,7 +20,7 @@ type benchFigure struct {
 	what string
 }
 
-// benchBound is what a figure is held to; the zero bound holds it to nothing.
+// benchBound is the bar of a figure; the zero bound is no bar.
 type benchBound struct {
 	sign  string // ≤ or ≥
 	value float64
@@ -168,14 +168,14 @@ func newBenchReport(out io.Writer, asJSON bool) *benchReport {
 	return r
 }
 
-// add reports one figure. A name that is not in the table is a mistake of ours.
+// add reports one figure. It panics on a name that is not in the table.
 func (r *benchReport) add(name string, value float64) {
 	f, known := r.figures[name]
 	if !known {
 		panic("bench: no figure is called " + name)
 	}
 	if !r.json {
-		fmt.Fprintf(r.table, "%s\t%s\t%s\t%s\t%s\n", f.name, readable(value), f.unit, f.held.told(value), f.what)
+		fmt.Fprintf(r.table, "%s\t%s\t%s\t%s\t%s\n", f.name, readable(value), f.unit, f.held.mark(value), f.what)
 		return
 	}
 	line, err := json.Marshal(struct {
@@ -199,7 +199,8 @@ func (r *benchReport) end() error {
 	return r.err
 }
 
-func (b benchBound) told(v float64) string {
+// mark returns the bound, with a sign that says whether v keeps it.
+func (b benchBound) mark(v float64) string {
 	switch {
 	case b.sign == "":
 		return ""

@@ -197,10 +197,9 @@ func newBenchWalk(e *benchEngine, of walk.Walk, shards benchShards, set ...func(
 	return s, nil
 }
 
-// run does what is due up to end, when it is offset behind that, from the moment
-// at which it is all due to the durable watermark behind it, and says how long
-// that took. What is younger than the settling time is looked at twice, as in a
-// node; only the wait for it is left out.
+// run processes all that is due up to end, at the instant end + offset, and returns
+// the time from there to the durable watermark. Items younger than the settling
+// time are visited twice, as in a node; only the wait for it is left out.
 func (s *benchWalk) run(ctx context.Context, end mayfly.Instant, offset time.Duration) (time.Duration, error) {
 	start := time.Now()
 	for _, now := range []mayfly.Instant{end.Add(offset), end.Add(offset + s.settle)} {
@@ -228,16 +227,16 @@ func (s *benchWalk) run(ctx context.Context, end mayfly.Instant, offset time.Dur
 	return took, nil
 }
 
-// check holds the log against what was due: an event for each story. A few are
-// told again, where one pass ended and the next began within a millisecond.
+// check returns an error unless the log has an event for each story. A few events
+// come twice, where one pass ended and the next began within a millisecond.
 func (s *benchWalk) check(ctx context.Context, stories int) error {
 	r, err := s.set.Log.Reader(ctx, mayfly.Ends, "bench")
 	if err != nil {
 		return err
 	}
-	told, err := r.Lag(ctx)
-	if err = errors.Join(err, r.Close()); err == nil && (told < int64(stories) || told > int64(stories+stories/100)) {
-		err = fmt.Errorf("%d stories were due, and the log tells of %d", stories, told)
+	events, err := r.Lag(ctx)
+	if err = errors.Join(err, r.Close()); err == nil && (events < int64(stories) || events > int64(stories+stories/100)) {
+		err = fmt.Errorf("%d stories were due, and the log has %d events", stories, events)
 	}
 	return err
 }

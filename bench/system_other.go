@@ -19,7 +19,7 @@ func (*alarm) until(at time.Time) error {
 
 func (*alarm) close() error { return nil }
 
-// inMemory cannot be told here.
+// inMemory is not known on this system.
 func inMemory(string) bool { return false }
 
 // residentBytes is what the Go runtime has from the system: the resident set
