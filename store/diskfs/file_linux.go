@@ -38,8 +38,8 @@ func (f *file) SyncTo(length int64) (bool, error) {
 	return false, unix.SyncFileRange(int(f.fd), 0, length, unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_BEFORE)
 }
 
-// rangesIn says whether sync_file_range does what it says in dir. Some file
-// systems take it for nothing, so only those where it is known to work count.
+// rangesIn reports whether sync_file_range works in dir. Some file systems ignore it,
+// so only those where it is known to work count.
 func rangesIn(dir string) bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(dir, &stat) == nil && stat.Type == unix.EXT4_SUPER_MAGIC

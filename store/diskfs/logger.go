@@ -10,7 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Logger is what a Pebble database under Guard talks to.
+// Logger returns the logger of a Pebble database under Guard.
 func Logger(fuse *store.Fuse, log *slog.Logger) pebble.Logger { return &logger{fuse: fuse, log: log} }
 
 type logger struct {
@@ -42,7 +42,7 @@ type Trouble struct {
 	Corrupt    atomic.Int64
 }
 
-// Listener tells log what goes wrong in the background.
+// Listener logs the errors of background work.
 func (t *Trouble) Listener(log *slog.Logger) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// entry is an object on its way into the index.
+// entry is an object that is being added to the index.
 type entry struct {
 	ctx     context.Context
 	key     mayfly.BlobKey
@@ -25,7 +25,7 @@ func newEntry(ctx context.Context, key mayfly.BlobKey, rec record) *entry {
 	return &entry{ctx: ctx, key: key, rec: rec, done: make(chan struct{})}
 }
 
-// adoptOne adopts an object that shares no volume.
+// adoptOne adds an object with its own file to the index.
 func (s *Store) adoptOne(e *entry) error {
 	go func() {
 		s.adopt([]*entry{e})
@@ -34,8 +34,8 @@ func (s *Store) adoptOne(e *entry) error {
 	return s.await(e)
 }
 
-// await waits for what becomes of an entry. If the fuse has blown the entry may
-// be adopted nevertheless, and others still work on it.
+// await waits for the result of an entry. If the fuse has blown, the entry may still
+// be added to the index, and other goroutines still use it.
 func (s *Store) await(e *entry) error {
 	select {
 	case <-e.done:
@@ -45,9 +45,9 @@ func (s *Store) await(e *entry) error {
 	}
 }
 
-// adopt puts the objects that the entries tell of in the place of whatever their
-// keys have: one write for all of them, durable on return. Each entry has its
-// error then. It does not return if the disk fails.
+// adopt adds the objects of the entries to the index and replaces what their keys
+// had, with one write for all, durable on return. It sets the error of each entry. It
+// does not return if the disk fails.
 func (s *Store) adopt(group []*entry) {
 	replaced, refused, err := s.replace(group)
 	for _, e := range group {
@@ -64,12 +64,12 @@ func (s *Store) adopt(group []*entry) {
 		}
 	}
 	if err = errors.Join(err, s.discard(replaced)); err != nil {
-		s.opts.Logger.Warn("replaced media is still there", "err", err)
+		s.opts.Logger.Warn("replaced media not removed", "err", err)
 	}
 }
 
-// replace writes the records of a group, and answers with those that they
-// replace and with those that it did not write.
+// replace writes the records of a group. It returns the records that they replace
+// and those that it did not write.
 func (s *Store) replace(group []*entry) (replaced, refused []record, err error) {
 	current := make(map[mayfly.BlobKey]record, len(group))
 	keys := make([]mayfly.BlobKey, 0, len(group))
@@ -113,7 +113,7 @@ func (s *Store) replace(group []*entry) (replaced, refused []record, err error) 
 	return replaced, refused, s.apply(b, pebble.Sync)
 }
 
-// discard removes what the records that have been dropped leave behind.
+// discard removes the files and volumes that dropped records leave without objects.
 func (s *Store) discard(dropped []record) error {
 	var files []fileNumber
 	touched := map[fileNumber]struct{}{}
@@ -132,5 +132,5 @@ func (s *Store) discard(dropped []record) error {
 	if len(touched) > 0 {
 		s.reclaimBehind()
 	}
-	return s.bury(files...)
+	return s.removeFiles(files...)
 }

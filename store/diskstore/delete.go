@@ -15,8 +15,8 @@ import (
 // deleteChunk is how many objects are deleted in one write.
 const deleteChunk = 1000
 
-// Delete implements store.Blobs. A file that cannot be removed is an error, and
-// is tried again by the next Delete and when the folder is opened.
+// Delete implements store.Blobs. A file that cannot be removed is an error; the next
+// Delete and the next Open try again.
 func (s *Store) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
 	for _, key := range keys {
 		if err := store.CheckBlobKey(key); err != nil {
@@ -48,8 +48,7 @@ func (s *Store) delete(keys []mayfly.BlobKey) error {
 	return errors.Join(s.discard(dropped), s.fuse.Err())
 }
 
-// forget takes the objects off the index, durably, and answers with what they
-// were.
+// forget durably removes objects from the index and returns their records.
 func (s *Store) forget(keys []mayfly.BlobKey) (dropped []record, err error) {
 	s.locks.lock(keys...)
 	defer s.locks.unlock(keys...)

@@ -18,7 +18,7 @@ import (
 // it off tableDoomed), doomed again (no record names it any more). So what a
 // crash leaves behind is found without looking at the other files.
 
-// folders is over how many folders the files are spread.
+// folders is the number of folders that the files are spread over.
 const folders = 64
 
 // mediaWrites is how the file system counts what a Put writes.
@@ -36,7 +36,7 @@ func (s *Store) fileOf(n fileNumber) string {
 	return s.fs.PathJoin(s.folderOf(n), fmt.Sprintf("%016x", uint64(n)))
 }
 
-// makeFolders makes what is missing of the folders, durably.
+// makeFolders durably creates the missing folders.
 func (s *Store) makeFolders() error {
 	for n := range fileNumber(folders) {
 		if err := s.fs.MkdirAll(s.folderOf(n), 0o700); err != nil {
@@ -73,9 +73,9 @@ func (s *Store) synced(err error) error {
 	return s.fuse.Err()
 }
 
-// wrote gives a failed write its kind. A disk that is full is no more than that;
-// one that has broken or become read-only blows the fuse, as the write-ahead log
-// would with its next write.
+// wrote gives a failed write its kind. A full disk is an ordinary error. A disk that
+// is broken or read-only blows the fuse, as the next write of the write-ahead log
+// would.
 func (s *Store) wrote(doing string, err error) error {
 	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EROFS) {
 		s.fuse.Blow(fmt.Errorf("%s: %w", doing, err))
@@ -84,7 +84,7 @@ func (s *Store) wrote(doing string, err error) error {
 	return failed(doing, err)
 }
 
-// newFile gives a number out, durably doomed.
+// newFile returns a new file number, durably recorded as doomed.
 func (s *Store) newFile() (fileNumber, error) {
 	n := fileNumber(s.lastFile.Add(1))
 	b := s.db.NewBatch()
@@ -94,7 +94,7 @@ func (s *Store) newFile() (fileNumber, error) {
 	return n, s.commit(b, pebble.Sync)
 }
 
-// writeFile makes a durable file of what from gives.
+// writeFile writes what from yields to a durable file.
 func (s *Store) writeFile(n fileNumber, from func(io.Writer) error) error {
 	f, err := s.fs.Create(s.fileOf(n), mediaWrites)
 	if err != nil {
@@ -116,13 +116,13 @@ func (s *Store) writeFile(n fileNumber, from func(io.Writer) error) error {
 	return s.syncFolder(s.folderOf(n))
 }
 
-// graves are the files that could not be removed when they should have been.
-type graves struct {
+// leftovers are the files that could not be removed yet.
+type leftovers struct {
 	mu   sync.Mutex
 	open []fileNumber
 }
 
-func (g *graves) take() []fileNumber {
+func (g *leftovers) take() []fileNumber {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	taken := g.open
@@ -130,16 +130,16 @@ func (g *graves) take() []fileNumber {
 	return taken
 }
 
-func (g *graves) leave(n fileNumber) {
+func (g *leftovers) leave(n fileNumber) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.open = append(g.open, n)
 }
 
-// bury removes doomed files, with those that an earlier call could not remove,
-// and forgets them. A reader of one may finish (ST13).
-func (s *Store) bury(doomed ...fileNumber) error {
-	doomed = append(doomed, s.graves.take()...)
+// removeFiles removes doomed files, and those that an earlier call could not remove,
+// from the disk and from tableDoomed. Open readers may finish (ST13).
+func (s *Store) removeFiles(doomed ...fileNumber) error {
+	doomed = append(doomed, s.leftovers.take()...)
 	if len(doomed) == 0 {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (s *Store) bury(doomed ...fileNumber) error {
 	forget := s.db.NewBatch()
 	for _, n := range doomed {
 		if err := s.fs.Remove(s.fileOf(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.graves.leave(n)
+			s.leftovers.leave(n)
 			problem = errors.Join(problem, failed("remove a file", err))
 			continue
 		}
@@ -162,11 +162,11 @@ func (s *Store) bury(doomed ...fileNumber) error {
 			return errors.Join(problem, err, forget.Close())
 		}
 	}
-	// Not waited for: a file that is remembered too long is removed twice.
+	// Not synced: if the write is lost, the file is only removed a second time.
 	return errors.Join(problem, s.commit(forget, pebble.NoSync))
 }
 
-// collect removes what a crash left behind.
+// collect removes the files that a crash left behind.
 func (s *Store) collect() error {
 	var doomed []fileNumber
 	err := s.scan([]byte{tableDoomed}, func(key, _ []byte) (bool, error) {
@@ -177,5 +177,5 @@ func (s *Store) collect() error {
 	if err != nil {
 		return err
 	}
-	return s.bury(doomed...)
+	return s.removeFiles(doomed...)
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// A file is a row of frames: up to framePayload bytes and a checksum over them,
-// the file's number and the frame's. So a range is checked as well as a whole
-// object (I14), and a frame of another place does not pass.
+// A file is a sequence of frames. A frame has up to framePayload bytes and a checksum
+// over them, the number of the file and the number of the frame. So ranges are checked
+// like whole objects (I14), and a misplaced frame is detected.
 const (
 	frameSize    = 64 << 10
 	framePayload = frameSize - crc32.Size
 )
 
-// framedSize is how long the file of an object of size bytes is.
+// framedSize returns the length of the file of an object of size bytes.
 func framedSize(size int64) int64 {
 	frames := (size + framePayload - 1) / framePayload
 	return size + frames*crc32.Size

@@ -26,7 +26,7 @@ type handle struct {
 	dropped bool
 }
 
-// take gives the handle of volume n to a reader, who gives it back.
+// take returns the handle of volume n. The reader must give it back.
 func (h *handles) take(n fileNumber, open func() (vfs.File, error)) (*handle, error) {
 	if v := h.known(n); v != nil {
 		return v, nil
@@ -71,7 +71,7 @@ func (h *handles) giveBack(v *handle) error {
 	return nil
 }
 
-// drop forgets volume n.
+// drop closes volume n once its readers have finished.
 func (h *handles) drop(n fileNumber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,8 +89,8 @@ func (h *handles) dropLocked(n fileNumber) {
 	}
 }
 
-// passOver drops a volume that has not been read from for a while: whichever the
-// map comes to first.
+// passOver drops a volume that has not been read for a while: the first that the map
+// yields.
 func (h *handles) passOver() {
 	for range 2 {
 		for n, v := range h.open {
@@ -103,7 +103,7 @@ func (h *handles) passOver() {
 	}
 }
 
-// dropAll forgets every volume.
+// dropAll drops every volume.
 func (h *handles) dropAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,9 +112,9 @@ func (h *handles) dropAll() {
 	}
 }
 
-// keyLocks lets one writer at a time at a key, from reading what is there until
-// what replaces it is durable: no file is forgotten, and a reader that finds nothing
-// left to delete knows that to be durable.
+// keyLocks admits one writer at a time to a key, from reading its record until the
+// new record is durable. So no file is lost track of, and a Delete that finds no
+// record knows that the earlier delete is durable.
 type keyLocks struct {
 	mu    sync.Mutex
 	freed sync.Cond

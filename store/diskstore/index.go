@@ -16,7 +16,7 @@ import (
 //
 //	h                        the head: format of the folder, and how often it was opened
 //	k + object key           the record of the object: the index
-//	v + volume + offset      the key of the object that lies there
+//	v + volume + offset      the key of the object at that offset
 //	w + volume               waste: how many bytes in it belong to no object any more
 //	d + file                 doomed: the file, if it is there, belongs to no object
 const (
@@ -39,10 +39,10 @@ type place struct {
 	offset int64      // 0: in a file of its own; else in a volume, from there on
 }
 
-// shared says whether the place is in a volume.
+// shared reports whether the place is in a volume.
 func (p place) shared() bool { return p.offset != 0 }
 
-// record says what an object is and where its bytes are.
+// record holds size, hash and place of an object.
 type record struct {
 	size   int64
 	sha256 [32]byte
@@ -141,8 +141,8 @@ func (s *Store) scan(prefix []byte, visit func(key, value []byte) (more bool, er
 	return err
 }
 
-// owns makes b take the file of a new record off the doomed and, in a volume,
-// note whose the place is.
+// owns adds to b the removal of a new record's file from tableDoomed or, for a volume,
+// the key of the object at its place.
 func owns(b *pebble.Batch, key mayfly.BlobKey, p place) error {
 	if p.file == 0 {
 		return nil
@@ -154,8 +154,8 @@ func owns(b *pebble.Batch, key mayfly.BlobKey, p place) error {
 	return err
 }
 
-// drops makes b give the place of an old record up: a file is doomed, a part of
-// a volume is waste.
+// drops adds to b that the place of an old record is free: a file becomes doomed, a
+// part of a volume becomes waste.
 func drops(b *pebble.Batch, old record) error {
 	switch {
 	case old.file == 0:
@@ -171,7 +171,7 @@ func wastes(b *pebble.Batch, old record) error {
 	return b.Merge(fileKey(tableWaste, old.file), binary.BigEndian.AppendUint64(nil, uint64(old.size)), nil)
 }
 
-// sums is how tableWaste adds up.
+// sums returns the merger of tableWaste, which adds counts.
 func sums() *pebble.Merger {
 	return &pebble.Merger{
 		Name: "mayfly.sum",

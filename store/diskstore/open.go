@@ -25,12 +25,12 @@ type Store struct {
 	db    *pebble.DB
 	locks *keyLocks
 
-	lastFile atomic.Uint64 // the last fileNumber given
-	graves   graves        // files that are still to be removed
-	volumes  volumes
-	handles  handles
-	waste    waste
-	heads    sync.Pool // *[]byte: room for the beginning of an object
+	lastFile  atomic.Uint64 // the last fileNumber given
+	leftovers leftovers     // files that are still to be removed
+	volumes   volumes
+	handles   handles
+	waste     waste
+	heads     sync.Pool // *[]byte: room for the beginning of an object
 
 	life    sync.RWMutex // read-held by every call; Close takes it
 	closing chan struct{}
@@ -143,7 +143,7 @@ func (s *Store) countOpening() (uint64, error) {
 	return opening, nil
 }
 
-// mustBeEmpty refuses a database with keys and no head: it is not ours.
+// mustBeEmpty refuses a database with keys but no head: another program wrote it.
 func (s *Store) mustBeEmpty() error {
 	iter, err := s.db.NewIter(nil)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *Store) enter(ctx context.Context) error {
 
 func (s *Store) leave() { s.life.RUnlock() }
 
-// untilClosing is a context that ends when the store is being closed.
+// untilClosing returns a context that ends when Close is called.
 func (s *Store) untilClosing() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -193,13 +193,13 @@ func (s *Store) untilClosing() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// closePatience is how long Close waits for Pebble when the fuse has blown:
+// closeTimeout is how long Close waits for Pebble when the fuse has blown:
 // then some of its goroutines never end, and there is nothing left to save.
-const closePatience = time.Second
+const closeTimeout = time.Second
 
 // Close waits for the calls under way and closes the database. Readers that are
 // open may finish. With a blown fuse it does not wait long, leaves the rest to
-// the end of the process, and answers with the fuse's reason.
+// the end of the process, and returns the error of the fuse.
 func (s *Store) Close() error {
 	var err error
 	s.closed.Do(func() { err = s.close() })
@@ -225,12 +225,12 @@ func (s *Store) close() error {
 	}
 	select {
 	case <-done:
-	case <-time.After(closePatience):
+	case <-time.After(closeTimeout):
 	}
 	return s.fuse.Err()
 }
 
-// failed gives what the disk or the database answered a kind.
+// failed gives an error of the disk or the database its kind.
 func failed(doing string, err error) error {
 	var known *mayfly.Error
 	wrapped := fmt.Errorf("%s: %w", doing, err)

@@ -13,9 +13,9 @@ import (
 	"github.com/mayflyhq/mayfly/store/diskfs"
 )
 
-// Options say where a tier is and how much of the machine it may take. In
-// memory that is CacheBytes + 3 × MemtableBytes, and up to InlineBytes or 160 KiB
-// for each Put under way, however many and however big the objects are.
+// Options are the folder of a tier and its limits. The tier uses CacheBytes +
+// 3 × MemtableBytes of memory, and up to InlineBytes or 160 KiB for each Put in
+// progress, whatever the number and size of objects.
 type Options struct {
 	FS   vfs.FS // where the folder is
 	Dir  string // the folder of the tier
@@ -65,22 +65,22 @@ func (o Options) complete() (Options, error) {
 	}
 	switch {
 	case o.FS == nil || o.Dir == "":
-		return o, mayfly.Errorf(mayfly.Invalid, "a tier needs a file system and a folder")
+		return o, mayfly.Errorf(mayfly.Invalid, "file system and folder of a tier are required")
 	case o.Floor < 0:
-		return o, mayfly.Errorf(mayfly.Invalid, "the free-space floor is %d bytes", o.Floor)
+		return o, mayfly.Errorf(mayfly.Invalid, "invalid free-space floor of %d bytes", o.Floor)
 	case o.CacheBytes < 0:
-		return o, mayfly.Errorf(mayfly.Invalid, "the cache is %d bytes", o.CacheBytes)
+		return o, mayfly.Errorf(mayfly.Invalid, "invalid cache size of %d bytes", o.CacheBytes)
 	case o.MemtableBytes < minMemtable || o.MemtableBytes > maxMemtable:
-		return o, mayfly.Errorf(mayfly.Invalid, "a memtable of %d bytes is not between %d and %d", o.MemtableBytes, minMemtable, maxMemtable)
+		return o, mayfly.Errorf(mayfly.Invalid, "invalid memtable size of %d bytes: must be between %d and %d", o.MemtableBytes, minMemtable, maxMemtable)
 	case o.InlineBytes < 0 || o.InlineBytes > maxInline:
-		return o, mayfly.Errorf(mayfly.Invalid, "%d bytes inline are not between 0 and %d", o.InlineBytes, maxInline)
+		return o, mayfly.Errorf(mayfly.Invalid, "invalid inline size of %d bytes: must be between 0 and %d", o.InlineBytes, maxInline)
 	case o.VolumeBytes < int64(o.InlineBytes):
 		return o, mayfly.Errorf(mayfly.Invalid, "a volume of %d bytes cannot hold an object of %d", o.VolumeBytes, o.InlineBytes)
 	}
 	return o, nil
 }
 
-// pebbleOptions are for an index of small records in the order of keys.
+// pebbleOptions returns options for an ordered index of small records.
 func (s *Store) pebbleOptions() *pebble.Options {
 	o := &pebble.Options{
 		FS:                          diskfs.Guard(s.opts.FS, s.opts.Fuse),

@@ -24,7 +24,7 @@ func (s *Store) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store
 		return store.Object{}, err
 	}
 	defer s.leave()
-	rec, err := s.put(ctx, key, &patientReader{ctx: ctx, r: r})
+	rec, err := s.put(ctx, key, &contextReader{ctx: ctx, r: r})
 	if err != nil {
 		return store.Object{}, fmt.Errorf("put %s: %w", key, err)
 	}
@@ -80,14 +80,14 @@ func (s *Store) putFile(ctx context.Context, key mayfly.BlobKey, r io.Reader) (r
 		err = s.adoptOne(newEntry(ctx, key, rec))
 	}
 	if err != nil && s.fuse.Err() == nil { // else it may have been adopted
-		err = errors.Join(err, s.bury(rec.file))
+		err = errors.Join(err, s.removeFiles(rec.file))
 	}
 	return rec, err
 }
 
 // commit applies b, and with pebble.Sync waits until it is durable. A goroutine
-// of its own does the work, because Pebble's calls do not end when the disk has
-// failed: then the fuse answers, and the outcome is not known.
+// of its own does the work, because Pebble's calls do not return when the disk has
+// failed: then commit returns the error of the fuse, and the outcome is unknown.
 func (s *Store) commit(b *pebble.Batch, sync *pebble.WriteOptions) error {
 	done := make(chan error, 1)
 	go func() { done <- s.apply(b, sync) }()
@@ -99,8 +99,8 @@ func (s *Store) commit(b *pebble.Batch, sync *pebble.WriteOptions) error {
 	}
 }
 
-// apply is commit for a goroutine that may stay behind: it does not return when
-// the disk has failed.
+// apply does the work of commit on a goroutine that may block for ever: it does not
+// return when the disk has failed.
 func (s *Store) apply(b *pebble.Batch, sync *pebble.WriteOptions) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -117,9 +117,9 @@ func (s *Store) apply(b *pebble.Batch, sync *pebble.WriteOptions) (err error) {
 	return b.Close()
 }
 
-// fill reads r into room until it is full or r ends; only then the error is
-// io.EOF. io.ReadFull would say of a short object what a cut connection says of
-// itself.
+// fill reads r into room until it is full or r ends; only in the second case the error
+// is io.EOF. io.ReadFull would return io.ErrUnexpectedEOF for a short object, as a
+// broken connection does.
 func fill(room []byte, r io.Reader) ([]byte, error) {
 	n := 0
 	for n < len(room) {
@@ -132,18 +132,18 @@ func fill(room []byte, r io.Reader) ([]byte, error) {
 	return room, nil
 }
 
-// patientReader ends with its context, and when its reader stays silent.
-type patientReader struct {
+// contextReader fails when its context ends or its reader repeatedly returns no bytes.
+type contextReader struct {
 	ctx    context.Context
 	r      io.Reader
 	silent int
 }
 
-// maxSilence is how many times in a row a reader may give nothing.
+// maxSilence is how often in a row a reader may return no bytes.
 const maxSilence = 100
 
 // Read implements io.Reader.
-func (p *patientReader) Read(b []byte) (int, error) {
+func (p *contextReader) Read(b []byte) (int, error) {
 	if err := p.ctx.Err(); err != nil {
 		return 0, mayfly.Wrap(mayfly.Unavailable, err, "")
 	}
@@ -158,7 +158,7 @@ func (p *patientReader) Read(b []byte) (int, error) {
 	return 0, nil
 }
 
-// room says Full while less than the floor is free. Deletes do not ask.
+// room returns Full while less than the floor is free. Deletes do not call it.
 func (s *Store) room() error {
 	if s.opts.Floor == 0 {
 		return nil
@@ -168,14 +168,14 @@ func (s *Store) room() error {
 		return failed("ask for the free space", err)
 	}
 	if usage.AvailBytes < uint64(s.opts.Floor) {
-		return mayfly.Errorf(mayfly.Full, "%d MiB are free of the %d MiB that stay free",
+		return mayfly.Errorf(mayfly.Full, "%d MiB are free, and %d MiB must stay free",
 			usage.AvailBytes/mebibyte, s.opts.Floor/mebibyte).
 			WithHint("free space on the disk, or lower the free-space floor; deletes and expiry go on")
 	}
 	return nil
 }
 
-// roomyWriter asks for room again every few MiB of a long stream.
+// roomyWriter checks for room again every few MiB of a long stream.
 type roomyWriter struct {
 	s       *Store
 	out     io.Writer

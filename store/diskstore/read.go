@@ -45,8 +45,8 @@ func (s *Store) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (
 		return nil, store.Object{}, err
 	}
 	defer s.leave()
-	// Between a look at the index and one at the bytes an object may be replaced
-	// or moved: then look again.
+	// An object may be replaced or moved after its record was read: then read the
+	// record again.
 	for range maxLooks {
 		rec, there, err := s.lookup(key)
 		if err != nil {
@@ -67,8 +67,7 @@ func (s *Store) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (
 // before its bytes are given up.
 const maxLooks = 8
 
-// openRecord opens the bytes that rec tells of. It answers with nothing if they
-// are not there any more.
+// openRecord opens the bytes of rec. It returns nil if they are gone.
 func (s *Store) openRecord(key mayfly.BlobKey, rec record, span store.Span) (io.ReadCloser, error) {
 	end, err := endOf(span, rec.size)
 	if err != nil {
@@ -100,8 +99,7 @@ func wrap(key mayfly.BlobKey, err error) error {
 	return err
 }
 
-// readShared reads an object from its volume. It answers with nothing if the
-// volume is gone.
+// readShared reads an object from its volume. It returns nil if the volume is gone.
 func (s *Store) readShared(rec record) (content []byte, err error) {
 	if rec.size <= 0 || rec.size > maxInline {
 		return nil, mayfly.Errorf(mayfly.Corrupt, "%d bytes in volume %x", rec.size, rec.file)
@@ -127,7 +125,7 @@ func (s *Store) readShared(rec record) (content []byte, err error) {
 	return content, nil
 }
 
-// openFile opens the file of an object. It answers with nothing if it is gone.
+// openFile opens the file of an object. It returns nil if it is gone.
 func (s *Store) openFile(rec record) (vfs.File, error) {
 	f, err := s.fs.Open(s.fileOf(rec.file))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +144,7 @@ func (s *Store) openFile(rec record) (vfs.File, error) {
 	return f, nil
 }
 
-// endOf is where span ends in an object of size bytes.
+// endOf returns where span ends in an object of size bytes.
 func endOf(span store.Span, size int64) (int64, error) {
 	if span.Offset < 0 || span.Length < 0 || span.Offset > size || span.Offset == size && span.Offset > 0 {
 		return 0, mayfly.Errorf(mayfly.Invalid, "range of %d bytes from %d in an object of %d", span.Length, span.Offset, size)
@@ -157,7 +155,7 @@ func endOf(span store.Span, size int64) (int64, error) {
 	return span.Offset + span.Length, nil
 }
 
-// CopyTo implements store.Blobs. Every byte passes its checksum on the way.
+// CopyTo implements store.Blobs. It checks the checksum of every byte.
 func (s *Store) CopyTo(ctx context.Context, to store.Blobs, from, as mayfly.BlobKey) (store.Object, error) {
 	r, _, err := s.Open(ctx, from, store.Span{})
 	if err != nil {
@@ -208,5 +206,5 @@ func (s *Store) List(ctx context.Context, from, to mayfly.BlobKey, limit int) (l
 // Presign implements store.Blobs: a folder has no address that a browser could
 // reach.
 func (s *Store) Presign(context.Context, store.Access, mayfly.BlobKey, time.Duration) (string, error) {
-	return "", mayfly.Errorf(mayfly.Unsupported, "a tier on a folder has no addresses of its own")
+	return "", mayfly.Errorf(mayfly.Unsupported, "a tier on a folder has no presigned URLs")
 }

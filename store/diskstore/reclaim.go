@@ -13,9 +13,8 @@ import (
 // movers is how many objects are moved at once: they share syncs.
 const movers = 8
 
-// Reclaim empties and removes every volume that is mostly waste, the one that is
-// appended to as well. Deletes have it done in the background when there is much
-// waste in all.
+// Reclaim empties and removes every volume that is mostly waste, including the one
+// being appended to. When there is much waste, deletes start it in the background.
 func (s *Store) Reclaim(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -95,7 +94,7 @@ func (s *Store) reclaimBehind() {
 		ctx, cancel := s.untilClosing()
 		defer cancel()
 		if err := s.reclaim(ctx, s.allowedWaste()/2); err != nil && ctx.Err() == nil {
-			s.opts.Logger.Error("the space of deleted media was not reclaimed", "err", err)
+			s.opts.Logger.Error("space of deleted media not reclaimed", "err", err)
 		}
 		s.waste.settle(s.allowedWaste(), s.opts.VolumeBytes)
 	})
@@ -109,8 +108,8 @@ type resident struct {
 	at  place
 }
 
-// empty moves everything that lives in volume n elsewhere, and removes it.
-// A reader that has the volume open may finish.
+// empty moves the objects of volume n to other volumes and removes it. Open readers
+// may finish.
 func (s *Store) empty(ctx context.Context, n fileNumber) error {
 	var residents []resident
 	err := s.scan(fileKey(tableVolume, n), func(key, value []byte) (bool, error) {
@@ -137,7 +136,7 @@ func (s *Store) empty(ctx context.Context, n fileNumber) error {
 	if err := errors.Join(append(problems, ctx.Err())...); err != nil {
 		return fmt.Errorf("empty volume %x: %w", n, err)
 	}
-	return s.reap(n)
+	return s.removeEmpty(n)
 }
 
 // move moves an object to another volume, if it still lives where it did.

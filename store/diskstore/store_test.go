@@ -209,7 +209,7 @@ func TestAFormatThatIsNotKnownIsRefused(t *testing.T) {
 	}
 }
 
-func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	for _, change := range []func(*Options){
 		func(o *Options) { o.FS = nil },
 		func(o *Options) { o.Dir = "" },

@@ -50,7 +50,7 @@ func (s *Store) share(e *entry) error {
 	return s.await(e)
 }
 
-// hold says that a group more, or less, is on its way into the index.
+// hold counts the groups that are being added to the index.
 func (v *volumes) hold(n fileNumber, groups int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -59,7 +59,7 @@ func (v *volumes) hold(n fileNumber, groups int) {
 	}
 }
 
-// sealed says that nothing is added to volume n any more.
+// sealed reports whether volume n is not appended to any more.
 func (v *volumes) sealed(n fileNumber) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *Store) appendAll() {
 	s.seal(v)
 }
 
-// gather takes what is waiting, as far as one write goes, and lets those who are
-// about to come do so: a sync costs more than a turn of theirs.
+// gather collects the waiting entries up to the size of one write. It first yields to
+// writers that are about to add one, because a sync costs more than that.
 func (s *Store) gather(group []*entry, buf []byte) ([]*entry, []byte) {
 	for before := 0; before < len(group) && len(buf) < groupBytes; {
 		before = len(group)
@@ -104,8 +104,8 @@ func (s *Store) gather(group []*entry, buf []byte) ([]*entry, []byte) {
 	return group, buf
 }
 
-// appendGroup appends a group to v, or to a new volume, and answers with the
-// volume that comes next: none if this one cannot be relied on.
+// appendGroup appends a group to v, or to a new volume. It returns the volume for the
+// next group, or nil if this one cannot be used any more.
 func (s *Store) appendGroup(v *volume, group []*entry, buf []byte) *volume {
 	var err error
 	if v != nil && v.end+int64(len(buf)) > s.opts.VolumeBytes {
@@ -157,7 +157,7 @@ func (s *Store) newVolume() (*volume, error) {
 	}
 	f, err := s.fs.Create(s.fileOf(n), mediaWrites)
 	if err != nil {
-		s.graves.leave(n)
+		s.leftovers.leave(n)
 		return nil, s.wrote("create a volume", err)
 	}
 	if _, err = f.Write(binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
@@ -166,7 +166,7 @@ func (s *Store) newVolume() (*volume, error) {
 		err = s.syncFolder(s.folderOf(n))
 	}
 	if err != nil {
-		s.graves.leave(n)
+		s.leftovers.leave(n)
 		return nil, errors.Join(err, f.Close())
 	}
 	s.volumes.mu.Lock()
@@ -175,13 +175,13 @@ func (s *Store) newVolume() (*volume, error) {
 	return &volume{number: n, file: f, end: volumeHead}, nil
 }
 
-// seal ends v, and answers with none.
+// seal closes v and returns nil.
 func (s *Store) seal(v *volume) *volume {
 	if v == nil {
 		return nil
 	}
 	if err := v.file.Close(); err != nil {
-		s.opts.Logger.Warn("a volume was not closed", "err", err)
+		s.opts.Logger.Warn("volume not closed", "err", err)
 	}
 	s.volumes.mu.Lock()
 	s.volumes.current = 0

@@ -12,11 +12,11 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Objects die in about the order in which they were put, so most volumes are
-// wholly dead at some time, and go. Moving the living out of the others pays
-// only where few live on (highlights among stories), and not while the rest is
-// dying anyway: so when there is much waste in all, and most of a volume is waste.
-// The disk holds at most three times what lives, and that allowance.
+// Objects are deleted in about the order in which they were put, so most volumes
+// become completely empty and are removed. Moving the remaining objects out of a
+// volume pays only if few remain (highlights among stories) and will stay. So it is
+// done when there is much waste in total and most of the volume is waste. The disk
+// holds at most three times the live bytes, plus that allowance.
 const (
 	allowedVolumes = 4 // of waste, in all
 	mostly         = 2.0 / 3
@@ -67,8 +67,8 @@ func (w *waste) list() (volumes []fileNumber, total int64) {
 	return slices.Sorted(maps.Keys(w.volumes)), w.total
 }
 
-// tooMuch says whether it is time to empty volumes, and puts the next time off
-// until there is more of it.
+// tooMuch reports whether it is time to empty volumes, and raises the limit for the
+// next time.
 func (w *waste) tooMuch(more int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +79,7 @@ func (w *waste) tooMuch(more int64) bool {
 	return true
 }
 
-// settle says how much is tolerated after volumes were emptied.
+// settle sets how much waste is tolerated after volumes were emptied.
 func (w *waste) settle(allowed, more int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,21 +120,21 @@ func (s *Store) loadWaste() error {
 	}
 	volumes, _ := s.waste.list()
 	for _, n := range volumes {
-		if err := s.reap(n); err != nil {
+		if err := s.removeEmpty(n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gaveUp counts what the committed drop of old has left behind.
+// gaveUp counts the waste that the committed drop of old leaves.
 func (s *Store) gaveUp(old record) {
 	if old.shared() {
 		s.waste.update(old.file, func(w *wasted) { w.dead += old.size })
 	}
 }
 
-// abandon counts what was appended and gets no record.
+// abandon counts as waste what was appended and gets no record.
 func (s *Store) abandon(rec record) error {
 	b := s.db.NewBatch()
 	if err := wastes(b, rec); err != nil {
@@ -147,14 +147,14 @@ func (s *Store) abandon(rec record) error {
 // tidy removes volume n if all of it is waste.
 func (s *Store) tidy(n fileNumber) {
 	if v, sealed := s.wasted(n); sealed && v.wholly() {
-		if err := s.reap(n); err != nil {
-			s.opts.Logger.Warn("an empty volume is still there", "err", err)
+		if err := s.removeEmpty(n); err != nil {
+			s.opts.Logger.Warn("empty volume not removed", "err", err)
 		}
 	}
 }
 
-// reap removes volume n if it is sealed and nothing lives in it.
-func (s *Store) reap(n fileNumber) error {
+// removeEmpty removes volume n if it is sealed and holds no object.
+func (s *Store) removeEmpty(n fileNumber) error {
 	if !s.volumes.sealed(n) { // first: a sealed volume gets no new objects
 		return nil
 	}
@@ -173,7 +173,7 @@ func (s *Store) reap(n fileNumber) error {
 		return err
 	}
 	s.waste.forget(n)
-	err := s.bury(n)
+	err := s.removeFiles(n)
 	s.handles.drop(n)
 	return err
 }

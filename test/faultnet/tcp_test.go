@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// echo is a server that says its name and then what it hears.
+// echo starts a server that sends its name and then what it receives.
 func echo(t *testing.T, name string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
