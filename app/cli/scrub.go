@@ -88,5 +88,5 @@ func (f *folder) scrub(ctx context.Context, mibs int64) (wire.Scrub, error) {
 	}
 	show, end := f.show("scrub", "minutes of deadlines")
 	defer end()
-	return f.node.Desk().Scrub(ctx, scrubber.Run{Rows: walk.Span{From: origin, To: f.now}, Now: f.now, BytesPerSecond: mibs << 20, Progress: show})
+	return f.node.AdminOperations().Scrub(ctx, scrubber.Run{Rows: walk.Span{From: origin, To: f.now}, Now: f.now, BytesPerSecond: mibs << 20, Progress: show})
 }

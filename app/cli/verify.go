@@ -72,7 +72,7 @@ func (v *verifyCommand) look(ctx context.Context, out io.Writer, f *folder) erro
 	if err != nil {
 		return err
 	}
-	orphans, err := f.node.Desk().Orphans(ctx, "", "", allObjects, f.now)
+	orphans, err := f.node.AdminOperations().Orphans(ctx, "", "", allObjects, f.now)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func asks(h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-func (w *town) origin() []byte {
+func (w *nodeCluster) origin() []byte {
 	w.t.Helper()
 	found, err := w.set.Rows.Get(context.Background(), walk.Watermarks, store.Key{Partition: "origin"})
 	if err != nil {
@@ -36,7 +36,7 @@ func (w *town) origin() []byte {
 func TestANodeWhoseClockIsOffDoesNothingUntilItIsRight(t *testing.T) {
 	for way, off := range map[string]time.Duration{"ahead of": 61 * time.Minute, "behind": -61 * time.Minute} {
 		t.Run(way, func(t *testing.T) {
-			inTown(t, func(t *testing.T, w *town) {
+			inTown(t, func(t *testing.T, w *nodeCluster) {
 				m := newMachine()
 				m.step(off)
 				bad := w.join("bad", node.Options{Source: m.source(), Products: node.ProductOptions{Key: newKey(t)}})
@@ -66,7 +66,7 @@ func TestANodeWhoseClockIsOffDoesNothingUntilItIsRight(t *testing.T) {
 					}
 				}
 				for _, role := range []string{"", "?role=api", "?role=walk"} {
-					if code, h := ready(t, admin, "/readyz"+role); code != 503 || h.Ready || !h.Degraded || !strings.Contains(h.Roles["api"], "1h1m0s "+way) || !strings.Contains(h.Roles["api"], "set this machine's clock right") {
+					if code, h := ready(t, admin, "/readyz"+role); code != 503 || h.Ready || !h.Degraded || !strings.Contains(h.Roles["api"], "1h1m0s "+way) || !strings.Contains(h.Roles["api"], "correct this machine's clock") {
 						t.Errorf("%s: %d %+v", role, code, h)
 					}
 				}
@@ -100,7 +100,7 @@ func TestANodeWhoseClockIsOffDoesNothingUntilItIsRight(t *testing.T) {
 
 // A correction that a node alone would follow takes one of several out of bound.
 func TestANodeThatGoesOffWhileItRunsStopsAtOnce(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, a.Node) }()
 		_, public := a.doors(t)
@@ -135,7 +135,7 @@ func TestANodeThatGoesOffWhileItRunsStopsAtOnce(t *testing.T) {
 
 // A store that cannot say its time for a while changes nothing.
 func TestANodeThatCannotCompareKeepsItsVerdictForTenMinutes(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		mute := &muteServers{}
 		w.set.Time = mute
 		mute.away.Store(true)
@@ -177,7 +177,7 @@ func (m *muteServers) Time(ctx context.Context) ([]mayfly.Instant, error) {
 }
 
 func TestAnIdleNodeWithAWrongClockDoesNotStart(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		m := newMachine()
 		m.step(time.Hour)
 		if _, err := node.Start(context.Background(), w.set, node.Options{Idle: true, Source: m.source()}); !errors.Is(err, mayfly.Unavailable) {

@@ -128,7 +128,7 @@ func (n *Node) steps() []step {
 	}
 	later.Budget, later.Timeout = n.o.ArchiveLateness, n.o.ArchiveTimeout
 	slow := n.o.Cadence * slowly
-	seldom := later // nobody waits for them, and what they repeat after a crash is little
+	seldom := later // no user waits for them, and they repeat little after a crash
 	seldom.IdleSave = seldomSaved
 	all := []step{{e.sweep.Walk(), o, n.o.Cadence}}
 	for _, w := range e.reconcile.Walks() {

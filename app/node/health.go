@@ -19,11 +19,11 @@ const (
 	// draining is what every role says from Leave on.
 	draining = "draining: the node stops soon, and answers until then"
 	// readWithin is how long a ledger that can be read takes to answer; readAgain is how
-	// long an answer counts: anybody may ask the public /readyz, as often as they like.
+	// long an answer is reused, because any client may call the public /readyz often.
 	readWithin = 2 * time.Second
 	readAgain  = time.Second
 	// sweepLag and laterLag are how late walks are when something is wrong (SPEC §10):
-	// the sweep, and those that nobody waits for.
+	// the sweep, and those that no user waits for.
 	sweepLag = 5 * time.Minute
 	laterLag = 2 * time.Hour
 	// lagging is where a node that is ready says that it is degraded.
@@ -70,8 +70,8 @@ type reading struct {
 	ok    bool
 }
 
-// reads says whether the ledger can be read. Who asks meanwhile gets the same
-// answer, and so it depends on nobody who goes away.
+// reads reports whether the ledger can be read. Concurrent callers share one read,
+// which does not end with the context of a caller.
 func (n *Node) reads(ctx context.Context) bool {
 	r := &n.reading
 	r.mu.Lock()

@@ -162,7 +162,7 @@ func TestAReadinessThatNobodyWaitsForIsStillTrue(t *testing.T) {
 }
 
 func TestANodeThatWillStopIsReadyForNothingAndGoesOn(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, a.Node) }()
 		admin, public := a.doors(t)

@@ -48,7 +48,7 @@ func newCollector(n *Node) *collector {
 		offset:      desc("clock_offset_seconds", "How far the clock is ahead of the store's servers, by the last comparison."),
 		shards:      desc("shards_held", "How many shards this node walks."),
 		blown:       desc("store_blown", "1 when the store can promise nothing any more."),
-		orphans:     desc("orphans_erased_total", "Objects that nobody named, erased."),
+		orphans:     desc("orphans_erased_total", "Objects that no item owned and that were erased."),
 		orphansOver: desc("orphans_over_cap", "1 when there are more orphans than one run may erase: look at mayfly orphans."),
 		consumerLag: desc("consumer_lag", "Events that wait for a reader of the log.", "group", "stream"),
 		scrubBad:    desc("scrub_bad_total", "Cold copies that are not what was uploaded."),

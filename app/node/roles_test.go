@@ -29,7 +29,7 @@ func TestRolesAreRead(t *testing.T) {
 }
 
 func TestAnAPINodeServesAndWalksNothing(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		var reclaimed atomic.Int32
 		reclaim := func(context.Context, mayfly.Instant) error { reclaimed.Add(1); return nil }
 		api := w.join("api", node.Options{Roles: []node.Role{node.API}, Reclaim: reclaim, Products: node.ProductOptions{Key: newKey(t)}})
@@ -64,7 +64,7 @@ func TestAnAPINodeServesAndWalksNothing(t *testing.T) {
 }
 
 func TestAWalkNodeWalksAndServesNoUser(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		api := w.join("api", node.Options{Roles: []node.Role{node.API}})
 		defer func() { stop(t, api.Node) }()
 		walker := w.join("walk", node.Options{Roles: []node.Role{node.Walk}, Products: node.ProductOptions{Key: newKey(t)}})
@@ -95,7 +95,7 @@ func TestAWalkNodeWalksAndServesNoUser(t *testing.T) {
 
 // Of several walking nodes one does what is done once, and another after it.
 func TestTheUpkeepIsOneNodes(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		var counts [2]atomic.Int32
 		join := func(name string, i int) *citizen {
 			return w.join(name, node.Options{ReclaimEvery: 5 * time.Second, Reclaim: func(context.Context, mayfly.Instant) error {
@@ -120,7 +120,7 @@ func TestTheUpkeepIsOneNodes(t *testing.T) {
 // Lag of a shard counts where it is held.
 func TestOnlyTheHolderTellsTheLagOfAShard(t *testing.T) {
 	pace.Heavy(t, "a node that lives for hours of virtual time")
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, a.Node) }()
 		admin, _ := a.doors(t)

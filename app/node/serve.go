@@ -23,11 +23,11 @@ type ServeOptions struct {
 	Version string
 }
 
-// API are the doors of the node: one handler for users, one for operators. A
-// node has them once.
+// API returns the HTTP handlers of the node: one for users, one for operators. It
+// may be called once.
 func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 	if n.Accounts() == nil {
-		return nil, mayfly.Errorf(mayfly.Invalid, "serve: a node without a key knows nobody").WithHint("give the node a key: node.LoadKey")
+		return nil, mayfly.Errorf(mayfly.Invalid, "serve: the node has no key to verify tokens").WithHint("give the node a key: node.LoadKey")
 	}
 	registry := prometheus.NewRegistry()
 	collected := []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(n)}
@@ -73,10 +73,9 @@ type operator struct {
 	version string
 }
 
-// serves says why users are answered nothing now. By a clock that is off nothing
-// is: one that is behind would serve what has expired (I4), and its 404 or 410 would
-// be believed. The same holds for a node without the role: 404 would say that
-// there is no such story, 503 sends the client to another node.
+// serves returns why the node serves no users now; nil if it does. A clock that is
+// behind would serve expired items. A node without the role api answers 503 and not
+// 404, so that clients go to another node (I4).
 func (n *Node) serves() error {
 	if !n.o.does(API) {
 		return mayfly.Errorf(mayfly.Unavailable, "this node serves no users").WithHint("send them to a node with the role api")

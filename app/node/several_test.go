@@ -15,7 +15,7 @@ import (
 )
 
 func TestNodesShareTheShardsOutEvenly(t *testing.T) {
-	inTown(t, func(_ *testing.T, w *town) {
+	inTown(t, func(_ *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{})
 		w.wantShares([]int{16}, a)
 		b := w.join("b", node.Options{})
@@ -35,7 +35,7 @@ func TestNodesShareTheShardsOutEvenly(t *testing.T) {
 }
 
 func TestADeadNodesShardsAreTakenOverWithinTwoLeases(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		a, b := w.join("a", node.Options{}), w.join("b", node.Options{})
 		defer stop(t, b.Node)
 		defer stop(t, a.Node)
@@ -65,7 +65,7 @@ func TestADeadNodesShardsAreTakenOverWithinTwoLeases(t *testing.T) {
 
 // Everything at once: nodes join, die, come back and are stopped while items end.
 func TestNothingIsLostOrDoneTwiceWhileNodesComeAndGo(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{})
 		var items []mayfly.Item
 		publishFor := func(d time.Duration) {
@@ -98,7 +98,7 @@ func TestNothingIsLostOrDoneTwiceWhileNodesComeAndGo(t *testing.T) {
 // I10: the batch of a process that was stopped past its lease and continued finds
 // rows that somebody else has moved.
 func TestANodeThatWasStoppedPastItsLeaseWritesNothingStale(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{})
 		defer stop(t, a.Node)
 		var items []mayfly.Item
@@ -136,7 +136,7 @@ func TestANodeThatWasStoppedPastItsLeaseWritesNothingStale(t *testing.T) {
 
 // A stop lets the batch that is under way finish: nothing is cut, nothing repeated.
 func TestAStopLetsABatchFinish(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		var mu sync.Mutex
 		var told []error
 		a := w.join("a", node.Options{Problem: func(_ string, err error) {
@@ -164,12 +164,12 @@ func TestAStopLetsABatchFinish(t *testing.T) {
 }
 
 func TestTheSecondOfTwoProcessesUnderOneNameIsRefused(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{})
 		time.Sleep(10 * time.Second)
 		_, err := node.Start(context.Background(), w.set, node.Options{Name: "a", Source: newMachine().source()})
 		var hinted *mayfly.Error
-		if !errors.Is(err, mayfly.Conflict) || !errors.As(err, &hinted) || !strings.Contains(hinted.Hint, "name of its own") {
+		if !errors.Is(err, mayfly.Conflict) || !errors.As(err, &hinted) || !strings.Contains(hinted.Hint, "its own name") {
 			t.Errorf("%v", err)
 		}
 		time.Sleep(10 * time.Second)
@@ -185,7 +185,7 @@ func TestTheSecondOfTwoProcessesUnderOneNameIsRefused(t *testing.T) {
 }
 
 func TestANodeThatWasKilledComesBackUnderItsName(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{})
 		time.Sleep(10 * time.Second)
 		a.wire.cutOff()
@@ -202,7 +202,7 @@ func TestANodeThatWasKilledComesBackUnderItsName(t *testing.T) {
 // A node that was cut off for a while and taken for dead: both are told, again
 // and again, and the place on the roll is one's alone.
 func TestTwinsAreTold(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		var mu sync.Mutex
 		told := map[string]int{}
 		o := node.Options{Problem: func(loop string, err error) {
@@ -230,7 +230,7 @@ func TestTwinsAreTold(t *testing.T) {
 }
 
 func TestAShardThatNobodyWalksIsSaid(t *testing.T) {
-	inTown(t, func(t *testing.T, w *town) {
+	inTown(t, func(t *testing.T, w *nodeCluster) {
 		key := store.Key{Partition: "walk", Clustering: "\x03"}
 		if _, _, err := w.set.Rows.Swap(context.Background(), walk.Leases, key, nil, []byte("?"), 0); err != nil {
 			t.Fatal(err)

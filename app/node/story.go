@@ -2,6 +2,10 @@ package node
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -9,8 +13,10 @@ import (
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/storyapi"
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/product/story"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // Stories returns the product of stories.
@@ -55,4 +61,57 @@ func thumbnailLimits(c config.Stories) media.Limits {
 		limits.Pixels = min(limits.Pixels, c.ThumbnailPixels)
 	}
 	return limits
+}
+
+// longestTries is how often the row is swapped: more often than nodes start at once.
+const longestTries = 16
+
+func longestKey() store.Key { return store.Key{Partition: "stories", Clustering: "longest"} }
+
+// rememberLongest is the longest lifetime that stories of this store were ever
+// allowed, these included. It is durable before one of them is born: stories live
+// on when the operator shortens the list, and rings and the live limit must still
+// find them (ST1, ST4).
+func rememberLongest(ctx context.Context, rows store.Rows, allowed []mayfly.Lifetime) (time.Duration, error) {
+	var longest time.Duration
+	for _, l := range allowed {
+		if l.Valid() && l != mayfly.Never { // others are refused when stories are opened
+			longest = max(longest, l.Duration())
+		}
+	}
+	for range longestTries {
+		found, err := rows.Get(ctx, engine.Settings, longestKey())
+		if err != nil {
+			return 0, fmt.Errorf("load the longest lifetime: %w", err)
+		}
+		known, err := readLongest(found[0])
+		if err != nil || known >= longest {
+			return known, err
+		}
+		swapped, _, err := rows.Swap(ctx, engine.Settings, longestKey(), found[0], longestBytes(longest), 0)
+		if swapped && err == nil {
+			return longest, nil
+		}
+		if err != nil && !errors.Is(err, mayfly.Unknown) {
+			return 0, fmt.Errorf("remember the longest lifetime: %w", err)
+		}
+	}
+	return 0, mayfly.Errorf(mayfly.Unavailable, "the longest lifetime keeps changing").WithHint("start again")
+}
+
+const longestFormat = 1
+
+func longestBytes(d time.Duration) []byte {
+	return binary.BigEndian.AppendUint64([]byte{longestFormat}, uint64(d.Milliseconds()))
+}
+
+// readLongest reads what was remembered; of nothing it is nothing.
+func readLongest(b []byte) (time.Duration, error) {
+	if b == nil {
+		return 0, nil
+	}
+	if len(b) != 1+8 || b[0] != longestFormat {
+		return 0, mayfly.Errorf(mayfly.Corrupt, "the longest lifetime is not readable: %x", b)
+	}
+	return time.Duration(binary.BigEndian.Uint64(b[1:])) * time.Millisecond, nil
 }

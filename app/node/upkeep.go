@@ -14,8 +14,8 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// Upkeep is what a node does beside the lives of items: it collects what nobody
-// names (L12), and reads again what is cold (L9).
+// Upkeep has the settings of background work: collecting objects that no item owns,
+// and reading cold copies again (L9, L12).
 type Upkeep struct {
 	OrphansEvery time.Duration // how often orphans are looked for; default 1 h
 	OrphanAge    time.Duration // how old an upload is at least that is collected; default and least 24 h (I15)
@@ -27,7 +27,7 @@ type Upkeep struct {
 type Orphans struct {
 	At      mayfly.Instant // of the last look; 0 is none
 	Last    collect.Report
-	Over    bool   // it found more that items had than one run may erase, and waits for somebody to look (L14)
+	Over    bool   // it found more that items had than one run may erase, and waits for an operator (L14)
 	Deleted uint64 // since the process started
 }
 
@@ -71,8 +71,8 @@ const scrubCadence = time.Second
 // just started has better things to do.
 const afterStart = 10
 
-// startUpkeep starts the loops that nobody waits for. What fails is tried again
-// at leisure: a look is long.
+// startUpkeep starts the loops that no user waits for. Failures are retried slowly,
+// because a pass takes long.
 func (n *Node) startUpkeep() {
 	start := func(name string, every time.Duration, do func(context.Context, mayfly.Instant) error) {
 		o := loop.Options{Name: name, Every: every, First: every / afterStart, Jitter: 0.1, Backoff: time.Second, BackoffMax: min(every, time.Minute)}
@@ -87,7 +87,7 @@ func (n *Node) startUpkeep() {
 // collectOrphans looks for orphans. The first look is the dry run of L12. From then
 // on every look erases, up to its cap, uploads that were never published, and what
 // an item had only if this look and the one before found no more of that than one
-// run may erase: else it is somebody's to look at (L14).
+// run may erase: else an operator has to look at it (L14).
 func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 	run := collect.Run{Now: now, Floor: n.o.OrphanAge}
 	look := run

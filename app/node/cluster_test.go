@@ -22,7 +22,7 @@ const lease = 5 * time.Second
 
 // town is several nodes on one store, in a bubble. The store's servers have the
 // bubble's time.
-type town struct {
+type nodeCluster struct {
 	t   *testing.T
 	set store.Set
 }
@@ -34,13 +34,13 @@ type citizen struct {
 	wire    *cable
 }
 
-func inTown(t *testing.T, test func(t *testing.T, w *town)) {
+func inTown(t *testing.T, test func(t *testing.T, w *nodeCluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		set, closed := open(t)
 		defer closed()
 		set.Time = servers{}
-		test(t, &town{t: t, set: set})
+		test(t, &nodeCluster{t: t, set: set})
 	})
 }
 
@@ -53,7 +53,7 @@ func (servers) Time(ctx context.Context) ([]mayfly.Instant, error) {
 }
 
 // join starts a node of the town.
-func (w *town) join(name string, o node.Options) *citizen {
+func (w *nodeCluster) join(name string, o node.Options) *citizen {
 	w.t.Helper()
 	c := &citizen{machine: newMachine(), wire: &cable{}}
 	o.Name = name
@@ -65,7 +65,7 @@ func (w *town) join(name string, o node.Options) *citizen {
 }
 
 // shares are how many shards each node walks. No shard is walked by two.
-func (w *town) shares(all ...*citizen) (counts []int) {
+func (w *nodeCluster) shares(all ...*citizen) (counts []int) {
 	w.t.Helper()
 	by := map[mayfly.Shard]int{}
 	for i, c := range all {
@@ -81,7 +81,7 @@ func (w *town) shares(all ...*citizen) (counts []int) {
 	return counts
 }
 
-func (w *town) wantShares(want []int, all ...*citizen) {
+func (w *nodeCluster) wantShares(want []int, all ...*citizen) {
 	w.t.Helper()
 	if got := w.shares(all...); !slices.Equal(got, want) {
 		w.t.Errorf("shares %v, want %v", got, want)
@@ -89,7 +89,7 @@ func (w *town) wantShares(want []int, all ...*citizen) {
 }
 
 // settle lets the roll come round a few times.
-func (w *town) settle() { time.Sleep(lease) }
+func (w *nodeCluster) settle() { time.Sleep(lease) }
 
 // cable is a node's way to the store, which can be cut or, as when the process is
 // stopped by a signal, hold up whatever is sent.
@@ -233,7 +233,7 @@ func (w wiredWriter) Commit(ctx context.Context, b *store.Batch) error {
 
 // expired says what is wrong with how items ended: each has to have been expired
 // exactly once, and its event to be in the log, with one key.
-func (w *town) expired(items []mayfly.Item) error {
+func (w *nodeCluster) expired(items []mayfly.Item) error {
 	keys := map[mayfly.ID]map[mayfly.EventKey]bool{}
 	for _, e := range w.events() {
 		if keys[e.ID] == nil {
@@ -255,7 +255,7 @@ func (w *town) expired(items []mayfly.Item) error {
 }
 
 // rows are items as they are stored.
-func (w *town) rows(items []mayfly.Item) (rows []mayfly.Item) {
+func (w *nodeCluster) rows(items []mayfly.Item) (rows []mayfly.Item) {
 	w.t.Helper()
 	for _, item := range items {
 		found, err := w.set.Ledger.Get(context.Background(), item.ID)
@@ -268,7 +268,7 @@ func (w *town) rows(items []mayfly.Item) (rows []mayfly.Item) {
 }
 
 // events are all of the stream of ends.
-func (w *town) events() (all []mayfly.Event) {
+func (w *nodeCluster) events() (all []mayfly.Event) {
 	w.t.Helper()
 	ctx := context.Background()
 	r, err := w.set.Log.Reader(ctx, mayfly.Ends, "town")

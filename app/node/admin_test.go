@@ -61,7 +61,7 @@ func TestRunsAreListedFromAnInstantOnInPages(t *testing.T) {
 		now := n.Clock().Read().Now
 		runs := func(from mayfly.Instant) []wire.Run {
 			return sameInPages(t, func(cursor string, limit int) ([]wire.Run, string, error) {
-				page, err := n.Desk().Runs(t.Context(), from, cursor, limit, now)
+				page, err := n.AdminOperations().Runs(t.Context(), from, cursor, limit, now)
 				return page.Runs, page.Next, err
 			})
 		}
@@ -85,15 +85,15 @@ func TestRunsAreListedFromAnInstantOnInPages(t *testing.T) {
 			}
 		}
 		for _, cursor := range []string{"x", "1.2", "1.00000000000000zz.3", "1.0000000000000002.3.4", "01.0000000000000002.3"} {
-			if _, err := n.Desk().Runs(t.Context(), begun, cursor, 1, now); !errors.Is(err, mayfly.Invalid) {
+			if _, err := n.AdminOperations().Runs(t.Context(), begun, cursor, 1, now); !errors.Is(err, mayfly.Invalid) {
 				t.Errorf("%q: %v", cursor, err)
 			}
 		}
-		done, err := n.Desk().Restore(t.Context(), wire.RestoreRequest{Run: all[0].Run, DryRun: true}, "ben", nil, now)
+		done, err := n.AdminOperations().Restore(t.Context(), wire.RestoreRequest{Run: all[0].Run, DryRun: true}, "ben", nil, now)
 		if err != nil || done.Restored > 0 {
 			t.Errorf("%+v %v", done, err)
 		}
-		if _, err := n.Desk().Restore(t.Context(), wire.RestoreRequest{Run: "12", DryRun: true}, "ben", nil, now); !errors.Is(err, mayfly.NotFound) {
+		if _, err := n.AdminOperations().Restore(t.Context(), wire.RestoreRequest{Run: "12", DryRun: true}, "ben", nil, now); !errors.Is(err, mayfly.NotFound) {
 			t.Errorf("a run that never was: %v", err)
 		}
 	})
@@ -141,7 +141,7 @@ func TestDeadLettersAreListedByItemAndStepInPages(t *testing.T) {
 		giveUp(t, set, items, []remind.Step{remind.Archive, remind.Erase}, now)
 		letters := func(item mayfly.ID, step string) []wire.DeadLetter {
 			return sameInPages(t, func(cursor string, limit int) ([]wire.DeadLetter, string, error) {
-				page, err := n.Desk().DeadLetters(t.Context(), item, step, cursor, limit)
+				page, err := n.AdminOperations().DeadLetters(t.Context(), item, step, cursor, limit)
 				return page.Letters, page.Next, err
 			})
 		}
@@ -162,11 +162,11 @@ func TestDeadLettersAreListedByItemAndStepInPages(t *testing.T) {
 			}
 		}
 		for _, wrong := range [][2]string{{"dance", ""}, {"", "x"}, {"", items[0].ID.String() + ".dance"}} {
-			if _, err := n.Desk().DeadLetters(t.Context(), mayfly.ID{}, wrong[0], wrong[1], 1); !errors.Is(err, mayfly.Invalid) {
+			if _, err := n.AdminOperations().DeadLetters(t.Context(), mayfly.ID{}, wrong[0], wrong[1], 1); !errors.Is(err, mayfly.Invalid) {
 				t.Errorf("%q: %v", wrong, err)
 			}
 		}
-		deeds := n.Desk()
+		deeds := n.AdminOperations()
 		if err := deeds.RetryDead(t.Context(), items[0].ID, "archive", "ben", "it is back", now); err != nil {
 			t.Error(err)
 		}
@@ -200,7 +200,7 @@ func TestTheAuditLogIsReadInPagesAndVerified(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		records := sameInPages(t, func(cursor string, limit int) ([]wire.AuditRecord, string, error) {
-			page, err := n.Desk().AuditRecords(t.Context(), cursor, limit)
+			page, err := n.AdminOperations().AuditRecords(t.Context(), cursor, limit)
 			return page.Records, page.Next, err
 		})
 		if len(records) != 8 {
@@ -209,14 +209,14 @@ func TestTheAuditLogIsReadInPagesAndVerified(t *testing.T) {
 		if r := records[0]; r.Actor != "ben" || r.Verb != "hold" || r.Outcome != "done" || *r.Item != held[3] || r.User != nil || r.Run != "" || r.Reason != "case 3" {
 			t.Errorf("%+v", r)
 		}
-		before, err := n.Desk().VerifyAudit(t.Context(), nil)
+		before, err := n.AdminOperations().VerifyAudit(t.Context(), nil)
 		if err != nil || !before.Sound || before.Records != 8 || len(before.Heads) != 1 {
 			t.Fatalf("%+v %v", before, err)
 		}
-		if again, err := n.Desk().VerifyAudit(t.Context(), before.Heads); err != nil || !again.Sound || again.Compared != before.Compared+1 {
+		if again, err := n.AdminOperations().VerifyAudit(t.Context(), before.Heads); err != nil || !again.Sound || again.Compared != before.Compared+1 {
 			t.Errorf("%+v %v", again, err)
 		}
-		if _, err := n.Desk().VerifyAudit(t.Context(), []string{"nonsense"}); !errors.Is(err, mayfly.Invalid) {
+		if _, err := n.AdminOperations().VerifyAudit(t.Context(), []string{"nonsense"}); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("a head that is none: %v", err)
 		}
 	})
@@ -229,19 +229,19 @@ func TestTheDeskTellsOrphansAndErasesThemForAReason(t *testing.T) {
 		leave(t, n, 5)
 		time.Sleep(25 * time.Hour)
 		now := n.Clock().Read().Now
-		look, err := n.Desk().Orphans(t.Context(), "ben", "", 0, now)
+		look, err := n.AdminOperations().Orphans(t.Context(), "ben", "", 0, now)
 		if err != nil || look.Orphans != 5 || look.Erased != 0 || !look.Whole || len(look.Examples) != 5 {
 			t.Errorf("%+v %v", look, err)
 		}
-		part, err := n.Desk().Orphans(t.Context(), "ben", "", 2, now)
+		part, err := n.AdminOperations().Orphans(t.Context(), "ben", "", 2, now)
 		if err != nil || part.Orphans != 2 || part.Whole {
 			t.Errorf("of two objects: %+v %v", part, err)
 		}
-		done, err := n.Desk().Orphans(t.Context(), "ben", "weekly", 0, now)
+		done, err := n.AdminOperations().Orphans(t.Context(), "ben", "weekly", 0, now)
 		if err != nil || done.Erased != 5 {
 			t.Errorf("%+v %v", done, err)
 		}
-		if s := n.Desk().Scrubbed(); s.At != nil || s.Bad == nil {
+		if s := n.AdminOperations().Scrubbed(); s.At != nil || s.Bad == nil {
 			t.Errorf("a node that does not scrub has scrubbed: %+v", s)
 		}
 	})
