@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // TestRandomChangesOfTheMachineKeepTheInvariants changes a machine at random and
@@ -32,7 +33,7 @@ func TestRandomChangesOfTheMachineKeepTheInvariants(t *testing.T) {
 		})
 		unconfirmed += m.unconfirmed
 	})
-	if unconfirmed < 50 || reboots < 50 {
+	if unconfirmed < pace.Least(50) || reboots < pace.Least(50) {
 		t.Fatalf("too little was tried: %d unconfirmed, %d reboots", unconfirmed, reboots)
 	}
 	t.Logf("%d unconfirmed readings, %d reboots", unconfirmed, reboots)

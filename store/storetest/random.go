@@ -14,6 +14,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // Options says how much Random tries.
@@ -69,8 +70,8 @@ func Random(t *testing.T, driver string, open Open, opts Options) {
 		t.Logf("%6d × %s", tried[name], name)
 	}
 	for name := range (&history{}).kinds() {
-		if tried[name] < opts.Least {
-			t.Errorf("%s was tried %d times, want at least %d", name, tried[name], opts.Least)
+		if tried[name] < pace.Least(opts.Least) {
+			t.Errorf("%s was tried %d times, want at least %d", name, tried[name], pace.Least(opts.Least))
 		}
 	}
 	Proof(t, "random operations on "+driver, "operations", total)

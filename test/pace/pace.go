@@ -28,5 +28,14 @@ func Slow(t testing.TB, why string) {
 	}
 }
 
+// Least returns how often a random test must have tried a thing. In the short form,
+// in which rapid runs a fifth of its checks, it asks for nothing.
+func Least(n int) int {
+	if testing.Short() {
+		return 0
+	}
+	return n
+}
+
 // Long reports whether tests take their long forms: minutes instead of seconds.
 func Long() bool { return os.Getenv("MAYFLY_LONG") != "" }

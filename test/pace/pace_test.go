@@ -26,6 +26,7 @@ func withoutDetector() map[string]string {
 		"store/redisstore":      "needs a server",
 		"store/s3store":         "needs a server",
 		"store/storetest":       "its suites run in the packages of the drivers",
+		"test/faultnet":         "a proxy for tests that need a server",
 		"test/mutants":          "starts processes",
 		"test/report":           "starts processes",
 		"engine/erase":          "ten times as long under the detector; its goroutines are those of errgroup",
