@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// arrivals is an open loop: questions come at random instants of a schedule that
-// is fixed in advance, whatever becomes of those before them. Latency counts from
-// the scheduled instant, so that a question that had to wait for an earlier one
-// has waited (no coordinated omission).
+// arrivals is an open loop: requests come at random instants of a schedule that is
+// fixed in advance, even if earlier ones are not answered yet. Latency counts from
+// the scheduled instant, so that the wait behind a slow request is included (no
+// coordinated omission).
 type arrivals struct {
 	perSecond float64
 	askers    int    // each with its own share of the schedule, as connections have
 	seed      uint64 // of the schedule
 }
 
-// arrivalsAsk asks the n-th question of an asker.
+// arrivalsAsk sends the n-th request of a client.
 type arrivalsAsk func(asker, n int) error
 
-// run asks for as long as warm and lasts say, and answers with the latencies of
-// what was due after warm, in nanoseconds.
+// run sends requests for warm and then lasts, and returns the latencies of those
+// that were due after warm, in nanoseconds.
 func (a arrivals) run(ctx context.Context, warm, lasts time.Duration, ask arrivalsAsk) (*hdrhistogram.Histogram, error) {
 	all := make([]*hdrhistogram.Histogram, a.askers)
 	start := time.Now().Add(10 * time.Millisecond) // for all of them to be there

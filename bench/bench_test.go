@@ -15,7 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/progress"
 )
 
-// promised are the names and units that scripts rely on.
+// promised returns the names and units that scripts rely on.
 func promised() map[string]string {
 	return map[string]string{
 		"gate.expired_ns":         "ns",
@@ -56,10 +56,10 @@ func TestBenchFiguresKeepTheirNamesAndUnits(t *testing.T) {
 	units := make(map[string]string)
 	for _, f := range benchFigures() {
 		if units[f.name] != "" {
-			t.Errorf("%s stands twice in the table", f.name)
+			t.Errorf("%s is in the table twice", f.name)
 		}
 		if units[f.name] = f.unit; f.unit == "" || f.what == "" {
-			t.Errorf("%s has no unit or says not what it is", f.name)
+			t.Errorf("%s has no unit or no description", f.name)
 		}
 	}
 	for name, unit := range promised() {
@@ -72,14 +72,14 @@ func TestBenchFiguresKeepTheirNamesAndUnits(t *testing.T) {
 			continue
 		}
 		if units[trial.name+".fsyncs"] == "" || units[trial.name+".bytes_written"] == "" {
-			t.Errorf("%s does not say how much it wrote", trial.name)
+			t.Errorf("%s does not report how much it wrote", trial.name)
 		}
 	}
 }
 
-// Every trial runs here, small, on a real folder: what it measures means
-// nothing, and that it answers with all of its figures means that it works.
-func TestEveryBenchAnswersWithItsFigures(t *testing.T) {
+// Every trial runs here at a small size on a real folder. The values mean nothing;
+// the test shows that each figure is reported and is not zero.
+func TestEveryBenchReportsItsFigures(t *testing.T) {
 	const ms = time.Millisecond
 	for name, run := range map[string]func(context.Context, *bench, string) error{
 		"gate":    gateTrial{live: 3_000, cached: 100, ended: 100, lasts: 20 * ms, bloom: 20_000}.run,
@@ -136,7 +136,7 @@ func readFigures(t *testing.T, text string) map[string]string {
 			t.Errorf("%s is %v", *f.Name, *f.Value)
 		}
 		if *f.Value == 0 && !slices.Contains([]string{"gate.expired_allocs", "gate.live_allocs", "reads.lag_s"}, *f.Name) {
-			t.Errorf("%s is nothing", *f.Name)
+			t.Errorf("%s is 0", *f.Name)
 		}
 		found[*f.Name] = *f.Unit
 	}
@@ -174,7 +174,7 @@ func TestBenchTableMarksWhatIsMissed(t *testing.T) {
 	}
 }
 
-func TestBenchSaysItsStagesInLinesWhereThereIsNoTerminal(t *testing.T) {
+func TestBenchPrintsItsStagesAsLinesWithoutATerminal(t *testing.T) {
 	var out bytes.Buffer
 	s := progress.New(&out, false)
 	s.Name("sweep")

@@ -18,7 +18,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 )
 
-// birthsTrial lets writers publish as fast as they are answered, each sort of
+// birthsTrial lets writers publish as fast as they are answered, each kind of
 // birth in a data folder of its own.
 type birthsTrial struct {
 	writers int
@@ -33,8 +33,8 @@ func birthsTrialOf(f benchForm) birthsTrial {
 	return birthsTrial{writers: 64, warm: 3 * time.Second, lasts: 30 * time.Second}
 }
 
-// birthSort is one sort of birth.
-type birthSort struct {
+// birthKind is one kind of birth.
+type birthKind struct {
 	name         string
 	media, keyed bool
 	bare         bool // compared with bare writes
@@ -42,15 +42,15 @@ type birthSort struct {
 
 func (t birthsTrial) run(ctx context.Context, b *bench, folder string) error {
 	var io benchIO
-	for _, sort := range []birthSort{{name: "metadata", bare: true}, {name: "media", media: true}, {name: "keyed", keyed: true}} {
-		result, err := t.measure(ctx, b, filepath.Join(folder, sort.name), sort)
+	for _, kind := range []birthKind{{name: "metadata", bare: true}, {name: "media", media: true}, {name: "keyed", keyed: true}} {
+		result, err := t.measure(ctx, b, filepath.Join(folder, kind.name), kind)
 		if err != nil {
-			return fmt.Errorf("%s: %w", sort.name, err)
+			return fmt.Errorf("%s: %w", kind.name, err)
 		}
-		b.report.add("births."+sort.name+"_per_s", float64(result.latency.TotalCount())/t.lasts.Seconds())
-		b.report.add("births."+sort.name+"_p50_ms", float64(result.latency.ValueAtQuantile(50))/1e6)
-		b.report.add("births."+sort.name+"_p99_ms", float64(result.latency.ValueAtQuantile(99))/1e6)
-		if sort.bare {
+		b.report.add("births."+kind.name+"_per_s", float64(result.latency.TotalCount())/t.lasts.Seconds())
+		b.report.add("births."+kind.name+"_p50_ms", float64(result.latency.ValueAtQuantile(50))/1e6)
+		b.report.add("births."+kind.name+"_p99_ms", float64(result.latency.ValueAtQuantile(99))/1e6)
+		if kind.bare {
 			b.report.add("births.ratio_bare", result.ratio)
 		}
 		io = io.plus(result.io)
@@ -65,7 +65,7 @@ type birthResult struct {
 	ratio   float64 // of the rate to that of bare writes, if they are compared
 }
 
-func (t birthsTrial) measure(ctx context.Context, b *bench, folder string, sort birthSort) (result birthResult, err error) {
+func (t birthsTrial) measure(ctx context.Context, b *bench, folder string, kind birthKind) (result birthResult, err error) {
 	e, err := openBenchEngine(folder)
 	if err != nil {
 		return result, err
@@ -74,10 +74,10 @@ func (t birthsTrial) measure(ctx context.Context, b *bench, folder string, sort 
 	if err := e.start(ctx, mayfly.InstantOf(time.Now()), nil); err != nil {
 		return result, err
 	}
-	if sort.bare {
-		result.latency, result.ratio, err = t.compare(ctx, b, e, sort, folder+"-bare")
+	if kind.bare {
+		result.latency, result.ratio, err = t.compare(ctx, b, e, kind, folder+"-bare")
 	} else {
-		result.latency, err = t.publish(ctx, b, e, sort)
+		result.latency, err = t.publish(ctx, b, e, kind)
 	}
 	result.io = e.io()
 	return result, err
@@ -85,13 +85,13 @@ func (t birthsTrial) measure(ctx context.Context, b *bench, folder string, sort 
 
 // compare publishes in turns with a bare loop that writes as many bytes for each
 // birth, synced as often, with as many writers.
-func (t birthsTrial) compare(ctx context.Context, b *bench, e *benchEngine, sort birthSort, folder string) (*hdrhistogram.Histogram, float64, error) {
+func (t birthsTrial) compare(ctx context.Context, b *bench, e *benchEngine, kind birthKind, folder string) (*hdrhistogram.Histogram, float64, error) {
 	turn := birthsTrial{writers: t.writers, warm: t.warm / baselineTurns, lasts: t.lasts / baselineTurns}
 	all := newLatencies()
 	var ours, bare []float64
 	for range baselineTurns {
 		before, start := syncedIO(e.store.Meter), time.Now()
-		latency, err := turn.publish(ctx, b, e, sort)
+		latency, err := turn.publish(ctx, b, e, kind)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -111,14 +111,14 @@ func (t birthsTrial) compare(ctx context.Context, b *bench, e *benchEngine, sort
 
 // publish lets writers publish through a node that runs, and answers with the
 // latencies of what was acknowledged in the measured time.
-func (t birthsTrial) publish(ctx context.Context, b *bench, e *benchEngine, sort birthSort) (*hdrhistogram.Histogram, error) {
+func (t birthsTrial) publish(ctx context.Context, b *bench, e *benchEngine, kind birthKind) (*hdrhistogram.Histogram, error) {
 	latencies := make([]*hdrhistogram.Histogram, t.writers)
-	err := b.progress.Timed(ctx, sort.name+", "+humanize.Comma(int64(t.writers))+" writers", t.warm+t.lasts, func(ctx context.Context) error {
+	err := b.progress.Timed(ctx, kind.name+", "+humanize.Comma(int64(t.writers))+" writers", t.warm+t.lasts, func(ctx context.Context) error {
 		start := time.Now().Add(t.warm)
 		g, ctx := errgroup.WithContext(ctx)
 		for n := range t.writers {
 			latencies[n] = newLatencies()
-			w := newBirthWriter(e, sort, b.seed, n)
+			w := newBirthWriter(e, kind, b.seed, n)
 			g.Go(func() error { return w.run(ctx, latencies[n], start, start.Add(t.lasts)) })
 		}
 		return g.Wait()
@@ -139,7 +139,7 @@ func newLatencies() *hdrhistogram.Histogram {
 // birthWriter publishes one story after the other.
 type birthWriter struct {
 	e      *benchEngine
-	sort   birthSort
+	kind   birthKind
 	random *rand.Rand
 	owners []benchOwner
 	medium []byte
@@ -147,8 +147,8 @@ type birthWriter struct {
 	count  int
 }
 
-func newBirthWriter(e *benchEngine, sort birthSort, seed uint64, number int) *birthWriter {
-	w := &birthWriter{e: e, sort: sort, random: rand.New(rand.NewPCG(seed, uint64(number))), number: number, medium: make([]byte, benchMedium)}
+func newBirthWriter(e *benchEngine, kind birthKind, seed uint64, number int) *birthWriter {
+	w := &birthWriter{e: e, kind: kind, random: rand.New(rand.NewPCG(seed, uint64(number))), number: number, medium: make([]byte, benchMedium)}
 	for range 100 {
 		w.owners = append(w.owners, newBenchOwner(w.random))
 	}
@@ -184,10 +184,10 @@ func (w *birthWriter) publish(ctx context.Context) error {
 		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 		Lifetime: w.e.config.Stories.Lifetimes[0], Text: loadCaption,
 	}
-	if w.sort.keyed {
+	if w.kind.keyed {
 		d.Key = fmt.Sprintf("%d-%d", w.number, w.count)
 	}
-	if w.sort.media {
+	if w.kind.media {
 		upload, err := w.e.node.Uploads().Begin(owner, w.e.now())
 		if err != nil {
 			return err

@@ -72,14 +72,14 @@ func (t clusterTrial) born(ctx context.Context, b *bench, place *clusterPlace) (
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close(ctx)) }()
-	for _, sort := range []birthSort{{name: "births"}, {name: "births_keyed", keyed: true}} {
-		latency, err := t.births.publish(ctx, b, e, sort)
+	for _, kind := range []birthKind{{name: "births"}, {name: "births_keyed", keyed: true}} {
+		latency, err := t.births.publish(ctx, b, e, kind)
 		if err != nil {
-			return fmt.Errorf("%s: %w", sort.name, err)
+			return fmt.Errorf("%s: %w", kind.name, err)
 		}
-		b.report.add("cluster."+sort.name+"_per_s", float64(latency.TotalCount())/t.births.lasts.Seconds())
-		b.report.add("cluster."+sort.name+"_p50_ms", float64(latency.ValueAtQuantile(50))/1e6)
-		b.report.add("cluster."+sort.name+"_p99_ms", float64(latency.ValueAtQuantile(99))/1e6)
+		b.report.add("cluster."+kind.name+"_per_s", float64(latency.TotalCount())/t.births.lasts.Seconds())
+		b.report.add("cluster."+kind.name+"_p50_ms", float64(latency.ValueAtQuantile(50))/1e6)
+		b.report.add("cluster."+kind.name+"_p99_ms", float64(latency.ValueAtQuantile(99))/1e6)
 	}
 	return nil
 }

@@ -86,8 +86,8 @@ func (t clusterTrial) archived(ctx context.Context, b *bench, place *clusterPlac
 	return nil
 }
 
-// loadHot loads stories whose deadlines are within the next second, and answers
-// with the last of these.
+// loadHot loads stories whose deadlines are within the next second, and returns
+// the last of these.
 func (t clusterTrial) loadHot(ctx context.Context, b *bench, place *clusterPlace, record *clusterRecord) (last mayfly.Instant, err error) {
 	e, err := place.start(ctx, "a", func(o *node.Options) { o.Idle = true })
 	if err != nil {

@@ -141,7 +141,7 @@ func (p *clusterPublisher) publish(ctx context.Context) (err error) {
 			break
 		}
 		p.record.retries.Add(1)
-		p.record.again.tell("publish", err)
+		p.record.again.report("publish", err)
 		if err := loop.Rest(ctx, 100*time.Millisecond<<min(try, 4)); err != nil {
 			return err
 		}

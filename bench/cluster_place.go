@@ -128,7 +128,7 @@ func (p *clusterPlace) start(ctx context.Context, name string, set func(o *node.
 // problem keeps what a loop could not do. A stop cuts short what is under way.
 func (p *clusterPlace) problem(loop string, err error) {
 	if !errors.Is(err, context.Canceled) {
-		p.failed.tell(loop, err)
+		p.failed.report(loop, err)
 	}
 }
 

@@ -21,7 +21,7 @@ type benchEngine struct {
 	config config.Config
 	store  *profile.Store
 	node   *node.Node // nil until it is started
-	hands  *benchHands
+	clock  *benchClock
 }
 
 func openBenchEngine(folder string) (*benchEngine, error) {
@@ -31,7 +31,7 @@ func openBenchEngine(folder string) (*benchEngine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &benchEngine{config: cfg, store: s, hands: &benchHands{}}, nil
+	return &benchEngine{config: cfg, store: s, clock: &benchClock{}}, nil
 }
 
 // start starts a node whose clock shows at now, with settings changed by set.
@@ -39,8 +39,8 @@ func (e *benchEngine) start(ctx context.Context, at mayfly.Instant, set func(o *
 	o := node.FromConfig(e.config)
 	o.Reclaim = e.store.Reclaim
 	o.OrphansEvery, o.ScrubBytes = 10_000*time.Hour, 0 // stories are loaded without their media
-	e.hands.set(at)
-	o.Source = e.hands.source()
+	e.clock.set(at)
+	o.Source = e.clock.source()
 	if set != nil {
 		set(&o)
 	}
@@ -75,8 +75,8 @@ func (b *bench) addIO(trial string, n benchIO) {
 	b.report.add(trial+".bytes_written", float64(n.bytes))
 }
 
-// rest waits until nothing has been written for a while: flushes and compactions
-// of what came before are no part of what comes next.
+// rest waits until nothing has been written for a while, so that flushes and
+// compactions of earlier work do not count in the next measurement.
 func (e *benchEngine) rest(ctx context.Context, b *bench) error {
 	before, still := e.io(), time.Duration(0)
 	for start := time.Now(); still < b.quiet && time.Since(start) < time.Minute; {
@@ -91,16 +91,16 @@ func (e *benchEngine) rest(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// benchHands turn the hands of a node's clock: it runs as the system's does,
-// shifted, so that a minute can be loaded now and fall due when it suits.
-type benchHands struct{ shift atomic.Int64 }
+// benchClock is a node's clock that runs as the system's does, shifted, so that a
+// minute can be loaded now and fall due when the trial wants it to.
+type benchClock struct{ shift atomic.Int64 }
 
 // set makes the clock show at.
-func (h *benchHands) set(at mayfly.Instant) {
+func (h *benchClock) set(at mayfly.Instant) {
 	h.shift.Store(at.Time().UnixNano() - time.Now().UnixNano())
 }
 
-func (h *benchHands) source() clock.Source {
+func (h *benchClock) source() clock.Source {
 	s := clock.System()
 	read := s.Read
 	s.Read = func() clock.Moment {
@@ -111,10 +111,10 @@ func (h *benchHands) source() clock.Source {
 	return s
 }
 
-// problems collects what the loops of a node could not do.
+// problems keeps the first error that the loops of a node reported.
 type problems struct{ first atomic.Pointer[error] }
 
-func (p *problems) tell(loop string, err error) {
+func (p *problems) report(loop string, err error) {
 	err = fmt.Errorf("%s: %w", loop, err)
 	p.first.CompareAndSwap(nil, &err)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// gateTrial measures one Open of each sort in a loop, on one goroutine.
+// gateTrial measures one Open of each case in a loop, on one goroutine.
 type gateTrial struct {
 	live   int           // live stories, more than the gate caches
 	cached int           // of them are asked for again and again
@@ -46,17 +46,17 @@ func (t gateTrial) run(ctx context.Context, b *bench, folder string) (err error)
 	if err := e.rest(ctx, b); err != nil {
 		return err
 	}
-	for _, sort := range t.sorts(ctx, b, e, ended, live, now) {
+	for _, one := range t.cases(ctx, b, e, ended, live, now) {
 		var cost benchCost
-		if err := b.progress.Timed(ctx, sort.figure, t.lasts, func(ctx context.Context) (err error) {
-			cost, err = measure(ctx, t.lasts, sort.ask)
+		if err := b.progress.Timed(ctx, one.figure, t.lasts, func(ctx context.Context) (err error) {
+			cost, err = measure(ctx, t.lasts, one.ask)
 			return err
 		}); err != nil {
-			return fmt.Errorf("%s: %w", sort.figure, err)
+			return fmt.Errorf("%s: %w", one.figure, err)
 		}
-		b.report.add(sort.figure, cost.ns)
-		if sort.allocs != "" {
-			b.report.add(sort.allocs, cost.allocs)
+		b.report.add(one.figure, cost.ns)
+		if one.allocs != "" {
+			b.report.add(one.allocs, cost.allocs)
 		}
 	}
 	if err := t.compare(ctx, b, e, now); err != nil {
@@ -131,7 +131,7 @@ func (t gateTrial) fill(b *bench, now mayfly.Instant) (filter *bloomFilter, ids 
 	return filter, ids, viewer, nil
 }
 
-// load loads what has ended an hour ago and what is live.
+// load loads stories that ended an hour ago and live ones.
 func (t gateTrial) load(ctx context.Context, b *bench, e *benchEngine, now mayfly.Instant) (ended, live []mayfly.Item, err error) {
 	n := t.ended + t.live
 	stage := b.progress.Begin("load stories", n)
@@ -147,13 +147,13 @@ func (t gateTrial) load(ctx context.Context, b *bench, e *benchEngine, now mayfl
 	return items[:t.ended], items[t.ended:], err
 }
 
-// gateSort is one sort of question.
-type gateSort struct {
+// gateCase is a call of the gate that is measured.
+type gateCase struct {
 	figure, allocs string
 	ask            func(n int) error
 }
 
-func (t gateTrial) sorts(ctx context.Context, b *bench, e *benchEngine, ended, live []mayfly.Item, now mayfly.Instant) []gateSort {
+func (t gateTrial) cases(ctx context.Context, b *bench, e *benchEngine, ended, live []mayfly.Item, now mayfly.Instant) []gateCase {
 	r := rand.New(rand.NewPCG(b.seed, 1))
 	viewer := mayfly.ViewerOf(newBenchOwner(r).user)
 	g := e.node.Gate()
@@ -170,7 +170,7 @@ func (t gateTrial) sorts(ctx context.Context, b *bench, e *benchEngine, ended, l
 		_, err := g.Open(ctx, id, viewer, now)
 		return err
 	}
-	return []gateSort{
+	return []gateCase{
 		{"gate.expired_ns", "gate.expired_allocs", func(n int) error {
 			if err := open(others[n%len(others)], viewer); err != mayfly.Gone {
 				return fmt.Errorf("an expired id answered %v", err)

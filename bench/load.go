@@ -57,16 +57,16 @@ func newBenchOwner(r *rand.Rand) benchOwner {
 	return benchOwner{user: u, trace: u.Trace()}
 }
 
-// spread is where the next of n births lies that are spread evenly over a span.
+// spread returns the instant of the i-th of n births that are spread evenly over a span.
 func spread(from mayfly.Instant, span time.Duration, i, n int) mayfly.Instant {
 	return from + mayfly.Instant(float64(span.Milliseconds())*float64(i)/float64(n))
 }
 
-// benchBirth says when the i-th story of a load is born, and for how long.
+// benchBirth returns the birth and the lifetime of the i-th story of a load.
 type benchBirth func(i int) (mayfly.Instant, mayfly.Lifetime)
 
-// run loads n stories in the order in which they were born, and keeps what keep says of
-// them (it may be nil).
+// run loads n stories in the order of their births, and calls keep for each unless it
+// is nil.
 func (l *benchLoad) run(ctx context.Context, n int, born benchBirth, keep func(i int, item mayfly.Item)) error {
 	full := make(chan *store.Batch)
 	g, ctx := errgroup.WithContext(ctx)
@@ -182,11 +182,11 @@ func benchContent(upload mayfly.ID) []byte {
 	return content
 }
 
-// benchLifetime is a lifetime that can be said exactly.
+// benchLifetime returns d as a lifetime; it panics if d has no exact encoding.
 func benchLifetime(d time.Duration) mayfly.Lifetime {
 	l, err := mayfly.LifetimeOf(d)
 	if err != nil {
-		panic(err) // a constant of ours
+		panic(err) // d is a constant of the trials
 	}
 	return l
 }

@@ -82,7 +82,7 @@ func (t growthTrial) memory(ctx context.Context, b *bench, few, many *grown) err
 func (t growthTrial) strain(ctx context.Context, b *bench, e *benchEngine, stop time.Time) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for n := range 8 {
-		w := newBirthWriter(e, birthSort{media: n%2 == 0}, b.seed, n)
+		w := newBirthWriter(e, birthKind{media: n%2 == 0}, b.seed, n)
 		g.Go(func() error { return w.run(ctx, newLatencies(), stop, stop) })
 	}
 	for n := range 4 {
@@ -104,7 +104,7 @@ func (t growthTrial) strain(ctx context.Context, b *bench, e *benchEngine, stop 
 	return g.Wait()
 }
 
-// watchMemory answers with the largest resident set while do runs.
+// watchMemory returns the largest resident set while do runs.
 func watchMemory(ctx context.Context, lasts time.Duration, do func(ctx context.Context, stop time.Time) error) (int64, error) {
 	var most atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)

@@ -33,7 +33,7 @@ const (
 	readAskers = 16
 	readHot    = 4_096
 
-	// Of 100 questions; the rest is for stories that are over.
+	// Of 100 requests; the others are for stories that have expired.
 	shareHot  = 60
 	shareLive = 20
 	shareOwn  = 5
@@ -99,7 +99,7 @@ func (t readsTrial) loadArchived(ctx context.Context, b *bench, e *benchEngine, 
 	}, nil)
 }
 
-// ask asks one question and holds the answer against what it must be.
+// ask opens one story and returns an error unless the verdict is the expected one.
 func (r *readersOf) ask(ctx context.Context, e *benchEngine, asker int) error {
 	s := &r.asker[asker]
 	pick := func(ids []mayfly.ID) mayfly.ID { return ids[s.random.IntN(len(ids))] }

@@ -18,7 +18,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// readsTrial asks at a fixed rate, in pairs of rounds: one at rest, one while a
+// readsTrial reads at a fixed rate, in pairs of rounds: one at rest, one while a
 // window of stories falls due and the node's own walkers sweep it at their pace.
 // The first pairs have a third round, in which other stories, whose safety window
 // is over, are archived beside the sweep.
@@ -85,7 +85,7 @@ func (t readsTrial) run(ctx context.Context, b *bench, folder string) (err error
 	}
 	var trouble problems
 	if err := e.start(ctx, t.begin(base), func(o *node.Options) {
-		o.Walk.Settle, o.Problem = t.settle, trouble.tell
+		o.Walk.Settle, o.Problem = t.settle, trouble.report
 		// A round is too short for the archive to come so late that it keeps up.
 		o.ArchiveLateness = t.warm
 		if t.cadence != 0 {
@@ -101,11 +101,11 @@ func (t readsTrial) run(ctx context.Context, b *bench, folder string) (err error
 	if err = errors.Join(err, trouble.err()); err != nil {
 		return err
 	}
-	t.tell(b, rounds)
+	t.report(b, rounds)
 	return nil
 }
 
-// readsRounds is what the rounds have shown.
+// readsRounds holds the measurements of the rounds.
 type readsRounds struct {
 	idle, swept, archived []*hdrhistogram.Histogram
 	stories               uint64 // swept in the swept rounds and their warm-up
@@ -158,7 +158,7 @@ func (t readsTrial) due(ctx context.Context, b *bench, e *benchEngine, from mayf
 	if e.now() > from {
 		return nil, errors.New("a round took so long that the next window fell due in it: the machine is too busy")
 	}
-	e.hands.set(from)
+	e.clock.set(from)
 	h, err := measure()
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (t readsTrial) measure(ctx context.Context, b *bench, e *benchEngine, a arr
 // quiet waits until the walkers have passed until for good and what they wrote
 // is compacted, so that nothing of it reaches into a round at rest.
 func (t readsTrial) quiet(ctx context.Context, b *bench, e *benchEngine, until mayfly.Instant) error {
-	e.hands.set(max(e.now(), until.Add(t.settle+time.Second))) // spares the wait for the settling
+	e.clock.set(max(e.now(), until.Add(t.settle+time.Second))) // spares the wait for the settling
 	behind := func(name string, until mayfly.Instant) bool {
 		return slices.ContainsFunc(e.node.Progress(name), func(p walk.Progress) bool { return p.Watermark < until })
 	}
@@ -210,7 +210,7 @@ func lagOf(e *benchEngine) (lag time.Duration) {
 	return lag
 }
 
-func (t readsTrial) tell(b *bench, r *readsRounds) {
+func (t readsTrial) report(b *bench, r *readsRounds) {
 	at := func(all []*hdrhistogram.Histogram, q float64) (values []float64) {
 		for _, h := range all {
 			values = append(values, float64(h.ValueAtQuantile(q))/1e3)
@@ -230,12 +230,12 @@ func (t readsTrial) tell(b *bench, r *readsRounds) {
 	b.report.add("reads.swept_p99_us", median(swept))
 	b.report.add("reads.swept_per_s", float64(r.stories)/(time.Duration(t.pairs)*t.window()).Seconds())
 	b.report.add("reads.lag_s", r.lag.Seconds())
-	t.tellArchived(b, at(r.archived, 99), idle, r)
+	t.reportArchived(b, at(r.archived, 99), idle, r)
 	b.addIO("reads", r.io)
 }
 
-// tellArchived reports the third rounds, each against the round at rest of its pair.
-func (t readsTrial) tellArchived(b *bench, archived, idle []float64, r *readsRounds) {
+// reportArchived reports the third rounds, each against the round at rest of its pair.
+func (t readsTrial) reportArchived(b *bench, archived, idle []float64, r *readsRounds) {
 	ratios := make([]float64, len(archived))
 	for i := range archived {
 		ratios[i] = archived[i] / idle[i]
