@@ -6,19 +6,19 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// deed is a kind of request. How many copies must answer each, and whether it may
-// be asked twice, is said here and nowhere else.
-type deed uint8
+// operation is a kind of request. Its level says how many replicas must answer and
+// whether it may be sent twice; this is the only place that decides it.
+type operation uint8
 
 const (
-	readLedger   deed = iota // gate and walk: sees every acknowledged write
-	readRows                 // tables, of both modes
-	birth                    // stamped 1: may be sent again at any time
-	eraseContent             // stamped 2 and 3: the same
-	writePlain               // carries its stamp: sent again, it is the same write
-	change                   // conditional: an outcome that did not come is not known
-	settleDoubt              // reads at SERIAL, which ends what is under way
-	setUp                    // schema and its migrations
+	readLedger   operation = iota // gate and walk: sees every acknowledged write
+	readRows                      // tables, of both modes
+	birth                         // stamped 1: may be sent again at any time
+	eraseContent                  // stamped 2 and 3: the same
+	writePlain                    // carries its stamp: sent again, it is the same write
+	change                        // conditional: an outcome that did not come is not known
+	settleDoubt                   // reads at SERIAL, which ends what is under way
+	setUp                         // schema and its migrations
 )
 
 type level struct {
@@ -26,7 +26,7 @@ type level struct {
 	again  bool // asked twice it is the same: may be sent again after a failure, and to a second node when the first is slow
 }
 
-func (d deed) level() level {
+func (d operation) level() level {
 	switch d {
 	case readLedger, readRows:
 		return level{gocql.Quorum, true}
@@ -63,7 +63,7 @@ func (s *Store) patience(l level) gocql.SpeculativeExecutionPolicy {
 	return s.second
 }
 
-func (s *Store) query(d deed, statement string, values ...any) *gocql.Query {
+func (s *Store) query(d operation, statement string, values ...any) *gocql.Query {
 	l := d.level()
 	return s.session.Query(statement, values...).
 		Consistency(l.copies).SerialConsistency(agreement).Idempotent(l.again).
@@ -72,13 +72,13 @@ func (s *Store) query(d deed, statement string, values ...any) *gocql.Query {
 		PageSize(pageSize)
 }
 
-func (s *Store) batch(d deed) *gocql.Batch {
+func (s *Store) batch(d operation) *gocql.Batch {
 	l := d.level()
 	return s.session.Batch(gocql.UnloggedBatch).
 		Consistency(l.copies).SerialConsistency(agreement).SpeculativeExecutionPolicy(s.patience(l)).DefaultTimestamp(false)
 }
 
 // add puts a statement into b; a batch is sent again only if all in it may be.
-func add(b *gocql.Batch, d deed, statement string, values ...any) {
+func add(b *gocql.Batch, d operation, statement string, values ...any) {
 	b.Entries = append(b.Entries, gocql.BatchEntry{Stmt: statement, Args: values, Idempotent: d.level().again})
 }

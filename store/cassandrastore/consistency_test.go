@@ -7,7 +7,7 @@ import (
 )
 
 func TestEveryDeedIsAnsweredByAsManyCopiesAsItsPromiseNeeds(t *testing.T) {
-	want := map[deed]gocql.Consistency{
+	want := map[operation]gocql.Consistency{
 		readLedger: gocql.Quorum, readRows: gocql.Quorum, // meet every acknowledged write in one copy
 		birth: gocql.Quorum, eraseContent: gocql.Quorum, writePlain: gocql.Quorum,
 		change:      gocql.Quorum, // of the commit: a read at QUORUM sees it
@@ -19,11 +19,11 @@ func TestEveryDeedIsAnsweredByAsManyCopiesAsItsPromiseNeeds(t *testing.T) {
 		copies, told := want[d]
 		q, b := s.query(d, "x"), s.batch(d)
 		if got := d.level().copies; !told || got != copies || q.GetConsistency() != copies || b.GetConsistency() != copies {
-			t.Errorf("deed %d: %s, a query %s, a batch %s, want %s", d, got, q.GetConsistency(), b.GetConsistency(), copies)
+			t.Errorf("operation %d: %s, a query %s, a batch %s, want %s", d, got, q.GetConsistency(), b.GetConsistency(), copies)
 		}
 		// Never LOCAL_SERIAL: two data centres would decide apart.
 		if got, there := b.GetSerialConsistency(); !there || got != gocql.Serial {
-			t.Errorf("deed %d: a batch is decided at %s", d, got)
+			t.Errorf("operation %d: a batch is decided at %s", d, got)
 		}
 	}
 	if agreement != gocql.Serial {

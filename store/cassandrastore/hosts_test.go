@@ -115,7 +115,7 @@ func TestATextThatANodePreparesWithoutAnEndIsAskedOfAnyNode(t *testing.T) {
 }
 
 func TestOnlyWhatIsTheSameTwiceIsAskedOfASecondNode(t *testing.T) {
-	may := map[deed]bool{
+	may := map[operation]bool{
 		readLedger: true, readRows: true, settleDoubt: true,
 		birth: true, eraseContent: true, writePlain: true, // their stamps stand in the statements
 		change: false, setUp: false,
@@ -123,7 +123,7 @@ func TestOnlyWhatIsTheSameTwiceIsAskedOfASecondNode(t *testing.T) {
 	for d := readLedger; d <= setUp; d++ {
 		want, told := may[d]
 		if l := d.level(); !told || l.again != want {
-			t.Errorf("deed %d may be asked twice: %t, want %t", d, l.again, want)
+			t.Errorf("operation %d may be asked twice: %t, want %t", d, l.again, want)
 		}
 	}
 	alone := &Store{session: &gocql.Session{}, second: secondAsking()}

@@ -20,7 +20,7 @@ func readError(what string, err error) error {
 // writeError gives a failed write its kind: Unavailable if no node can have
 // begun it, else Unknown. Of a write that may be sent again the last try speaks:
 // to who repeats it both kinds are the same.
-func writeError(d deed, what string, err error) error {
+func writeError(d operation, what string, err error) error {
 	if unsent(d, err) {
 		return withKind(mayfly.Unavailable, what, err)
 	}
@@ -69,7 +69,7 @@ func hintOfText(text string) string {
 // unsent says that the request was turned away before any copy was asked to
 // write. A conditional write may be called unavailable as late as at its commit,
 // when its proposal was accepted already and whoever reads next completes it.
-func unsent(d deed, err error) bool {
+func unsent(d operation, err error) bool {
 	var (
 		few      *gocql.RequestErrUnavailable
 		starting *gocql.RequestErrBootstrapping

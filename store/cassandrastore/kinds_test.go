@@ -55,7 +55,7 @@ func TestAConditionalWriteCalledUnavailableIsNotKnown(t *testing.T) {
 	few := fmt.Errorf("wrapped: %w", &gocql.RequestErrUnavailable{Required: 2, Alive: 1})
 	for d := readLedger; d <= setUp; d++ {
 		if unsent(d, few) != (d != change) {
-			t.Errorf("deed %d that is called unavailable is unsent: %t", d, d == change)
+			t.Errorf("operation %d that is called unavailable is unsent: %t", d, d == change)
 		}
 	}
 	err := writeError(change, "swap", few)
@@ -73,7 +73,7 @@ func TestAConditionalWriteIsNeverSentAgain(t *testing.T) {
 	s := &Store{session: &gocql.Session{}}
 	for d := readLedger; d <= setUp; d++ {
 		if q := s.query(d, "SELECT"); q.IsIdempotent() != (d != change && d != setUp) {
-			t.Errorf("deed %d may be sent again: %t", d, q.IsIdempotent())
+			t.Errorf("operation %d may be sent again: %t", d, q.IsIdempotent())
 		}
 	}
 	b := s.batch(change)

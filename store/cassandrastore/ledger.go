@@ -79,7 +79,7 @@ func readSize(n int) int {
 }
 
 // readPlaces reads rows of one partition by their keys.
-func (s *Store) readPlaces(ctx context.Context, d deed, h hole, places []place) (map[mayfly.ID]mayfly.Item, error) {
+func (s *Store) readPlaces(ctx context.Context, d operation, h hole, places []place) (map[mayfly.ID]mayfly.Item, error) {
 	found := make(map[mayfly.ID]mayfly.Item, len(places))
 	for len(places) > 0 {
 		size := readSize(len(places))

@@ -37,7 +37,7 @@ func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]by
 }
 
 // value reads one row; nil is absence.
-func (s *Store) value(ctx context.Context, d deed, t store.Table, key store.Key) ([]byte, error) {
+func (s *Store) value(ctx context.Context, d operation, t store.Table, key store.Key) ([]byte, error) {
 	value := []byte{} // an empty value is scanned into it, absence leaves nil
 	err := s.query(d, s.tables[t].get, []byte(key.Partition), []byte(key.Clustering)).ScanContext(ctx, &value)
 	if errors.Is(err, gocql.ErrNotFound) {
