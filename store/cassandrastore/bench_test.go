@@ -16,7 +16,7 @@ import (
 // once: one conditional batch for each page against one conditional write for
 // each row, on the same table. An operation is one story.
 func BenchmarkSweep(b *testing.B) {
-	s := openHouse(b)
+	s := openTestStore(b)
 	const clients = 16
 	for _, size := range []int{1, 50, largestBatch} {
 		b.Run(fmt.Sprintf("rows=%d", size), func(b *testing.B) {
@@ -65,7 +65,7 @@ func BenchmarkSweep(b *testing.B) {
 
 // BenchmarkBirth publishes stories: row and body, by 16 clients.
 func BenchmarkBirth(b *testing.B) {
-	s := openHouse(b)
+	s := openTestStore(b)
 	b.SetParallelism(8)
 	var fresh atomic.Int64
 	all := births(b, b.N, "24h")

@@ -55,7 +55,7 @@ func secondAsking() gocql.SpeculativeExecutionPolicy {
 }
 
 // patience is what the driver does about a node that is silent. In a ring of one
-// there is nobody else to ask, and the one has enough to do.
+// there is no other node to ask.
 func (s *Store) patience(l level) gocql.SpeculativeExecutionPolicy {
 	if !l.again || !several(s.session) {
 		return gocql.NonSpeculativeExecution{}

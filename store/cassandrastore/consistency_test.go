@@ -6,7 +6,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-func TestEveryDeedIsAnsweredByAsManyCopiesAsItsPromiseNeeds(t *testing.T) {
+func TestEveryOperationIsAnsweredByAsManyCopiesAsItsPromiseNeeds(t *testing.T) {
 	want := map[operation]gocql.Consistency{
 		readLedger: gocql.Quorum, readRows: gocql.Quorum, // meet every acknowledged write in one copy
 		birth: gocql.Quorum, eraseContent: gocql.Quorum, writePlain: gocql.Quorum,
@@ -16,9 +16,9 @@ func TestEveryDeedIsAnsweredByAsManyCopiesAsItsPromiseNeeds(t *testing.T) {
 	}
 	s := &Store{session: &gocql.Session{}, second: secondAsking()}
 	for d := readLedger; d <= setUp; d++ {
-		copies, told := want[d]
+		copies, reported := want[d]
 		q, b := s.query(d, "x"), s.batch(d)
-		if got := d.level().copies; !told || got != copies || q.GetConsistency() != copies || b.GetConsistency() != copies {
+		if got := d.level().copies; !reported || got != copies || q.GetConsistency() != copies || b.GetConsistency() != copies {
 			t.Errorf("operation %d: %s, a query %s, a batch %s, want %s", d, got, q.GetConsistency(), b.GetConsistency(), copies)
 		}
 		// Never LOCAL_SERIAL: two data centres would decide apart.

@@ -33,8 +33,8 @@ func awaitOpen(t testing.TB, s *Store) {
 // node: the others would be found past the line.
 func openCut(t testing.TB) (*Store, *faultnet.Line) {
 	t.Helper()
-	openHouse(t) // the schema is made without it
-	o, err := serverOptions(t, house).complete()
+	openTestStore(t) // the schema is made without it
+	o, err := serverOptions(t, testKeyspace).complete()
 	if err != nil {
 		t.Fatal(err)
 	}

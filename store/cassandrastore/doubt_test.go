@@ -21,7 +21,7 @@ func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
 			s, cut := openCut(t)
 			for round, strays := 0, 0; round < 3; {
 				fresh := births(t, 20, "24h")
-				insert(t, openHouse(t), fresh...)
+				insert(t, openTestStore(t), fresh...)
 				h, writes := placeOf(fresh[0].Item.ID).hole, []write{}
 				for _, b := range fresh {
 					writes = append(writes, advanced(t, b.Item, expire(b.Item)))
@@ -40,7 +40,7 @@ func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
 					continue
 				}
 				if err == nil || unsent(change, err) || cut.Lost() != before+1 {
-					t.Fatalf("round %d: the lost answer is told as %v (%d lost)", round, err, cut.Lost()-before)
+					t.Fatalf("round %d: the lost answer is reported as %v (%d lost)", round, err, cut.Lost()-before)
 				}
 				now, err := s.readBack(t.Context(), h, writes)
 				if err != nil {
@@ -50,8 +50,8 @@ func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
 				if way == faultnet.Request {
 					want = notLanded
 				}
-				if told := settle(writes, now); told != want {
-					t.Fatalf("round %d: settled as %d, want %d", round, told, want)
+				if reported := settle(writes, now); reported != want {
+					t.Fatalf("round %d: settled as %d, want %d", round, reported, want)
 				}
 				round++
 			}
@@ -59,15 +59,15 @@ func TestABatchWhoseAnswerIsLostIsSettledByItsNonces(t *testing.T) {
 	}
 }
 
-// A whole Transition, whichever of its requests or answers is lost: nothing is told
-// as applied that is not, and nothing else than applied of what nobody else touches.
+// A whole Transition, whichever of its requests or answers is lost: nothing is reported
+// as applied that is not, and nothing else than applied of what no other caller touches.
 func TestATransitionThatLosesAnyOfItsAnswersTellsTheTruth(t *testing.T) {
 	s, cut := openCut(t)
-	other := openHouse(t)
+	other := openTestStore(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	told := map[store.Result]int{}
+	reported := map[store.Result]int{}
 	lost, failed := 0, 0
 	for range 60 {
 		fresh := births(t, 5, "24h")
@@ -90,23 +90,23 @@ func TestATransitionThatLosesAnyOfItsAnswersTellsTheTruth(t *testing.T) {
 			continue
 		}
 		for i, o := range outcomes {
-			told[o.Result]++
+			reported[o.Result]++
 			found, err := other.Ledger().Get(t.Context(), changes[i].ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			switch {
 			case o.Result == store.Applied && found[0].Item != o.Current:
-				t.Errorf("change %d is told as applied, and the row is %+v", i, found[0].Item)
+				t.Errorf("change %d is reported as applied, and the row is %+v", i, found[0].Item)
 			case o.Result != store.Applied && o.Result != store.InDoubt:
-				t.Errorf("change %d is %s: nobody else was here", i, o.Result)
+				t.Errorf("change %d is %s: no other caller was here", i, o.Result)
 			}
 		}
 	}
 	storetest.Proof(t, "transitions that lose an answer", "lost, applied, in doubt, calls failed",
-		fmt.Sprint(lost, told[store.Applied], told[store.InDoubt], failed))
-	if lost < 20 || told[store.Applied] == 0 {
-		t.Errorf("%d requests or answers were lost, %d changes applied", lost, told[store.Applied])
+		fmt.Sprint(lost, reported[store.Applied], reported[store.InDoubt], failed))
+	if lost < 20 || reported[store.Applied] == 0 {
+		t.Errorf("%d requests or answers were lost, %d changes applied", lost, reported[store.Applied])
 	}
 }
 

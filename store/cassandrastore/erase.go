@@ -20,7 +20,7 @@ func (s ledger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
 }
 
 // Remove implements store.Ledger. Bodies go first: while a row is there, its
-// removal is tried again, and a body without a row nobody would find.
+// removal is tried again, and a body without a row would never be found.
 func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
 	rows, _, err := s.erasable(ctx, ids)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 )
 
 // openBy opens the keyspace of this run with nodes as the policy hands them out.
-// The server of the tests may be one node, which around is told are several.
+// The server of the tests may be one node, which around is reported are several.
 func openBy(t *testing.T, policy gocql.HostSelectionPolicy) *Store {
 	t.Helper()
-	openHouse(t) // the schema is made without it
-	o, err := serverOptions(t, house).complete()
+	openTestStore(t) // the schema is made without it
+	o, err := serverOptions(t, testKeyspace).complete()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,8 +121,8 @@ func TestOnlyWhatIsTheSameTwiceIsAskedOfASecondNode(t *testing.T) {
 		change: false, setUp: false,
 	}
 	for d := readLedger; d <= setUp; d++ {
-		want, told := may[d]
-		if l := d.level(); !told || l.again != want {
+		want, reported := may[d]
+		if l := d.level(); !reported || l.again != want {
 			t.Errorf("operation %d may be asked twice: %t, want %t", d, l.again, want)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // The driver opens a session when it has tried every node, which takes half a minute
-// if one hangs. So it is told earlier that it may: when all but a few slow ones are
+// if one hangs. So it is reported earlier that it may: when all but a few slow ones are
 // there. Not as soon as one is: what asks every node (agree) would miss the others.
 const (
 	joinWithin = 3 * time.Second

@@ -40,7 +40,7 @@ func TestASessionOpensWithoutANodeThatHangs(t *testing.T) {
 				t.Errorf("%s: ready %t, want %t", name, got, c.ready)
 			}
 			if took := time.Since(begun); took < c.after || took > c.after+2*joinLook {
-				t.Errorf("%s: told after %s, want %s", name, took, c.after)
+				t.Errorf("%s: reported after %s, want %s", name, took, c.after)
 			}
 		})
 	}

@@ -68,7 +68,7 @@ func hintOfText(text string) string {
 
 // unsent says that the request was turned away before any copy was asked to
 // write. A conditional write may be called unavailable as late as at its commit,
-// when its proposal was accepted already and whoever reads next completes it.
+// when its proposal was accepted already and the next reader completes it.
 func unsent(d operation, err error) bool {
 	var (
 		few      *gocql.RequestErrUnavailable

@@ -10,7 +10,7 @@ import (
 )
 
 func TestALeaseIsRenewedWhileEveryPigeonholeIsBusy(t *testing.T) {
-	s := openHouse(t)
+	s := openTestStore(t)
 	for _, lane := range s.lanes {
 		lane <- struct{}{}
 	}

@@ -43,15 +43,15 @@ func TestAStartWaitsForServersThatAreBusyAndNotForThoseThatAreAway(t *testing.T)
 		gocql.ErrCodeServer: true, gocql.ErrCodeInvalid: true, gocql.ErrCodeReadTimeout: true, gocql.ErrCodeWriteTimeout: true, gocql.ErrCodeCASWriteUnknown: true,
 		gocql.ErrCodeUnavailable: false, gocql.ErrCodeUnauthorized: false, gocql.ErrCodeSyntax: false,
 	} {
-		if unsettled(fmt.Errorf("the schema: %w", told(code))) != want {
+		if unsettled(fmt.Errorf("the schema: %w", reported(code))) != want {
 			t.Errorf("answer %#x is unsettled: %t", code, !want)
 		}
 	}
 }
 
-// told is an answer of a server.
-type told int
+// reported is an answer of a server.
+type reported int
 
-func (t told) Code() int       { return int(t) }
-func (t told) Message() string { return "no" }
-func (t told) Error() string   { return t.Message() }
+func (t reported) Code() int       { return int(t) }
+func (t reported) Message() string { return "no" }
+func (t reported) Error() string   { return t.Message() }

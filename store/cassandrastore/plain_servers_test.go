@@ -15,7 +15,7 @@ import (
 )
 
 func TestAPlainWriteThatLandsAgainLateChangesNothing(t *testing.T) {
-	s := openHouse(t)
+	s := openTestStore(t)
 	key := engine.OwnerKey(mayfly.UserOf("late", fmt.Sprint(wall())), births(t, 1, "24h")[0].Item.ID)
 	put := func(value string) store.Stage {
 		return store.Stage{Puts: []store.Put{{Table: engine.Owners, Key: key, Value: []byte(value)}}}
@@ -42,7 +42,7 @@ func TestAPlainWriteThatLandsAgainLateChangesNothing(t *testing.T) {
 }
 
 func TestOnlyTablesThatMayBeReclaimedHaveATTL(t *testing.T) {
-	s := openHouse(t)
+	s := openTestStore(t)
 	ahead := wall().Add(time.Hour)
 	for _, table := range allTables() {
 		key := store.Key{Partition: fmt.Sprint("ttl", wall()), Clustering: "s"}
@@ -71,7 +71,7 @@ func TestOnlyTablesThatMayBeReclaimedHaveATTL(t *testing.T) {
 }
 
 func TestARowSwappedWithoutAReclaimTimeAfterOneStays(t *testing.T) {
-	s := openHouse(t)
+	s := openTestStore(t)
 	key := store.Key{Partition: fmt.Sprint("kept", wall()), Clustering: "s"}
 	steps := []struct {
 		old, new []byte

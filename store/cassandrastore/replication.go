@@ -36,14 +36,14 @@ func wantedReplication(o Options) replication {
 
 // readReplication reads what the server tells: a class and options, one for each
 // data centre.
-func readReplication(told map[string]string) (replication, error) {
+func readReplication(reported map[string]string) (replication, error) {
 	r := replication{copies: map[string]int{}}
-	class := strings.Split(told["class"], ".")
+	class := strings.Split(reported["class"], ".")
 	r.strategy = class[len(class)-1]
 	if r.strategy != simple && r.strategy != byCentre {
 		return r, nil
 	}
-	for name, value := range told {
+	for name, value := range reported {
 		if name == "class" {
 			continue
 		}
@@ -92,21 +92,21 @@ func (r replication) total() (n int) {
 // judgeReplication refuses a keyspace with fewer copies than the options say: a
 // quorum of fewer survives less than the operator believes. Without names of data
 // centres in the options the copies of all of them count together. A strategy of
-// somebody else's is not judged.
+// another vendor is not checked.
 func judgeReplication(o Options, got replication) error {
 	if got.strategy != simple && got.strategy != byCentre {
 		return nil
 	}
-	mended := mend(o, got)
-	if mended.strategy == got.strategy && maps.Equal(mended.copies, got.copies) {
+	fixed := fix(o, got)
+	if fixed.strategy == got.strategy && maps.Equal(fixed.copies, got.copies) {
 		return nil
 	}
 	return mayfly.Errorf(mayfly.Invalid, "keyspace %s is copied as %s, which is less than the settings ask for", o.Keyspace, got).
-		WithHint(fmt.Sprintf("ALTER KEYSPACE %s WITH replication = %s; then on every node: nodetool repair --full %s", o.Keyspace, mended, o.Keyspace))
+		WithHint(fmt.Sprintf("ALTER KEYSPACE %s WITH replication = %s; then on every node: nodetool repair --full %s", o.Keyspace, fixed, o.Keyspace))
 }
 
-// mend is got with what is missing, and nothing taken away.
-func mend(o Options, got replication) replication {
+// fix is got with what is missing, and nothing taken away.
+func fix(o Options, got replication) replication {
 	want := wantedReplication(o)
 	switch {
 	case got.strategy == simple && len(o.DataCentres) > 1:
@@ -114,30 +114,30 @@ func mend(o Options, got replication) replication {
 	case got.strategy == simple:
 		return replication{simple, map[string]int{"": max(got.total(), want.total())}}
 	}
-	mended := replication{byCentre, maps.Clone(got.copies)}
+	fixed := replication{byCentre, maps.Clone(got.copies)}
 	if len(o.DataCentres) > 0 {
 		for name, copies := range o.DataCentres {
-			mended.copies[name] = max(mended.copies[name], copies)
+			fixed.copies[name] = max(fixed.copies[name], copies)
 		}
-		return mended
+		return fixed
 	}
-	names := slices.Sorted(maps.Keys(mended.copies))
-	for len(names) > 0 && mended.total() < o.Copies {
-		fewest := slices.MinFunc(names, func(a, b string) int { return mended.copies[a] - mended.copies[b] })
-		mended.copies[fewest]++
+	names := slices.Sorted(maps.Keys(fixed.copies))
+	for len(names) > 0 && fixed.total() < o.Copies {
+		fewest := slices.MinFunc(names, func(a, b string) int { return fixed.copies[a] - fixed.copies[b] })
+		fixed.copies[fewest]++
 	}
-	return mended
+	return fixed
 }
 
 // copies compares the keyspace with the options. Its one row is of the server
 // that answers, which has agreed with the others before.
 func (m migrator) copies(ctx context.Context) error {
-	var told map[string]string
+	var reported map[string]string
 	read := "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?"
-	if err := m.query(setUp, read, m.opts.Keyspace).Consistency(gocql.One).ScanContext(ctx, &told); err != nil {
+	if err := m.query(setUp, read, m.opts.Keyspace).Consistency(gocql.One).ScanContext(ctx, &reported); err != nil {
 		return err
 	}
-	got, err := readReplication(told)
+	got, err := readReplication(reported)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func addDeadNode(t *testing.T, s *Store) {
 }
 
 func TestASchemaIsMadeWhileANodeIsDown(t *testing.T) {
-	addDeadNode(t, openHouse(t))
+	addDeadNode(t, openTestStore(t))
 	o := serverOptions(t, fmt.Sprintf("mayfly_test_%08x", rand.Uint32()))
 	begun := time.Now()
 	s, err := Open(t.Context(), o)

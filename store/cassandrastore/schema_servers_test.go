@@ -124,8 +124,8 @@ func loseQuorum(t *testing.T, s *Store) {
 }
 
 func TestTheServerPacksRewrittenTablesWithoutTimeWindows(t *testing.T) {
-	s := openHouse(t)
-	iter := s.query(setUp, "SELECT table_name, compaction, default_time_to_live FROM system_schema.tables WHERE keyspace_name = ?", house).IterContext(t.Context())
+	s := openTestStore(t)
+	iter := s.query(setUp, "SELECT table_name, compaction, default_time_to_live FROM system_schema.tables WHERE keyspace_name = ?", testKeyspace).IterContext(t.Context())
 	var name string
 	var compaction map[string]string
 	var lasts, tables int

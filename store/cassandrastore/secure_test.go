@@ -15,9 +15,9 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-func TestASecureServerLetsInWhoKnowsThePasswordAndNobodyReadsIt(t *testing.T) {
+func TestASecureServerLetsInWhoKnowsThePasswordAndItIsNeverLogged(t *testing.T) {
 	t.Parallel()
-	good := optionsFor(t, secureServer, house+"_secure")
+	good := optionsFor(t, secureServer, testKeyspace+"_secure")
 	var log storetest.Noted
 	good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s, err := Open(t.Context(), good)

@@ -34,8 +34,8 @@ const (
 	secureServer = "MAYFLY_SECURE_CASSANDRA"
 )
 
-// house is the keyspace that the tests of one run share: making one takes seconds.
-var house = fmt.Sprintf("mayfly_test_%08x", rand.Uint32())
+// testKeyspace is the keyspace that the tests of one run share: making one takes seconds.
+var testKeyspace = fmt.Sprintf("mayfly_test_%08x", rand.Uint32())
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -114,12 +114,12 @@ func optionsAt(server, keyspace string) Options {
 	return o
 }
 
-// openHouse opens the keyspace of this run.
-func openHouse(t testing.TB) *Store { return openWith(t, nil) }
+// openTestStore opens the keyspace of this run.
+func openTestStore(t testing.TB) *Store { return openWith(t, nil) }
 
 func openWith(t testing.TB, adjust func(*Options)) *Store {
 	t.Helper()
-	o := serverOptions(t, house)
+	o := serverOptions(t, testKeyspace)
 	if adjust != nil {
 		adjust(&o)
 	}

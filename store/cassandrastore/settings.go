@@ -10,7 +10,7 @@ import (
 )
 
 // setting is one of cassandra.yaml that the promises rest on and that the server
-// has otherwise unless it is told.
+// has otherwise unless it is reported.
 type setting struct {
 	name string
 	good []string // the first is what we advise
@@ -34,10 +34,10 @@ func wantedSettings() []setting {
 
 // strays are the nodes that differ, by setting: node → what it has. A node that
 // does not tell a setting is not blamed for it.
-func strays(told map[string]map[string]string) map[string]map[string]string {
+func strays(reported map[string]map[string]string) map[string]map[string]string {
 	differ := map[string]map[string]string{}
 	for _, want := range wantedSettings() {
-		for node, has := range told {
+		for node, has := range reported {
 			value, known := has[want.name]
 			if !known || slices.Contains(want.good, value) {
 				continue
@@ -52,8 +52,8 @@ func strays(told map[string]map[string]string) map[string]map[string]string {
 }
 
 // warn says once of each setting on which nodes it differs.
-func (m migrator) warn(told map[string]map[string]string) {
-	differ := strays(told)
+func (m migrator) warn(reported map[string]map[string]string) {
+	differ := strays(reported)
 	for _, want := range wantedSettings() {
 		nodes := differ[want.name]
 		if len(nodes) == 0 {
@@ -69,7 +69,7 @@ func (m migrator) warn(told map[string]map[string]string) {
 // not wait for advice.
 const settingsWithin = 5 * time.Second
 
-// settings are those of each node that is up, by its own word. Whoever may not
+// settings are those of each node that is up, as it reports them. A user who may not
 // read them, or has none to read, is no worse off.
 func (m migrator) settings(ctx context.Context) map[string]map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, settingsWithin)
@@ -78,7 +78,7 @@ func (m migrator) settings(ctx context.Context) map[string]map[string]string {
 	for _, want := range wantedSettings() {
 		names = append(names, want.name)
 	}
-	told := map[string]map[string]string{}
+	reported := map[string]map[string]string{}
 	for _, host := range m.session.GetHosts() {
 		if !host.IsUp() {
 			continue
@@ -94,7 +94,7 @@ func (m migrator) settings(ctx context.Context) map[string]map[string]string {
 			m.opts.Logger.Debug("cassandra: the settings of a node are not known", "node", host.ConnectAddress(), "err", err)
 			continue
 		}
-		told[host.ConnectAddress().String()] = has
+		reported[host.ConnectAddress().String()] = has
 	}
-	return told
+	return reported
 }

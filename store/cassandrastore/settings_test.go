@@ -10,12 +10,12 @@ import (
 func TestSettingsThatDifferAreEachWarnedOfOnce(t *testing.T) {
 	good := map[string]string{"commitlog_sync": "batch", "paxos_variant": "v2"}
 	for name, c := range map[string]struct {
-		told map[string]map[string]string
-		want []string // one for each warning, in order
+		reported map[string]map[string]string
+		want     []string // one for each warning, in order
 	}{
 		"as it should be":               {map[string]map[string]string{"n1": good}, nil},
 		"groups are synced, too":        {map[string]map[string]string{"n1": {"commitlog_sync": "group", "paxos_variant": "v2"}}, nil},
-		"nobody tells":                  {nil, nil},
+		"no node reports":               {nil, nil},
 		"a server without the settings": {map[string]map[string]string{"n1": {}}, nil},
 		"Cassandra's own": {
 			map[string]map[string]string{"n1": {"commitlog_sync": "periodic", "paxos_variant": "v1"}},
@@ -31,7 +31,7 @@ func TestSettingsThatDifferAreEachWarnedOfOnce(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		m := migrator{Store: newStore(Options{Logger: slog.New(slog.NewTextHandler(&out, nil))}, nil)}
-		m.warn(c.told)
+		m.warn(c.reported)
 		if n := strings.Count(out.String(), "level=WARN"); n != len(c.want) {
 			t.Errorf("%s: %d warnings, want %d\n%s", name, n, len(c.want), out.String())
 		}

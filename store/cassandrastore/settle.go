@@ -21,17 +21,17 @@ const (
 // shows our nonce says that it did (L1). In this order: who sends a change again
 // with its nonce may find it landed alone, by an earlier call.
 func settle(writes []write, now map[mayfly.ID]mayfly.Item) settled {
-	told := inDoubt
+	reported := inDoubt
 	for _, w := range writes {
 		item, there := now[w.before.ID]
 		switch {
 		case there && item == w.after:
-			told = landed
+			reported = landed
 		case there && item.Generation <= w.after.Generation:
 			return notLanded
 		}
 	}
-	return told
+	return reported
 }
 
 // whole says whether every row is as the batch would have written it.

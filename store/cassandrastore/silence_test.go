@@ -58,7 +58,7 @@ func TestANodeThatDoesNotAnswerIsAskedLast(t *testing.T) {
 	n.cameOfBatch("a", 4*time.Second, gocql.ErrTimeoutNoResponse)
 	n.want("bca")
 	if line := n.log.String(); !strings.Contains(line, "level=WARN") || strings.Count(line, "\n") != 1 {
-		t.Errorf("it is told as %q", line)
+		t.Errorf("it is reported as %q", line)
 	}
 	for range silentAfter {
 		n.came("b", time.Minute, context.Canceled)
@@ -85,7 +85,7 @@ func TestANodeThatAnswersAtAllIsNotSilent(t *testing.T) {
 		}
 		n.want("abc")
 		for range silentAfter {
-			n.came("a", secondAfter-1, context.Canceled) // whoever asked has left
+			n.came("a", secondAfter-1, context.Canceled) // the caller has left
 		}
 		n.want("abc")
 		if n.log.Len() > 0 {
@@ -153,7 +153,7 @@ func TestASilentNodeIsProbedByWhatMayBeAskedTwice(t *testing.T) {
 	n.came("a", time.Millisecond, nil)
 	n.want("abc")
 	if line := n.log.String(); !strings.Contains(line, "answers again") {
-		t.Errorf("it is told as %q", line)
+		t.Errorf("it is reported as %q", line)
 	}
 }
 

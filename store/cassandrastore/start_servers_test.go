@@ -17,8 +17,8 @@ import (
 )
 
 func TestAKeyspaceThatHasFewerCopiesThanConfiguredIsNotOpened(t *testing.T) {
-	s := openHouse(t)
-	o := serverOptions(t, house)
+	s := openTestStore(t)
+	o := serverOptions(t, testKeyspace)
 	o.Copies = s.opts.Copies + 1
 	other, err := Open(t.Context(), o)
 	if err == nil {
@@ -26,19 +26,19 @@ func TestAKeyspaceThatHasFewerCopiesThanConfiguredIsNotOpened(t *testing.T) {
 	}
 	ours := (*mayfly.Error)(nil)
 	if !errors.As(err, &ours) || ours.Kind != mayfly.Invalid ||
-		!strings.Contains(ours.Hint, fmt.Sprintf("ALTER KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", house, o.Copies)) {
-		t.Errorf("%v, want Invalid with the statement that mends it", err)
+		!strings.Contains(ours.Hint, fmt.Sprintf("ALTER KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", testKeyspace, o.Copies)) {
+		t.Errorf("%v, want Invalid with the statement that fixes it", err)
 	}
 }
 
 func TestEveryNodeTellsTheSettingsThatAreReliedOn(t *testing.T) {
 	var log storetest.Noted
 	s := openWith(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-	told := migrator{Store: s}.settings(t.Context())
-	if len(told) != len(s.session.GetHosts()) {
-		t.Errorf("%d nodes of %d tell their settings", len(told), len(s.session.GetHosts()))
+	reported := migrator{Store: s}.settings(t.Context())
+	if len(reported) != len(s.session.GetHosts()) {
+		t.Errorf("%d nodes of %d tell their settings", len(reported), len(s.session.GetHosts()))
 	}
-	for node, has := range told {
+	for node, has := range reported {
 		if has["commitlog_sync"] != "batch" || has["paxos_variant"] != "v2" { // as deploy/servers starts them
 			t.Errorf("node %s has %v", node, has)
 		}

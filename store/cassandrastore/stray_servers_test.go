@@ -6,7 +6,7 @@ import "testing"
 
 // A birth that ends between its body and its row leaves a body that no row leads to.
 func TestTheBodyOfABirthThatWasGivenUpIsErased(t *testing.T) {
-	s := openHouse(t)
+	s := openTestStore(t)
 	b := births(t, 1, "24h")[0]
 	id := b.Item.ID
 	there := func() bool {

@@ -30,7 +30,7 @@ func (s *Store) Time(ctx context.Context) ([]mayfly.Instant, error) {
 		return nil, readError("time", gocql.ErrNoConnections)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // whoever has not answered by then
+	defer cancel() // nodes that have not answered by then
 	type answer struct {
 		at  mayfly.Instant
 		err error
@@ -45,26 +45,26 @@ func (s *Store) Time(ctx context.Context) ([]mayfly.Instant, error) {
 	patience := time.NewTimer(clocksWithin)
 	defer patience.Stop()
 	var (
-		told     []mayfly.Instant
+		reported []mayfly.Instant
 		last     error
 		hurrying bool
 	)
-	for came := 0; came < len(hosts) && (!hurrying || len(told) <= len(hosts)/2); {
+	for came := 0; came < len(hosts) && (!hurrying || len(reported) <= len(hosts)/2); {
 		select {
 		case a := <-answers:
 			if came++; a.err != nil {
 				last = a.err
 				continue
 			}
-			told = append(told, a.at)
+			reported = append(reported, a.at)
 		case <-patience.C:
 			hurrying = true
 		}
 	}
-	if len(told) == 0 {
+	if len(reported) == 0 {
 		return nil, readError("time", last)
 	}
-	return told, nil
+	return reported, nil
 }
 
 // upHosts are some of the nodes that are up, others each time.

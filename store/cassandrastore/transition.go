@@ -12,7 +12,7 @@ import (
 
 // Transition implements store.Ledger. Changes are grouped by pigeonhole; each
 // group is one conditional batch of at most largestBatch rows. A batch that was
-// sent and not answered is settled by its nonces; what cannot be told is InDoubt.
+// sent and not answered is settled by its nonces; what cannot be reported is InDoubt.
 func (s ledger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
 	if len(changes) == 0 {
 		return nil, nil

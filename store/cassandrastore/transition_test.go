@@ -13,7 +13,7 @@ import (
 )
 
 func TestARefusedBatchWritesNothingAndAnswersWithEveryRow(t *testing.T) {
-	s := openHouse(t)
+	s := openTestStore(t)
 	for _, lifetime := range []string{"24h", "never"} {
 		fresh := births(t, 30, lifetime)
 		insert(t, s, fresh...)
@@ -51,7 +51,7 @@ func TestARefusedBatchWritesNothingAndAnswersWithEveryRow(t *testing.T) {
 		}
 		for id, item := range want {
 			if now[id] != item {
-				t.Errorf("%s: %s\n told %+v\n want %+v", lifetime, id, now[id], item)
+				t.Errorf("%s: %s\n reported %+v\n want %+v", lifetime, id, now[id], item)
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func TestARefusedBatchWritesNothingAndAnswersWithEveryRow(t *testing.T) {
 
 // Two nodes have lanes of their own, so that their batches meet in the server.
 func TestBatchesOfTwoNodesThatMeetApplyEachRowOnce(t *testing.T) {
-	nodes := []*Store{openHouse(t), openHouse(t), openHouse(t)}
+	nodes := []*Store{openTestStore(t), openTestStore(t), openTestStore(t)}
 	const rounds, n = 8, 40
 	refused := 0
 	for range rounds {
@@ -109,7 +109,7 @@ func TestBatchesOfTwoNodesThatMeetApplyEachRowOnce(t *testing.T) {
 }
 
 func TestMoreRowsThanAPageAndABatchAreReadAndChanged(t *testing.T) {
-	s := openHouse(t)
+	s := openTestStore(t)
 	fresh := births(t, 2*pageSize+100, "24h")
 	insert(t, s, fresh...)
 	items := itemsOf(fresh)
