@@ -20,19 +20,19 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// killAudit holds a folder against the book when all has settled.
+// killAudit compares a folder with the expected state when all work is done.
 type killAudit struct {
-	book *killBook
-	set  store.Set
-	node *node.Node // runs no loops
-	now  mayfly.Instant
+	expected *expected
+	set      store.Set
+	node     *node.Node // runs no loops
+	now      mayfly.Instant
 
 	rows    map[mayfly.ID]mayfly.Item
 	bodies  map[mayfly.ID]mayfly.Body
 	hot     map[mayfly.BlobKey]bool
 	cold    map[mayfly.BlobKey]bool
 	under   map[mayfly.ID][]mayfly.BlobKey    // objects of both, by the item or upload in their keys
-	told    map[mayfly.ID]map[mayfly.Verb]int // events by item, each key once
+	logged  map[mayfly.ID]map[mayfly.Verb]int // events by item, each key once
 	settled time.Duration
 
 	read, held, erased, tombstones, unanswered, strays, records int
@@ -58,7 +58,7 @@ func (k *killer) audit(t *testing.T) *killAudit {
 			t.Error(err)
 		}
 	})
-	a := &killAudit{book: k.book, set: s.Set}
+	a := &killAudit{expected: k.expected, set: s.Set}
 	o := workerOptions(cfg)
 	o.Problem = func(loop string, err error) { t.Logf("%s: %v", loop, err) }
 	a.settle(t, o)
@@ -162,7 +162,7 @@ func (a *killAudit) waits() string {
 // notRetired says that what is there should have left by now. What was held or
 // restored leaves later, by reminders.
 func (a *killAudit) notRetired(id mayfly.ID) bool {
-	i := a.book.items[id]
+	i := a.expected.items[id]
 	return i != nil && !i.touched && a.now > i.sure().Add(settleTime)
 }
 
@@ -187,7 +187,7 @@ func (a *killAudit) named() map[string]bool {
 // stray says that the object is of an upload whose birth was in flight at a kill.
 func (a *killAudit) stray(key mayfly.BlobKey) bool {
 	id, born, ok := readObjectKey(key)
-	return ok && born && a.book.stray[id] > 0
+	return ok && born && a.expected.stray[id] > 0
 }
 
 // readObjectKey reads whose an object is, and whether it was born so (L11).
@@ -204,7 +204,7 @@ func readObjectKey(key mayfly.BlobKey) (id mayfly.ID, born, ok bool) {
 func (a *killAudit) readRows(ctx context.Context) error {
 	a.rows, a.bodies = map[mayfly.ID]mayfly.Item{}, map[mayfly.ID]mayfly.Body{}
 	first := a.now.Minute()
-	for id := range a.book.items {
+	for id := range a.expected.items {
 		first = min(first, id.Minute())
 	}
 	for minute := first - 1; minute <= a.now.Minute()+1; minute++ {
@@ -246,7 +246,7 @@ func (a *killAudit) readObjects(ctx context.Context) error {
 }
 
 func (a *killAudit) readLog(ctx context.Context) error {
-	a.told = map[mayfly.ID]map[mayfly.Verb]int{}
+	a.logged = map[mayfly.ID]map[mayfly.Verb]int{}
 	seen := map[mayfly.EventKey]bool{}
 	for _, stream := range []mayfly.Stream{mayfly.Births, mayfly.Ends} {
 		reader, err := a.set.Log.Reader(ctx, stream, "kill")
@@ -270,10 +270,10 @@ func (a *killAudit) readLog(ctx context.Context) error {
 					continue // at least once (I13)
 				}
 				seen[r.Event.Key()] = true
-				if a.told[r.Event.ID] == nil {
-					a.told[r.Event.ID] = map[mayfly.Verb]int{}
+				if a.logged[r.Event.ID] == nil {
+					a.logged[r.Event.ID] = map[mayfly.Verb]int{}
 				}
-				a.told[r.Event.ID][r.Event.Verb]++
+				a.logged[r.Event.ID][r.Event.Verb]++
 			}
 		}
 		if err := reader.Close(); err != nil {
@@ -285,16 +285,16 @@ func (a *killAudit) readLog(ctx context.Context) error {
 
 // items holds every acknowledged item against its row, its bytes, its events.
 func (a *killAudit) items(ctx context.Context) error {
-	for _, i := range a.book.items {
+	for _, i := range a.expected.items {
 		row, found := a.rows[i.id]
 		a.events(i, row)
 		switch {
 		case !found || row.State == mayfly.Deleted && !row.Held:
 			a.gone(i, row, found)
 		case i.deleted == yes && row.State != mayfly.Deleted:
-			a.book.count.Add(verify.Resurrected, "%s was deleted, and is %s", i.id, row.State)
+			a.expected.count.Add(verify.Resurrected, "%s was deleted, and is %s", i.id, row.State)
 		case i.held == yes && !row.Held:
-			a.book.count.Add(verify.Lost, "the hold of %s", i.id)
+			a.expected.count.Add(verify.Lost, "the hold of %s", i.id)
 		case row.Held:
 			if err := a.whole(ctx, i, row); err != nil {
 				return err
@@ -312,33 +312,33 @@ func (a *killAudit) items(ctx context.Context) error {
 // of it left?
 func (a *killAudit) gone(i *killItem, row mayfly.Item, found bool) {
 	if i.there(a.now) && !i.failed {
-		a.book.count.Add(verify.Lost, "%s is not there any more, and should be until %s (%+v)", i.id, i.sure(), row)
+		a.expected.count.Add(verify.Lost, "%s is not there any more, and should be until %s (%+v)", i.id, i.sure(), row)
 		return
 	}
 	if i.held == yes && !i.failed {
-		a.book.count.Add(verify.Lost, "%s is held, and is not there (%+v)", i.id, row)
+		a.expected.count.Add(verify.Lost, "%s is held, and is not there (%+v)", i.id, row)
 		return
 	}
 	if a.erased++; found {
 		a.tombstones++
 	}
 	if _, body := a.bodies[i.id]; body {
-		a.book.count.Add(verify.Late, "%s is deleted, and its content is there", i.id)
+		a.expected.count.Add(verify.Late, "%s is deleted, and its content is there", i.id)
 	}
 	for _, key := range slices.Concat(a.under[i.id], a.under[i.upload]) {
-		a.book.count.Add(verify.Late, "%s is deleted, and %s is there", i.id, key)
+		a.expected.count.Add(verify.Late, "%s is deleted, and %s is there", i.id, key)
 	}
 }
 
 // whole is for what is held: every byte of it is there, deleted or not (I21).
 func (a *killAudit) whole(ctx context.Context, i *killItem, row mayfly.Item) error {
 	if i.held == no && !i.failed {
-		a.book.count.Add(verify.Late, "%s was released, and is held", i.id)
+		a.expected.count.Add(verify.Late, "%s was released, and is held", i.id)
 	}
 	a.held++
 	body, found := a.bodies[i.id]
 	if !found || len(body.Media) != len(i.draft.Sizes) {
-		a.book.count.Add(verify.Lost, "the content of %s, which is held", i.id)
+		a.expected.count.Add(verify.Lost, "the content of %s, which is held", i.id)
 		return nil
 	}
 	for n, want := range i.draft.hashes() {
@@ -350,12 +350,12 @@ func (a *killAudit) whole(ctx context.Context, i *killItem, row mayfly.Item) err
 		// A hold may come between the naming of cold and the erasing of hot: one
 		// copy that the row names is whole (I2).
 		if hot != want && cold != want {
-			a.book.count.Add(verify.Lost, "medium %d of %s, which is held (%+v)", n, i.id, row)
+			a.expected.count.Add(verify.Lost, "medium %d of %s, which is held (%+v)", n, i.id, row)
 		}
 	}
 	_, err := a.node.Gate().Open(ctx, i.id, mayfly.ViewerOf(workerOwner(i.draft.Owner)), a.now)
 	if !errors.Is(err, mayfly.Gone) && !errors.Is(err, mayfly.NotFound) {
-		a.book.count.Add(verify.Leak, "%s is held, and its author got %v", i.id, err)
+		a.expected.count.Add(verify.Leak, "%s is held, and its author got %v", i.id, err)
 	}
 	return nil
 }
@@ -383,23 +383,23 @@ func hashAt(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, g mayfly.
 func (a *killAudit) readable(ctx context.Context, i *killItem, row mayfly.Item) error {
 	switch {
 	case row.State != mayfly.Cold:
-		a.book.count.Add(verify.Late, "%s ended at %s, and is %s", i.id, row.End(), row.State)
+		a.expected.count.Add(verify.Late, "%s ended at %s, and is %s", i.id, row.End(), row.State)
 	case i.draft.Purge:
-		a.book.count.Add(verify.Late, "%s was to be purged at %s, and is %s", i.id, row.End(), row.State)
+		a.expected.count.Add(verify.Late, "%s was to be purged at %s, and is %s", i.id, row.End(), row.State)
 	case a.notRetired(i.id):
-		a.book.count.Add(verify.Late, "%s was to be retired at %s, and is %s", i.id, i.sure(), row.State)
+		a.expected.count.Add(verify.Late, "%s was to be retired at %s, and is %s", i.id, i.sure(), row.State)
 	}
 	opened, err := a.node.Gate().Open(ctx, i.id, mayfly.ViewerOf(workerOwner(i.draft.Owner)), a.now)
 	if err != nil {
-		a.book.count.Add(verify.Lost, "its author cannot open %s: %v", i.id, err)
+		a.expected.count.Add(verify.Lost, "its author cannot open %s: %v", i.id, err)
 		return nil
 	}
 	got, err := readMedia(ctx, a.node.Hydrate(), opened)
 	if err != nil || !slices.Equal(got, i.draft.hashes()) || opened.Body.Text != i.draft.Text {
-		a.book.count.Add(verify.Lost, "%s is not what was published: %v", i.id, err)
+		a.expected.count.Add(verify.Lost, "%s is not what was published: %v", i.id, err)
 	}
 	if _, err := a.node.Gate().Open(ctx, i.id, mayfly.Viewer{}, a.now); !errors.Is(err, mayfly.Gone) {
-		a.book.count.Add(verify.Leak, "a stranger got %v for %s, which ended at %s", err, i.id, row.End())
+		a.expected.count.Add(verify.Leak, "a stranger got %v for %s, which ended at %s", err, i.id, row.End())
 	}
 	a.read++
 	return nil
@@ -407,7 +407,7 @@ func (a *killAudit) readable(ctx context.Context, i *killItem, row mayfly.Item) 
 
 // events wants every piece of news at least once, and a birth once only.
 func (a *killAudit) events(i *killItem, row mayfly.Item) {
-	told := a.told[i.id]
+	logged := a.logged[i.id]
 	want := []mayfly.Verb{mayfly.WasCreated}
 	if i.deleted == yes && !i.failed && row.Cause == mayfly.ByUser {
 		want = append(want, mayfly.WasDeleted)
@@ -419,21 +419,21 @@ func (a *killAudit) events(i *killItem, row mayfly.Item) {
 		want = append(want, mayfly.WasHeld)
 	}
 	for _, verb := range want {
-		if told[verb] == 0 {
-			a.book.count.Add(verify.Lost, "the log does not tell that %s was %s", i.id, verb)
+		if logged[verb] == 0 {
+			a.expected.count.Add(verify.Lost, "the log does not tell that %s was %s", i.id, verb)
 		}
 	}
-	if told[mayfly.WasCreated] > 1 {
-		a.book.count.Add(verify.Double, "the log tells %d births of %s", told[mayfly.WasCreated], i.id)
+	if logged[mayfly.WasCreated] > 1 {
+		a.expected.count.Add(verify.Double, "the log tells %d births of %s", logged[mayfly.WasCreated], i.id)
 	}
 }
 
-// unknownRows wants every row that nobody was told of to be of a birth that was
+// unknownRows requires that every row without an acknowledgement is of a birth that was
 // in flight, one row for each.
 func (a *killAudit) unknownRows(context.Context) error {
 	texts, tombstones := map[string]bool{}, 0
 	for id := range a.rows {
-		if a.book.items[id] != nil {
+		if a.expected.items[id] != nil {
 			continue
 		}
 		a.unanswered++
@@ -442,13 +442,13 @@ func (a *killAudit) unknownRows(context.Context) error {
 			tombstones++
 			continue
 		}
-		if _, open := a.book.open[body.Text]; !open || texts[body.Text] {
-			a.book.count.Add(verify.Double, "%s, %q: nobody published it, or twice", id, body.Text)
+		if _, open := a.expected.open[body.Text]; !open || texts[body.Text] {
+			a.expected.count.Add(verify.Double, "%s, %q: it was not published, or twice", id, body.Text)
 		}
 		texts[body.Text] = true
 	}
-	if len(texts)+tombstones > len(a.book.open) {
-		a.book.count.Add(verify.Double, "%d rows for %d births in flight", len(texts)+tombstones, len(a.book.open))
+	if len(texts)+tombstones > len(a.expected.open) {
+		a.expected.count.Add(verify.Double, "%d rows for %d births in flight", len(texts)+tombstones, len(a.expected.open))
 	}
 	return nil
 }
@@ -464,28 +464,28 @@ func (a *killAudit) objects(context.Context) error {
 			case tier == "hot" && a.stray(key):
 				a.strays++
 			default:
-				a.book.count.Add(verify.Orphan, "%s %s", tier, key)
+				a.expected.count.Add(verify.Orphan, "%s %s", tier, key)
 			}
 		}
 	}
 	most := 0
-	for _, n := range a.book.stray {
+	for _, n := range a.expected.stray {
 		most += n
 	}
 	if a.strays > most {
-		a.book.count.Add(verify.Orphan, "%d objects of broken uploads, of %d that can be there", a.strays, most)
+		a.expected.count.Add(verify.Orphan, "%d objects of broken uploads, of %d that can be there", a.strays, most)
 	}
 	return nil
 }
 
 // verify is what an operator has: it must see nothing either.
 func (a *killAudit) verify(ctx context.Context) error {
-	return a.book.verify(ctx, a.set, verify.Options{
+	return a.expected.verify(ctx, a.set, verify.Options{
 		Now: a.now, Late: settleTime, Window: workerConfig("").Ends.ArchiveAfter, Bytes: true,
 	})
 }
 
-func (b *killBook) verify(ctx context.Context, set store.Set, o verify.Options) error {
+func (b *expected) verify(ctx context.Context, set store.Set, o verify.Options) error {
 	v, err := verify.Run(ctx, set, o)
 	if err != nil {
 		return err
@@ -501,7 +501,7 @@ func (a *killAudit) chains(ctx context.Context) error {
 		return err
 	}
 	if !report.Sound() {
-		a.book.count.Add(verify.Lost, "the audit log is not sound: %v", report.Findings)
+		a.expected.count.Add(verify.Lost, "the audit log is not sound: %v", report.Findings)
 	}
 	a.records = report.Records
 	return nil
@@ -515,7 +515,7 @@ func (a *killAudit) deadLetters(ctx context.Context) error {
 			return err
 		}
 		for _, d := range dead {
-			a.book.count.Add(verify.Late, "%s of %s was given up: %+v", d.Step, d.ID, d.History)
+			a.expected.count.Add(verify.Late, "%s of %s was given up: %+v", d.Step, d.ID, d.History)
 		}
 	}
 	return nil

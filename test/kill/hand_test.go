@@ -45,7 +45,7 @@ func (h *hand) work(ctx context.Context) error {
 	}
 }
 
-// step does one operation. The error is that of a pipe nobody reads.
+// step executes one operation. It returns the error of a pipe that is not read.
 func (h *hand) step(ctx context.Context) error {
 	every := func(*workerItem) bool { return true }
 	switch n := h.rand.IntN(100); {
@@ -73,7 +73,7 @@ func (h *hand) step(ctx context.Context) error {
 
 func (h *hand) now() mayfly.Instant { return h.node.Clock().Read().Steady }
 
-// with does something with an item that nobody else has in hand.
+// with calls a function with an item that no other goroutine uses.
 func (h *hand) with(which func(*workerItem) bool, do func(*workerItem) error) error {
 	item := h.known.pick(h.rand, which)
 	if item == nil {
@@ -89,14 +89,14 @@ func (h *hand) with(which func(*workerItem) bool, do func(*workerItem) error) er
 	return err
 }
 
-// operation writes the intent, does the deed, and writes its answer.
-func (h *hand) operation(in workerIntent, deed func(*workerAnswer) error) error {
+// operation writes the intent, calls execute, and writes the answer.
+func (h *hand) operation(in workerIntent, execute func(*workerAnswer) error) error {
 	in.N = h.next.Add(1)
 	if err := h.tell(workerLine{Intent: &in}); err != nil {
 		return err
 	}
 	answer := workerAnswer{N: in.N}
-	if err := deed(&answer); err != nil {
+	if err := execute(&answer); err != nil {
 		answer.Kind, answer.Error = kindWord(err), err.Error()
 		answer.Error = answer.Error[:min(len(answer.Error), 500)]
 	}
@@ -144,7 +144,7 @@ func (h *hand) publish(ctx context.Context, d workerDraft) error {
 		a.ID, a.Upload = p.Item.ID, p.Item.Upload
 		return err
 	})
-	// Behind the answer: whoever takes them from here writes its lines later.
+	// After the answer: a goroutine that takes them from here writes its lines later.
 	if !p.Item.ID.IsZero() && !p.Again {
 		h.known.add(workerItem{id: p.Item.ID, owner: d.Owner})
 	}

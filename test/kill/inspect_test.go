@@ -30,14 +30,14 @@ func (k *killer) inspect(t *testing.T) {
 		t.Fatalf("MAYFLY_SEED=%d: %v", k.seed, errors.Join(err, s.Close()))
 	}
 	now := n.Clock().Read().Steady
-	for _, i := range k.book.items {
+	for _, i := range k.expected.items {
 		if i.held != yes && now > i.sure().Add(settleTime) {
 			continue // retired or purged: nothing is said of it
 		}
 		k.inspected++
 		k.readAs(ctx, n, i, now)
 	}
-	err = k.book.verify(ctx, s.Set, verify.Options{Now: now, Bytes: true})
+	err = k.expected.verify(ctx, s.Set, verify.Options{Now: now, Bytes: true})
 	if err := errors.Join(err, n.Stop(ctx), s.Close()); err != nil {
 		t.Fatalf("MAYFLY_SEED=%d: %v", k.seed, err)
 	}
@@ -47,13 +47,13 @@ func (k *killer) inspect(t *testing.T) {
 func (k *killer) readAs(ctx context.Context, n *node.Node, i *killItem, now mayfly.Instant) {
 	author := workerOwner(i.draft.Owner)
 	held := i.held == yes && i.deleted == no && !i.failed
-	k.book.read(i, &workerIntent{Verb: workerRead, At: now, ID: i.id}, readNow(ctx, n, i.id, mayfly.ViewerOf(author), now))
+	k.expected.read(i, &workerIntent{Verb: workerRead, At: now, ID: i.id}, readNow(ctx, n, i.id, mayfly.ViewerOf(author), now))
 	if !held {
 		return
 	}
 	a := readNow(ctx, n, i.id, mayfly.ModeratorOf(author), now)
 	if want := i.draft.hashes(); a.Kind != "" || strings.Join(a.Media, " ") != strings.Join(want, " ") {
-		k.book.count.Add(verify.Lost, "%s is held, and a moderator cannot read it: %s", i.id, a.Error)
+		k.expected.count.Add(verify.Lost, "%s is held, and a moderator cannot read it: %s", i.id, a.Error)
 	}
 }
 

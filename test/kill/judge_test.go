@@ -9,8 +9,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// The book of the kills counts what must not be, and nothing else.
-func TestTheBookOfKillsJudgesEveryAnswer(t *testing.T) {
+// The expected state counts answers that must not happen, and no others.
+func TestEveryAnswerOfAWorkerIsChecked(t *testing.T) {
 	const birth mayfly.Instant = 1_800_000_000_000
 	lifetime, err := mayfly.LifetimeOf(2 * time.Second)
 	if err != nil {
@@ -80,10 +80,10 @@ func TestTheBookOfKillsJudgesEveryAnswer(t *testing.T) {
 		"published again as another":                {[]step{publish(draft, other)}, "DOUBLE"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newKillBook()
+			b := newExpected()
 			for n, s := range append([]step{publish(draft, id)}, c.steps...) {
 				s.in.N = int64(n)
-				tellBook(t, b, workerLine{Intent: &s.in})
+				sendLine(t, b, workerLine{Intent: &s.in})
 				if s.answer == nil {
 					if b.killed() != 1 {
 						t.Error("nothing was in flight")
@@ -91,7 +91,7 @@ func TestTheBookOfKillsJudgesEveryAnswer(t *testing.T) {
 					continue
 				}
 				s.answer.N = int64(n)
-				tellBook(t, b, workerLine{Answer: s.answer})
+				sendLine(t, b, workerLine{Answer: s.answer})
 			}
 			got := strings.Join(b.count.Faults(), "\n")
 			if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
@@ -101,7 +101,7 @@ func TestTheBookOfKillsJudgesEveryAnswer(t *testing.T) {
 	}
 }
 
-func tellBook(t *testing.T, b *killBook, l workerLine) {
+func sendLine(t *testing.T, b *expected, l workerLine) {
 	t.Helper()
 	text, err := json.Marshal(l)
 	if err != nil {

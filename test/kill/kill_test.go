@@ -49,22 +49,22 @@ func TestWhatWasAcknowledgedSurvivesKills(t *testing.T) {
 
 	name := "kill -9"
 	storetest.Proof(t, name, "kills with operations in flight", fmt.Sprintf("%d in %s; besides %d while starting, %d between operations", k.kills, lived.Round(time.Second), k.atStart, k.idle))
-	storetest.Proof(t, name, "operations in flight at the kills", k.book.flight())
-	storetest.Proof(t, name, "acknowledgements", fmt.Sprintf("%d (%d refused, %d failed)", k.book.acknowledged, k.book.refused, k.book.failed))
+	storetest.Proof(t, name, "operations in flight at the kills", k.expected.flight())
+	storetest.Proof(t, name, "acknowledgements", fmt.Sprintf("%d (%d refused, %d failed)", k.expected.acknowledged, k.expected.refused, k.expected.failed))
 	storetest.Proof(t, name, "items read right behind kills", k.inspected)
 	storetest.Proof(t, name, "at the end", a.String())
-	storetest.Proof(t, name, "verdict", &k.book.count)
-	for _, why := range k.book.why {
+	storetest.Proof(t, name, "verdict", &k.expected.count)
+	for _, why := range k.expected.why {
 		t.Logf("failed: %s", why)
 	}
-	for _, fault := range k.book.count.Faults() {
+	for _, fault := range k.expected.count.Faults() {
 		t.Error(fault)
 	}
 	if k.kills < kills {
 		t.Errorf("%d kills met operations in flight, and %d did not", k.kills, k.idle)
 	}
-	if k.book.acknowledged < leastAcknowledged {
-		t.Errorf("%d acknowledgements are too few", k.book.acknowledged)
+	if k.expected.acknowledged < leastAcknowledged {
+		t.Errorf("%d acknowledgements are too few", k.expected.acknowledged)
 	}
 	if a.read < leastRead || a.held == 0 || a.erased < leastRead {
 		t.Errorf("too little was left to look at: %s", a)
@@ -81,7 +81,7 @@ type killer struct {
 	binary, data string
 	seed         uint64
 	rand         *rand.Rand
-	book         *killBook
+	expected     *expected
 	kills        int // with operations in flight
 	idle         int // without
 	atStart      int
@@ -107,7 +107,7 @@ func newKiller(t *testing.T) *killer {
 	}
 	return &killer{
 		binary: binary, data: filepath.Join(folder, "data"), seed: seed, rand: rand.New(rand.NewPCG(seed, 0)),
-		book: newKillBook(), startUp: 300 * time.Millisecond,
+		expected: newExpected(), startUp: 300 * time.Millisecond,
 	}
 }
 
@@ -121,12 +121,12 @@ type killedLife struct {
 	begins  chan struct{} // an operation begins
 }
 
-// maxTold is how many young items a worker is told of, and how many old ones.
-const maxTold = 250
+// maxKnown is the number of young items, and of old ones, that a worker starts with.
+const maxKnown = 250
 
 func (k *killer) start(t *testing.T) *killedLife {
 	t.Helper()
-	told, err := k.book.known(maxTold)
+	known, err := k.expected.known(maxKnown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,18 +147,18 @@ func (k *killer) start(t *testing.T) *killedLife {
 		t.Fatal(err)
 	}
 	go func() { // its input stays open: it is not to stop by itself
-		_, _ = io.WriteString(in, strings.Join(append(told, "", ""), "\n"))
+		_, _ = io.WriteString(in, strings.Join(append(known, "", ""), "\n"))
 	}()
 	go func() { l.silent <- k.listen(out, l) }()
 	return l
 }
 
-// listen hands every line to the book until the worker is dead.
+// listen passes every line to the expected state until the worker is dead.
 func (k *killer) listen(out io.Reader, l *killedLife) error {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	for first := true; lines.Scan(); {
-		if err := k.book.line(lines.Bytes()); err != nil {
+		if err := k.expected.line(lines.Bytes()); err != nil {
 			return err
 		}
 		answer := bytes.HasPrefix(lines.Bytes(), []byte(`{"answer"`))
@@ -185,7 +185,7 @@ func (k *killer) kill(t *testing.T, l *killedLife) (inFlight int) {
 	if _ = l.cmd.Wait(); l.cmd.ProcessState.Exited() {
 		t.Fatalf("MAYFLY_SEED=%d: a worker ended by itself: %s\n%s", k.seed, l.cmd.ProcessState, &l.errs)
 	}
-	return k.book.killed()
+	return k.expected.killed()
 }
 
 // live lets a worker work for a while and kills it in the middle.

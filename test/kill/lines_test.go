@@ -50,7 +50,7 @@ type workerAnswer struct {
 	Media  []string  `json:"media,omitempty"` // hashes of what was read
 }
 
-// workerKnown is one line that a worker is told at its start.
+// workerKnown is one line of what a worker reads at its start.
 type workerKnown struct {
 	ID    mayfly.ID    `json:"id,omitzero"`
 	Owner int          `json:"owner,omitzero"`
@@ -58,7 +58,7 @@ type workerKnown struct {
 	Again *workerDraft `json:"again,omitempty"` // publish this again, by its key
 }
 
-// workerDraft is what is published, down to the last byte, so that whoever has
+// workerDraft is what is published, down to the last byte, so that a process that has
 // it can publish it again and knows what must be read.
 type workerDraft struct {
 	Text    string `json:"text"`

@@ -9,14 +9,14 @@ import (
 	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
-// seesWhatIsPlanted breaks the folder and the book on purpose, one thing of each
+// seesWhatIsPlanted damages the folder and the expected state on purpose, one thing of each
 // sort, and looks again: zeros of an audit that sees nothing are worth nothing.
 func (a *killAudit) seesWhatIsPlanted(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	a.book.count = verify.Tally{}
+	a.expected.count = verify.Tally{}
 	var live []*killItem
-	for _, i := range a.book.items {
+	for _, i := range a.expected.items {
 		row, found := a.rows[i.id]
 		if found && row.State == mayfly.Cold && row.Media > 0 && !row.Held && i.deleted == no && i.held == no && a.now < i.sure() {
 			live = append(live, i)
@@ -48,18 +48,18 @@ func (a *killAudit) seesWhatIsPlanted(t *testing.T) {
 	live[3].held = yes
 	plant(verify.Lost, "the hold of %s", live[3].id)
 
-	delete(a.book.items, live[4].id)
+	delete(a.expected.items, live[4].id)
 	plant(verify.Double, "%s", live[4].id)
 
 	stray := a.rows[live[5].id].MediaKey(1_000, 0)
-	if _, err := a.set.Hot.Put(ctx, stray, strings.NewReader("nobody's")); err != nil {
+	if _, err := a.set.Hot.Put(ctx, stray, strings.NewReader("unowned")); err != nil {
 		t.Fatal(err)
 	}
 	plant(verify.Orphan, "hot %s", stray)
 
 	a.look(t)
 	for _, fault := range want {
-		if !strings.Contains(strings.Join(a.book.count.Faults(), "\n"), fault) {
+		if !strings.Contains(strings.Join(a.expected.count.Faults(), "\n"), fault) {
 			t.Errorf("the audit does not see what was planted: %s", fault)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
-// belief is what the book knows of something that may have been done.
+// belief is what is known of an operation that may have been executed.
 type belief uint8
 
 const (
@@ -51,9 +51,9 @@ func (i *killItem) there(at mayfly.Instant) bool {
 func (i *killItem) end() mayfly.Instant    { return max(i.id.Deadline(), i.serves) }
 func (i *killItem) latest() mayfly.Instant { return max(i.end(), i.servesMaybe) }
 
-// killBook is the expected state: what was acknowledged, and what may have
+// expected is the expected state: what was acknowledged, and what may have
 // happened. It judges every answer as it comes.
-type killBook struct {
+type expected struct {
 	items  map[mayfly.ID]*killItem
 	keys   map[string]mayfly.ID    // of acknowledged births, by idempotency key
 	open   map[string]workerDraft  // births whose outcome is not known, by text
@@ -66,15 +66,15 @@ type killBook struct {
 	why                           []string // the first operations that failed
 }
 
-func newKillBook() *killBook {
-	return &killBook{
+func newExpected() *expected {
+	return &expected{
 		items: map[mayfly.ID]*killItem{}, keys: map[string]mayfly.ID{}, open: map[string]workerDraft{},
 		stray: map[mayfly.ID]int{}, flying: map[int64]*workerIntent{}, inFlight: map[string]int{},
 	}
 }
 
 // line takes one line of the worker.
-func (b *killBook) line(text []byte) error {
+func (b *expected) line(text []byte) error {
 	var l workerLine
 	if err := json.Unmarshal(text, &l); err != nil {
 		return fmt.Errorf("%q: %w", text, err)
@@ -92,7 +92,7 @@ func (b *killBook) line(text []byte) error {
 	return nil
 }
 
-func (b *killBook) intend(in *workerIntent) {
+func (b *expected) intend(in *workerIntent) {
 	b.flying[in.N] = in
 	if in.Verb == workerPublish {
 		b.stray[in.Upload] = len(in.Draft.Sizes)
@@ -104,7 +104,7 @@ func (b *killBook) intend(in *workerIntent) {
 
 // killed takes note of what was in flight: each may have happened or not, and
 // nothing of it happens later.
-func (b *killBook) killed() (inFlight int) {
+func (b *expected) killed() (inFlight int) {
 	for _, in := range b.flying {
 		b.inFlight[in.Verb]++
 		b.doubt(in)
@@ -115,7 +115,7 @@ func (b *killBook) killed() (inFlight int) {
 }
 
 // doubt is for an operation whose outcome is not known.
-func (b *killBook) doubt(in *workerIntent) {
+func (b *expected) doubt(in *workerIntent) {
 	i := b.items[in.ID]
 	if i == nil {
 		return // a birth: it is open
@@ -132,7 +132,7 @@ func (b *killBook) doubt(in *workerIntent) {
 	}
 }
 
-func (b *killBook) answer(in *workerIntent, a *workerAnswer) {
+func (b *expected) answer(in *workerIntent, a *workerAnswer) {
 	switch a.Kind {
 	case "":
 		b.acknowledged++
@@ -148,7 +148,7 @@ func (b *killBook) answer(in *workerIntent, a *workerAnswer) {
 	}
 	i := b.items[in.ID]
 	if i == nil {
-		b.count.Add(verify.Double, "an operation on %s, which nobody published", in.ID)
+		b.count.Add(verify.Double, "an operation on %s, which was not published", in.ID)
 		return
 	}
 	switch {
@@ -162,7 +162,7 @@ func (b *killBook) answer(in *workerIntent, a *workerAnswer) {
 }
 
 // fail is for an error that leaves open what was done.
-func (b *killBook) fail(in *workerIntent, a *workerAnswer) {
+func (b *expected) fail(in *workerIntent, a *workerAnswer) {
 	b.failed++
 	if len(b.why) < 5 {
 		b.why = append(b.why, in.Verb+": "+a.Error)
@@ -176,7 +176,7 @@ func (b *killBook) fail(in *workerIntent, a *workerAnswer) {
 	}
 }
 
-func (b *killBook) published(in *workerIntent, a *workerAnswer) {
+func (b *expected) published(in *workerIntent, a *workerAnswer) {
 	d := *in.Draft
 	if a.Kind != "" {
 		if id, known := b.keys[d.Key]; known && b.items[id].there(a.At) {
@@ -199,7 +199,7 @@ func (b *killBook) published(in *workerIntent, a *workerAnswer) {
 }
 
 // done is for an operation that was acknowledged.
-func (b *killBook) done(i *killItem, in *workerIntent) {
+func (b *expected) done(i *killItem, in *workerIntent) {
 	switch in.Verb {
 	case workerDelete:
 		i.deleted = yes
@@ -219,14 +219,14 @@ func (b *killBook) done(i *killItem, in *workerIntent) {
 }
 
 // refuse is for one that was refused: only what is there no more is not there.
-func (b *killBook) refuse(i *killItem, in *workerIntent, a *workerAnswer) {
+func (b *expected) refuse(i *killItem, in *workerIntent, a *workerAnswer) {
 	absent := a.Kind == mayfly.NotFound.String() || a.Kind == mayfly.Gone.String()
 	if absent && i.there(a.At) && !i.failed {
 		b.count.Add(verify.Lost, "%s of %s: %s", in.Verb, i.id, a.Error)
 	}
 }
 
-func (b *killBook) read(i *killItem, in *workerIntent, a *workerAnswer) {
+func (b *expected) read(i *killItem, in *workerIntent, a *workerAnswer) {
 	if a.Kind != "" {
 		switch {
 		case i.failed || i.deleted != no || i.held != no:
@@ -252,9 +252,9 @@ func (b *killBook) read(i *killItem, in *workerIntent, a *workerAnswer) {
 	}
 }
 
-// known are the lines that a new worker is told: some items, and births that are
+// known returns the lines that a new worker reads: some items, and births that are
 // to be tried again by their keys.
-func (b *killBook) known(most int) (lines []string, err error) {
+func (b *expected) known(most int) (lines []string, err error) {
 	var all []*killItem
 	for _, i := range b.items {
 		if i.deleted != yes || i.held != no {
@@ -291,7 +291,7 @@ func (b *killBook) known(most int) (lines []string, err error) {
 }
 
 // flight is what was in flight at the kills, in words.
-func (b *killBook) flight() string {
+func (b *expected) flight() string {
 	var parts []string
 	total := 0
 	for _, verb := range []string{workerPublish, workerRead, workerDelete, workerBringBack, workerHold, workerRelease} {

@@ -23,9 +23,9 @@ func TestAWorkerStopsInGoodOrderWhenItsInputEnds(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- errors.Join(w.run(t.Context(), in, out), out.Close()) }()
 		go func() { _, _ = io.WriteString(say, "\n") }()
-		book, lines := newKillBook(), bufio.NewScanner(hear)
+		state, lines := newExpected(), bufio.NewScanner(hear)
 		for n := 0; lines.Scan(); n++ {
-			if err := book.line(lines.Bytes()); err != nil {
+			if err := state.line(lines.Bytes()); err != nil {
 				t.Fatal(err)
 			}
 			if n == 200 {
@@ -37,8 +37,8 @@ func TestAWorkerStopsInGoodOrderWhenItsInputEnds(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if book.acknowledged < 50 || len(book.flying) > 0 || len(book.count.Faults()) > 0 {
-			t.Errorf("%d acknowledged, %d without an answer, %s", book.acknowledged, len(book.flying), &book.count)
+		if state.acknowledged < 50 || len(state.flying) > 0 || len(state.count.Faults()) > 0 {
+			t.Errorf("%d acknowledged, %d without an answer, %s", state.acknowledged, len(state.flying), &state.count)
 		}
 	}
 }

@@ -165,7 +165,7 @@ func (w *worker) tell(line workerLine) error {
 }
 
 // takeWorkerFolder makes sure that the folder is a worker's: by its windows
-// everything of somebody else's would soon be erased.
+// everything of other accounts would soon be erased.
 func takeWorkerFolder(data string) error {
 	if data == "" {
 		return errors.New("--data is missing")
