@@ -20,7 +20,7 @@ func (d *demo) see(ctx context.Context, l *life, g *errgroup.Group) error {
 	if err := d.watch(ctx, l, l.serves); err != nil {
 		return err
 	}
-	d.tell(l, "%s", l.serves.told(d.people.friend(l).name))
+	d.tell(l, "%s", l.serves.summary(d.people.friend(l).name))
 	cold, err := d.awaitCold(ctx, l, l.deadline)
 	if err != nil {
 		return err
@@ -31,15 +31,15 @@ func (d *demo) see(ctx context.Context, l *life, g *errgroup.Group) error {
 	if err := d.openFromCold(ctx, l); err != nil {
 		return err
 	}
-	if err := d.deed(ctx, l, g); err != nil {
+	if err := d.showWith(ctx, l, g); err != nil {
 		return err
 	}
 	l.ended.Store(true)
 	return nil
 }
 
-// deed is what is shown with the story.
-func (d *demo) deed(ctx context.Context, l *life, g *errgroup.Group) error {
+// showWith runs what the demo shows with the story.
+func (d *demo) showWith(ctx context.Context, l *life, g *errgroup.Group) error {
 	if l.reshared {
 		return nil
 	}
@@ -57,8 +57,8 @@ func (d *demo) deed(ctx context.Context, l *life, g *errgroup.Group) error {
 	}
 }
 
-// told is how near to its end a window was seen open and closed.
-func (w *window) told(friend string) string {
+// summary says how close to its end a window was seen open and closed.
+func (w *window) summary(friend string) string {
 	return fmt.Sprintf("%s asks at %s and sees it, and is first refused at %s", friend, offset(w.lastServed.Load(), w.end), offset(w.firstRefused.Load(), w.end))
 }
 
@@ -87,7 +87,7 @@ func (d *demo) awaitCold(ctx context.Context, l *life, end mayfly.Instant) (time
 			return 0, nil
 		}
 		l.shows(story.State, nil)
-		since := d.house.now().Sub(end)
+		since := d.host.now().Sub(end)
 		if story.State == mayfly.Cold.String() && story.Tier == "cold" {
 			return since, nil
 		}
@@ -123,7 +123,7 @@ func (d *demo) openFromCold(ctx context.Context, l *life) error {
 	return nil
 }
 
-// want wants somebody to see a story now, or not to.
+// want requires that a viewer can, or cannot, see a story now.
 func (d *demo) want(ctx context.Context, l *life, who person, want bool, otherwise verify.Word) error {
 	_, e, err := d.look(ctx, l, who.ask)
 	if err == nil && e.answered && e.served != want {
@@ -158,16 +158,16 @@ func (d *demo) showDelete(ctx context.Context, l *life) error {
 		return err
 	}
 	l.shows(mayfly.Deleted.String(), []string{})
-	begun := d.house.now()
+	begun := d.host.now()
 	for {
-		erased, err := d.house.isErased(ctx, l.story.ID)
+		erased, err := d.host.isErased(ctx, l.story.ID)
 		if err != nil {
 			return err
 		}
 		if erased {
 			break
 		}
-		if d.house.now().Sub(begun) > coldWithin {
+		if d.host.now().Sub(begun) > coldWithin {
 			d.count.Add(verify.Late, "%s is deleted and not erased", l.story.ID)
 			break
 		}
@@ -176,13 +176,13 @@ func (d *demo) showDelete(ctx context.Context, l *life) error {
 		}
 	}
 	l.became("deleted")
-	d.tell(l, "%s deletes it: gone at once, its bytes erased from both tiers %.1f s later", l.author, d.house.now().Sub(begun).Seconds())
+	d.tell(l, "%s deletes it: gone at once, its bytes erased from both tiers %.1f s later", l.author, d.host.now().Sub(begun).Seconds())
 	return nil
 }
 
 // showHold holds a story: hidden from its author too, until it is released.
 func (d *demo) showHold(ctx context.Context, l *life) error {
-	if err := d.people.desk.Hold(ctx, l.story.ID, "a demonstration"); err != nil {
+	if err := d.people.operator.Hold(ctx, l.story.ID, "a demonstration"); err != nil {
 		return fmt.Errorf("hold %s: %w", l.story.ID, err)
 	}
 	l.shows("held", []string{d.people.moderator.name})
@@ -195,7 +195,7 @@ func (d *demo) showHold(ctx context.Context, l *life) error {
 	if err := loop.Rest(ctx, time.Second); err != nil {
 		return err
 	}
-	if err := d.people.desk.Release(ctx, l.story.ID, "the demonstration goes on"); err != nil {
+	if err := d.people.operator.Release(ctx, l.story.ID, "the demonstration goes on"); err != nil {
 		return fmt.Errorf("release %s: %w", l.story.ID, err)
 	}
 	l.shows(mayfly.Cold.String(), []string{l.author, d.people.moderator.name})
@@ -204,10 +204,10 @@ func (d *demo) showHold(ctx context.Context, l *life) error {
 	return d.want(ctx, l, d.people.author(l), true, verify.Lost)
 }
 
-// showRestore brings a story back for a few seconds: whoever could see it does,
+// showRestore restores a story for a few seconds: users who could see it do again,
 // until then and not one millisecond longer.
 func (d *demo) showRestore(ctx context.Context, l *life) error {
-	until := d.house.now().Add(5 * time.Second)
+	until := d.host.now().Add(5 * time.Second)
 	if err := d.restore(ctx, l, until); err != nil {
 		return fmt.Errorf("restore %s: %w", l.story.ID, err)
 	}
@@ -223,7 +223,7 @@ func (d *demo) showRestore(ctx context.Context, l *life) error {
 		return err
 	}
 	l.became("restored, cold again")
-	d.tell(l, "restored: %s; it is cold again", w.told(d.people.friend(l).name))
+	d.tell(l, "restored: %s; it is cold again", w.summary(d.people.friend(l).name))
 	return d.want(ctx, l, d.people.author(l), true, verify.Lost)
 }
 
@@ -231,11 +231,11 @@ func (d *demo) showRestore(ctx context.Context, l *life) error {
 // window is in seconds: on a busy machine it is tried again.
 func (d *demo) restore(ctx context.Context, l *life, until mayfly.Instant) error {
 	for again := false; ; again = true {
-		_, err := d.people.desk.Restore(ctx, wire.RestoreRequest{ID: &l.story.ID, Until: &until, Reason: "a demonstration"})
+		_, err := d.people.operator.Restore(ctx, wire.RestoreRequest{ID: &l.story.ID, Until: &until, Reason: "a demonstration"})
 		switch {
 		case err == nil, again && errors.Is(err, mayfly.Conflict): // it serves: the try before had done it
 			return nil
-		case !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown), until.Sub(d.house.now()) < 2500*time.Millisecond:
+		case !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown), until.Sub(d.host.now()) < 2500*time.Millisecond:
 			return err
 		}
 		if err := loop.Rest(ctx, 50*time.Millisecond); err != nil {

@@ -26,16 +26,16 @@ type exchange struct {
 
 // ask asks once. No answer is an error unless the server was away.
 func (d *demo) ask(do func() error) (exchange, error) {
-	moves := d.house.moves.Load()
-	e := exchange{sent: d.house.now()}
+	moves := d.host.moves.Load()
+	e := exchange{sent: d.host.now()}
 	err := do()
-	e.received = d.house.now()
+	e.received = d.host.now()
 	switch {
 	case err == nil:
 		e.served, e.answered = true, true
 	case errors.Is(err, mayfly.Gone), errors.Is(err, mayfly.NotFound):
 		e.answered = true
-	case d.house.away(moves, err):
+	case d.host.away(moves, err):
 		d.asked.unanswered.Add(1)
 		return e, nil
 	default:
@@ -60,7 +60,7 @@ const (
 // those for whom it ends all the time around it.
 func (d *demo) watch(ctx context.Context, l *life, w *window) error {
 	for {
-		left := w.end.Sub(d.house.now())
+		left := w.end.Sub(d.host.now())
 		if left < -lookAfter {
 			return nil
 		}
@@ -68,7 +68,7 @@ func (d *demo) watch(ctx context.Context, l *life, w *window) error {
 		if err := d.askAround(ctx, l, w, near); err != nil {
 			return err
 		}
-		if err := loop.Rest(ctx, pauseBefore(w.end.Sub(d.house.now()))); err != nil {
+		if err := loop.Rest(ctx, pauseBefore(w.end.Sub(d.host.now()))); err != nil {
 			return err
 		}
 	}
@@ -107,7 +107,7 @@ func (d *demo) askAround(ctx context.Context, l *life, w *window, near bool) err
 		}
 		if v.name == d.people.friend(l).name {
 			w.note(e)
-			if err := d.otherDoors(ctx, l, w, v, story, near); err != nil {
+			if err := d.otherRoutes(ctx, l, w, v, story, near); err != nil {
 				return err
 			}
 		}
@@ -144,9 +144,9 @@ func (d *demo) look(ctx context.Context, l *life, c *client.Client) (story wire.
 	return story, e, err
 }
 
-// otherDoors are those that a story could slip through: its medium, by a URL
+// otherRoutes requests a story by other routes: its medium, by a URL
 // that was given while it served, and the ring of its author.
-func (d *demo) otherDoors(ctx context.Context, l *life, w *window, v onlooker, story wire.Story, near bool) error {
+func (d *demo) otherRoutes(ctx context.Context, l *life, w *window, v onlooker, story wire.Story, near bool) error {
 	if len(story.Media) > 0 {
 		l.setURL(story.Media[0].URL)
 	}
@@ -192,7 +192,7 @@ func (d *demo) sameMedium(ctx context.Context, c *client.Client, url string, l *
 
 // judge holds one answer against plain reckoning: served to a question that came
 // at or after the end is late; refused by an answer that came before it is early.
-func (d *demo) judge(l *life, w *window, v onlooker, door string, e exchange) {
+func (d *demo) judge(l *life, w *window, v onlooker, route string, e exchange) {
 	if !e.answered {
 		return
 	}
@@ -201,14 +201,14 @@ func (d *demo) judge(l *life, w *window, v onlooker, door string, e exchange) {
 	}
 	switch {
 	case e.served && !v.permitted:
-		d.count.Add(verify.Leak, "%s saw the %s of %s", v.name, door, l.story.ID)
+		d.count.Add(verify.Leak, "%s saw the %s of %s", v.name, route, l.story.ID)
 	case e.served && e.sent >= w.end && !v.always && w.firstRefused.Load() != 0:
-		d.count.Add(verify.Resurrected, "%s saw the %s of %s again %d ms after its end", v.name, door, l.story.ID, e.sent-w.end)
+		d.count.Add(verify.Resurrected, "%s saw the %s of %s again %d ms after its end", v.name, route, l.story.ID, e.sent-w.end)
 	case e.served && e.sent >= w.end && !v.always:
-		d.count.Add(verify.Late, "%s saw the %s of %s %d ms after its end", v.name, door, l.story.ID, e.sent-w.end)
+		d.count.Add(verify.Late, "%s saw the %s of %s %d ms after its end", v.name, route, l.story.ID, e.sent-w.end)
 	case !e.served && v.always:
-		d.count.Add(verify.Lost, "%s was refused the %s of %s", v.name, door, l.story.ID)
+		d.count.Add(verify.Lost, "%s was refused the %s of %s", v.name, route, l.story.ID)
 	case !e.served && v.permitted && e.received < w.end:
-		d.count.Add(verify.Early, "%s was refused the %s of %s %d ms before its end", v.name, door, l.story.ID, w.end-e.received)
+		d.count.Add(verify.Early, "%s was refused the %s of %s %d ms before its end", v.name, route, l.story.ID, w.end-e.received)
 	}
 }

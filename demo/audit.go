@@ -27,12 +27,12 @@ func (d *demo) audit(ctx context.Context) error {
 }
 
 // readLog counts the events of every story that was seen to its end: each birth
-// and each expiry is one, however often it was told. One that was restored
+// and each expiry is one, however often it was read. One that was restored
 // expires and is archived twice.
 func (d *demo) readLog(ctx context.Context) error {
-	told := make(map[mayfly.ID]map[mayfly.EventKey]bool)
+	events := make(map[mayfly.ID]map[mayfly.EventKey]bool)
 	for _, stream := range []mayfly.Stream{mayfly.Births, mayfly.Ends} {
-		if err := d.readStream(ctx, stream, told); err != nil {
+		if err := d.readStream(ctx, stream, events); err != nil {
 			return err
 		}
 	}
@@ -41,7 +41,7 @@ func (d *demo) readLog(ctx context.Context) error {
 			continue
 		}
 		count := make(map[mayfly.Verb]int)
-		for key := range told[l.story.ID] {
+		for key := range events[l.story.ID] {
 			count[key.Verb]++
 		}
 		created, expired, archived, restored := count[mayfly.WasCreated], count[mayfly.WasExpired], count[mayfly.WasArchived], count[mayfly.WasRestored]
@@ -55,8 +55,8 @@ func (d *demo) readLog(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) readStream(ctx context.Context, stream mayfly.Stream, told map[mayfly.ID]map[mayfly.EventKey]bool) error {
-	reader, err := d.house.set().Log.Reader(ctx, stream, "demo")
+func (d *demo) readStream(ctx context.Context, stream mayfly.Stream, events map[mayfly.ID]map[mayfly.EventKey]bool) error {
+	reader, err := d.host.set().Log.Reader(ctx, stream, "demo")
 	if err != nil {
 		return err
 	}
@@ -75,17 +75,17 @@ func (d *demo) readStream(ctx context.Context, stream mayfly.Stream, told map[ma
 			return errors.Join(err, reader.Close())
 		}
 		for _, r := range records {
-			if told[r.Event.ID] == nil {
-				told[r.Event.ID] = make(map[mayfly.EventKey]bool)
+			if events[r.Event.ID] == nil {
+				events[r.Event.ID] = make(map[mayfly.EventKey]bool)
 			}
-			told[r.Event.ID][r.Event.Key()] = true
+			events[r.Event.ID][r.Event.Key()] = true
 		}
 	}
 }
 
 // verifyAll reads the whole ledger and both tiers once more.
 func (d *demo) verifyAll(ctx context.Context) error {
-	v, err := verify.Run(ctx, d.house.set(), verify.Options{Now: d.house.now(), Late: coldWithin, Window: demoWindow, Bytes: true})
+	v, err := verify.Run(ctx, d.host.set(), verify.Options{Now: d.host.now(), Late: coldWithin, Window: demoWindow, Bytes: true})
 	if err != nil {
 		return err
 	}
@@ -96,9 +96,9 @@ func (d *demo) verifyAll(ctx context.Context) error {
 
 // findOrphans lists everything in both tiers: each object belongs to a row that
 // is not deleted, and lies where the row says. What was being uploaded to the
-// killed server belongs to nobody yet: it is collected when it is a day old.
+// killed server belongs to no item yet: it is collected when it is a day old.
 func (d *demo) findOrphans(ctx context.Context) error {
-	set := d.house.set()
+	set := d.host.set()
 	hot, cold, err := d.owned(ctx, set)
 	if err != nil {
 		return err
@@ -124,18 +124,18 @@ func (d *demo) findOrphans(ctx context.Context) error {
 }
 
 // owned are the keys of all objects that rows own, in both tiers: those of the
-// demonstration, and of whoever tried the server meanwhile.
+// demonstration, and of users who tried the server meanwhile.
 func (d *demo) owned(ctx context.Context, set store.Set) (hot, cold map[mayfly.BlobKey]bool, err error) {
 	hot, cold = map[mayfly.BlobKey]bool{}, map[mayfly.BlobKey]bool{}
 	moving := map[mayfly.ID]bool{}
 	for _, l := range d.lives() {
 		moving[l.story.ID] = !l.ended.Load()
 	}
-	origin, err := walk.Origin(ctx, set.Rows, d.house.now())
+	origin, err := walk.Origin(ctx, set.Rows, d.host.now())
 	if err != nil {
 		return nil, nil, err
 	}
-	for minute := origin.Minute(); minute <= d.house.now().Add(time.Minute).Minute(); minute++ {
+	for minute := origin.Minute(); minute <= d.host.now().Add(time.Minute).Minute(); minute++ {
 		for shard := range mayfly.Shard(mayfly.Shards) {
 			items, err := set.Ledger.Walk(ctx, store.Stretch{Minute: minute, Shard: shard, To: (minute + 1).Start() - 1}, 100_000)
 			if err != nil {

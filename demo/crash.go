@@ -25,7 +25,7 @@ func ownChild(folder string) (*exec.Cmd, error) {
 }
 
 // serveUntilKilled is the server that is killed. It says where it listens, and
-// ends by itself only when whoever started it has ended.
+// ends by itself only when the process that started it has ended.
 func ServeUntilKilled(ctx context.Context, folder string, in io.Reader, out io.Writer) error {
 	cfg := demoConfig(folder)
 	defer server.Tune(cfg)()
@@ -107,7 +107,7 @@ func (d *demo) crash(ctx context.Context) (broken []*publication, err error) {
 // publishAt publishes until enough stories are acknowledged, then kills the
 // server while the next ones are under way.
 func (d *demo) publishAt(ctx context.Context, server *killedServer) ([]*publication, error) {
-	p, err := newPeople(server.api, server.admin, d.house.token)
+	p, err := newPeople(server.api, server.admin, d.host.token)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (r *rush) publish(ctx context.Context) bool {
 		r.broken = append(r.broken, p)
 	default:
 		r.failed = errors.Join(r.failed, err)
-		r.acknowledged = max(r.acknowledged, r.enough) // nobody waits for more
+		r.acknowledged = max(r.acknowledged, r.enough) // no more are waited for
 	}
 	if before < r.enough && r.acknowledged >= r.enough {
 		close(r.reached)

@@ -58,7 +58,7 @@ type demo struct {
 	child   func(folder string) (*exec.Cmd, error)      // command of the server that is killed; nil: none is
 
 	began  time.Time
-	house  *house
+	host   *host
 	people *people
 	table  *demoTable
 	count  verify.Tally
@@ -97,7 +97,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(d.folder)) }()
 	d.began, d.table = time.Now(), newDemoTable(d.out, d.rows)
 	defer d.table.end()
-	d.house = &house{folder: d.folder, open: d.open}
+	d.host = &host{folder: d.folder, open: d.open}
 	defer server.Tune(demoConfig(d.folder))()
 	var broken []*publication
 	if d.child != nil {
@@ -105,20 +105,20 @@ func (d *demo) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	took, err := d.house.start(ctx)
+	took, err := d.host.start(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.house.stop(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, d.host.stop(context.WithoutCancel(ctx))) }()
 	if err := d.show(ctx, took, broken); err != nil {
-		return d.house.why(err)
+		return d.host.why(err)
 	}
 	return d.verdict()
 }
 
 // show is the story of the demonstration, from the first server to the last look.
 func (d *demo) show(ctx context.Context, took time.Duration, broken []*publication) (err error) {
-	if d.people, err = d.house.meet(ctx); err != nil {
+	if d.people, err = d.host.meet(ctx); err != nil {
 		return err
 	}
 	if d.child != nil {
@@ -140,11 +140,11 @@ func (d *demo) show(ctx context.Context, took time.Duration, broken []*publicati
 
 // introduce says where the server is, and what to try.
 func (d *demo) introduce() error {
-	d.say("server at %s (docs at %s/docs/api), for operators at %s.", d.house.api(), d.house.api(), d.house.admin())
+	d.say("server at %s (docs at %s/docs/api), for operators at %s.", d.host.api(), d.host.api(), d.host.admin())
 	if d.once {
 		return nil
 	}
-	lines, err := server.FirstSteps{Data: demoConfig(d.folder).Data, API: d.house.api(), Admin: d.house.admin()}.Lines()
+	lines, err := server.FirstSteps{Data: demoConfig(d.folder).Data, API: d.host.api(), Admin: d.host.admin()}.Lines()
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func TestTheDemoCanBeStoppedAndIsJudged(t *testing.T) {
 	}
 }
 
-// stopper stops when it is told to write a text.
+// stopper stops when a text is written to it.
 type stopper struct {
 	*bytes.Buffer
 	at   string

@@ -23,7 +23,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// publication is a story that somebody wants to publish, and the key by which it
+// publication is a story that a user wants to publish, and the key by which it
 // is published once, however often it is sent.
 type publication struct {
 	author string
@@ -195,7 +195,7 @@ func (d *demo) restartOnce(ctx context.Context) error {
 	if err := loop.Rest(ctx, 2500*time.Millisecond); err != nil {
 		return err
 	}
-	took, err := d.house.restart(context.WithoutCancel(ctx))
+	took, err := d.host.restart(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
 	}

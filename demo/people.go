@@ -11,11 +11,11 @@ import (
 )
 
 // people are everybody of the demonstration, as clients of the server. A stranger
-// has an account and no relation to anybody.
+// has an account and no relations.
 type people struct {
-	ana, ben, follower, stranger, anybody, moderator person
-	service                                          person
-	desk                                             *client.Client // the moderator, at the listener for operators
+	ana, ben, follower, stranger, anonymous, moderator person
+	service                                            person
+	operator                                           *client.Client // the moderator, at the listener for operators
 }
 
 // person asks once and hears what is said; acts as often as it takes.
@@ -39,7 +39,7 @@ func newPeople(api, admin string, token func(user, scope string) (string, error)
 		{&p.ben, "ben", "user"},
 		{&p.follower, "follower", "user"},
 		{&p.stranger, "stranger", "user"},
-		{&p.anybody, "anybody", ""},
+		{&p.anonymous, "anonymous", ""},
 		{&p.moderator, "moderator", "moderator"},
 		{&p.service, "", "service"},
 	} {
@@ -55,7 +55,7 @@ func newPeople(api, admin string, token func(user, scope string) (string, error)
 			return nil, err
 		}
 		if one.name == "moderator" {
-			if p.desk, err = client.New(admin, client.Options{Token: t, HTTP: own, Retries: 12, Longest: time.Second}); err != nil {
+			if p.operator, err = client.New(admin, client.Options{Token: t, HTTP: own, Retries: 12, Longest: time.Second}); err != nil {
 				return nil, err
 			}
 		}
@@ -93,7 +93,7 @@ func (p *people) friend(l *life) person {
 	return p.ben
 }
 
-// onlooker is somebody who keeps asking for a story.
+// onlooker is a viewer who requests a story repeatedly.
 type onlooker struct {
 	person
 	permitted bool // while it serves
@@ -108,7 +108,7 @@ func (p *people) around(l *life) []onlooker {
 		{p.friend(l), true, false},
 		{p.follower, l.story.Audience != mayfly.CloseFriends.String(), false},
 		{p.stranger, everyone, false},
-		{p.anybody, everyone, false},
+		{p.anonymous, everyone, false},
 		{p.moderator, true, true},
 	}
 }

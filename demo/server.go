@@ -20,9 +20,9 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// house is the server of the demonstration. It can be stopped and started at the
+// host is the server of the demo. It can be stopped and started at the
 // same address while others ask it.
-type house struct {
+type host struct {
 	folder string
 	open   func(config.Config) (*profile.Store, error)
 
@@ -64,14 +64,14 @@ func demoConfig(folder string) config.Config {
 const demoWindow = time.Second
 
 // start starts the server, and says how long it took.
-func (h *house) start(ctx context.Context) (time.Duration, error) {
+func (h *host) start(ctx context.Context) (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.startLocked(ctx)
 }
 
 // startLocked starts it where it listened before.
-func (h *house) startLocked(ctx context.Context) (time.Duration, error) {
+func (h *host) startLocked(ctx context.Context) (time.Duration, error) {
 	cfg := demoConfig(h.folder)
 	if h.server != nil {
 		cfg.Listen = h.server.Config.Listen
@@ -90,14 +90,14 @@ func (h *house) startLocked(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-func (h *house) stop(ctx context.Context) error {
+func (h *host) stop(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.server.Stop(ctx)
 }
 
-// restart stops and starts the server while whoever asks meets nobody.
-func (h *house) restart(ctx context.Context) (time.Duration, error) {
+// restart stops and starts the server; requests fail meanwhile.
+func (h *host) restart(ctx context.Context) (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.moves.Add(1)
@@ -109,7 +109,7 @@ func (h *house) restart(ctx context.Context) (time.Duration, error) {
 }
 
 // why is what ended the server, if something did; else err.
-func (h *house) why(err error) error {
+func (h *host) why(err error) error {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if broken := h.server.Err(); broken != nil {
@@ -118,27 +118,27 @@ func (h *house) why(err error) error {
 	return err
 }
 
-func (h *house) api() string {
+func (h *host) api() string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.server.API()
 }
 
-func (h *house) admin() string {
+func (h *host) admin() string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.server.Admin()
 }
 
-// set is the store, for looks behind the doors while the server stays.
-func (h *house) set() store.Set {
+// set returns the store, to inspect it while the server runs.
+func (h *host) set() store.Set {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.server.Store.Set
 }
 
 // isErased says whether nothing is left of an item's content.
-func (h *house) isErased(ctx context.Context, id mayfly.ID) (bool, error) {
+func (h *host) isErased(ctx context.Context, id mayfly.ID) (bool, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	body, err := h.server.Store.Set.Ledger.Body(ctx, id)
@@ -146,13 +146,13 @@ func (h *house) isErased(ctx context.Context, id mayfly.ID) (bool, error) {
 }
 
 // ready says whether there is a clock to read.
-func (h *house) ready() bool { return h.clock.Load() != nil }
+func (h *host) ready() bool { return h.clock.Load() != nil }
 
 // now is what the server's clock shows, which decides what is over.
-func (h *house) now() mayfly.Instant { return h.clock.Load().Read().Now }
+func (h *host) now() mayfly.Instant { return h.clock.Load().Read().Now }
 
 // token is an access token by the key of the folder.
-func (h *house) token(user, scope string) (string, error) {
+func (h *host) token(user, scope string) (string, error) {
 	return demoToken(demoConfig(h.folder), user, scope)
 }
 
@@ -165,7 +165,7 @@ func demoToken(cfg config.Config, user, scope string) (string, error) {
 }
 
 // meet makes everybody of the demonstration known to the server.
-func (h *house) meet(ctx context.Context) (*people, error) {
+func (h *host) meet(ctx context.Context) (*people, error) {
 	p, err := newPeople(h.api(), h.admin(), h.token)
 	if err != nil {
 		return nil, err
@@ -175,6 +175,6 @@ func (h *house) meet(ctx context.Context) (*people, error) {
 
 // away says whether a failure is that no server was there, because it was stopped
 // and started meanwhile.
-func (h *house) away(moves int64, err error) bool {
+func (h *host) away(moves int64, err error) bool {
 	return noAnswer(err) && (moves%2 == 1 || h.moves.Load() != moves)
 }

@@ -73,7 +73,7 @@ func (t *demoTable) flush() {
 		fmt.Fprintln(t.screen, row)
 	}
 	if err := t.screen.Flush(len(rows)); err != nil {
-		t.screen = nil // nobody looks any more
+		t.screen = nil // the screen is not shown any more
 	}
 }
 
@@ -112,8 +112,8 @@ func (d *demo) tell(l *life, format string, args ...any) {
 	}
 }
 
-// shows notes what somebody was shown, for the table: the state its author is
-// told, and who sees it. What is empty or nil stays.
+// shows records for the table the state that the author gets and who sees the story.
+// Empty and nil values change nothing.
 func (l *life) shows(state string, seen []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,8 +153,8 @@ func (l *life) row(d *demo) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	left := "-"
-	if d.house.ready() {
-		if rest := l.until.Sub(d.house.now()); rest > 0 {
+	if d.host.ready() {
+		if rest := l.until.Sub(d.host.now()); rest > 0 {
 			left = fmt.Sprintf("%.1f s", rest.Seconds())
 		}
 	}
