@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -136,7 +135,7 @@ func (o operator) stands() string {
 	}
 	switch r := o.clock.Read(); {
 	case r.Off:
-		return hinted(r.Err)
+		return r.Err.Error()
 	case !r.Confirmed:
 		return "the clock is in doubt: nothing is published, and walks stand still, until it is confirmed"
 	}
@@ -144,15 +143,6 @@ func (o operator) stands() string {
 		return err.Error()
 	}
 	return ""
-}
-
-// hinted is an error with what to do about it.
-func hinted(err error) string {
-	var e *mayfly.Error
-	if errors.As(err, &e) && e.Hint != "" {
-		return fmt.Sprintf("%s: %s", err, e.Hint)
-	}
-	return err.Error()
 }
 
 func (o operator) walkState() string {
