@@ -53,7 +53,7 @@ func (o Trusted) withDefaults() (Trusted, error) {
 	}
 	if o.Issuer == "" || (o.File == "") == (o.URL == "") || o.Every < 0 || o.Longest < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "a trusted issuer needs a name, and either a file or a URL of its keys").
-			WithHint("set tokens.trusted, and one of tokens.jwksfile and tokens.jwksurl")
+			WithHint("set tokens.trusted, and one of tokens.jwks_file and tokens.jwks_url")
 	}
 	if o.URL == "" {
 		return o, nil
@@ -165,7 +165,7 @@ func (t *trustedKeys) key(ctx context.Context, id, alg string, now mayfly.Instan
 	}
 	set = t.current()
 	if set == nil {
-		return nil, nil, mayfly.Errorf(mayfly.Unavailable, "the keys of the trusted issuer cannot be read").WithHint("try again later; check tokens.jwksurl")
+		return nil, nil, mayfly.Errorf(mayfly.Unavailable, "the keys of the trusted issuer cannot be read").WithHint("try again later; check tokens.jwks_file or tokens.jwks_url")
 	}
 	if key, ok := set.find(id, alg); ok {
 		return key, set, nil
@@ -290,7 +290,7 @@ func jwksClient() *http.Client {
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if first := via[0].URL; r.URL.Host != first.Host || r.URL.Scheme != first.Scheme || len(via) > 3 {
-				return mayfly.Errorf(mayfly.Invalid, "the keys are redirected to another host").WithHint("set tokens.jwksurl to the final URL")
+				return mayfly.Errorf(mayfly.Invalid, "the keys are redirected to another host").WithHint("set tokens.jwks_url to the final URL")
 			}
 			return nil
 		},
