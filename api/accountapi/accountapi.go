@@ -50,7 +50,7 @@ func (h *handlers) getToken(c *httpapi.Call) error {
 	}
 	switch {
 	case in.RefreshToken != "" && in.User != "":
-		return mayfly.Errorf(mayfly.Invalid, "the request has a refresh token and a user").WithHint("send one of them")
+		return mayfly.Errorf(mayfly.Invalid, "the request has both a refresh token and a user").WithHint("send one of them")
 	case in.RefreshToken != "":
 		access, next, user, err := h.accounts.Refresh(c.Context(), in.RefreshToken, c.Now)
 		if err != nil {

@@ -189,7 +189,7 @@ func draftOfForm(c *httpapi.Call, d *story.Draft, boundary string) error {
 			return err
 		}
 		if in.Upload != nil {
-			return mayfly.Errorf(mayfly.Invalid, "the request has an upload and media").WithHint("send the id of an upload in a JSON body, or media in a form")
+			return mayfly.Errorf(mayfly.Invalid, "the request has both an upload and media").WithHint("send the id of an upload in a JSON body, or media in a form")
 		}
 		fill(d, in)
 		if first, err = form.next(); err != nil {
@@ -241,7 +241,7 @@ func (f *form) media(first *multipart.Part) iter.Seq2[io.Reader, error] {
 	return func(yield func(io.Reader, error) bool) {
 		for part, err := first, error(nil); part != nil || err != nil; part, err = f.next() {
 			if err == nil && part.FormName() != "media" {
-				err = mayfly.Errorf(mayfly.Invalid, "unexpected part %.40q", part.FormName()).WithHint("send the part story first, then parts named media")
+				err = mayfly.Errorf(mayfly.Invalid, "unexpected part %.40q", part.FormName()).WithHint("send at most one part named story first, then parts named media")
 			}
 			if err != nil {
 				yield(nil, err)

@@ -2,6 +2,7 @@ package storyapi
 
 import (
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -61,7 +62,7 @@ func (h *handlers) putMedium(c *httpapi.Call) error {
 	}
 	n, err := strconv.Atoi(c.Request.PathValue("n"))
 	if err != nil || n < 0 || n >= mayfly.MaxMedia || strconv.Itoa(n) != c.Request.PathValue("n") {
-		return mayfly.Errorf(mayfly.Invalid, "invalid number of a medium %.20q", c.Request.PathValue("n")).WithHint("count from 0")
+		return mayfly.Errorf(mayfly.Invalid, "invalid number of a medium %.20q", c.Request.PathValue("n")).WithHint(fmt.Sprintf("send a number from 0 to %d, without leading zeros", mayfly.MaxMedia-1))
 	}
 	m, err := h.stories.Uploads().Put(c.Context(), c.Caller.User, id, n, c.Body, c.Now)
 	if err != nil {

@@ -45,7 +45,7 @@ func (h *badServer) badHeaders() []badCase {
 	raw("HTTP/0.9", "GET "+story+"\r\n\r\n", badLayer(400))
 	raw("HTTP/3.0", "GET "+story+" HTTP/3.0\r\nHost: x\r\n\r\n", badLayer(505))
 	raw("HTTP/1.1.1", "GET "+story+" HTTP/1.1.1\r\nHost: x\r\n\r\n", badLayer(400))
-	raw("HTTP/2 unasked", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", badInvalid("plainly"))
+	raw("HTTP/2 unasked", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", badInvalid("the path is ambiguous"))
 	raw("a method with a space", "GE T "+story+" HTTP/1.1\r\nHost: x\r\n\r\n", badLayer(400))
 	raw("a method that is none", "G{}T "+story+" HTTP/1.1\r\nHost: x\r\n\r\n", badLayer(400))
 	raw("no host", "GET "+story+" HTTP/1.1\r\n\r\n", badLayer(400))
@@ -67,7 +67,7 @@ func (h *badServer) badPaths() []badCase {
 	get := func(path string, want badWant) {
 		all = append(all, badCase{path, badAsk{as: "ana", method: http.MethodGet, target: path}, want})
 	}
-	plainly := badInvalid("not written plainly")
+	ambiguous := badInvalid("the path is ambiguous")
 	for _, path := range []string{
 		"/v1/../v1/stories/" + id, "/v1/stories/../../etc/passwd", "/..", "/../", "/v1/./stories/" + id, "/v1/stories/.", "/v1/stories/..",
 		"/v1/%2e%2e/v1/stories/" + id, "/v1/%2E%2E/stories", "/v1/stories/%2e", "/v1%2fstories/" + id, "/v1/stories%2F" + id, "/v1/stories/" + id + "%2fview",
@@ -75,7 +75,7 @@ func (h *badServer) badPaths() []badCase {
 		"/v1\\stories", "/v1/stories/%0d%0aX-A:%20b", "/v1/stories/" + id + "%09", "/v1/stories/%252e%252e/", "/v1/%ff%fe", "/v1/stories/%c0%ae%c0%ae/",
 		"/%2e%2e/%2e%2e/key", "/v1/media/" + id + "/..%2f0", "/v1/media/" + id + "/0/../../../key",
 	} {
-		get(path, plainly)
+		get(path, ambiguous)
 	}
 	for _, path := range []string{
 		"/v1", "/v1/", "/v2/stories/" + id, "/V1/stories/" + id, "/v1/stories/" + id + "/", "/v1/stories/" + id + "/likes", "/v1/Stories/" + id, "/admin", "/metrics", "/healthz", "/debug/pprof/", "/v1/holds/" + id,
@@ -100,7 +100,7 @@ func (h *badServer) badPaths() []badCase {
 	method("DELETE", "/v1/users/~ana", badWant{404, "not_found", ""}) // the public listener does not erase accounts
 	method("CONNECT", "/v1/stories/"+id, badWant{405, "method", ""})
 	method("OPTIONS", "*", badWant{200, badNoRequest, ""})
-	method("CONNECT", "example.org:443", badWant{400, "invalid", "plainly"})
+	method("CONNECT", "example.org:443", badWant{400, "invalid", "the path is ambiguous"})
 	method("GET", "http://example.org/v1/stories/"+id, badWant{200, "", id})
 	method("GET", "ftp://example.org/v1/nothing", badWant{404, "not_found", ""})
 	for _, path := range []string{"/v1/holds/" + id, "/v1/restores", "/v1/dead-letters", "/v1/walks", "/v1/explain/" + id, "/debug/pprof/heap", "/debug/pprof/cmdline"} {

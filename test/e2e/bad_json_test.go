@@ -41,7 +41,7 @@ func (h *badServer) badIDs() []badCase {
 		all = append(all, badCase{"limit/" + limit, badAsk{as: "ana", method: http.MethodGet, target: "/v1/me/archive?limit=" + limit}, badInvalid("limit")})
 	}
 	for _, n := range []string{"-1", "10", "00", "x", "1e0", "0-320", "%2B1", "99999999999999999999"} {
-		all = append(all, badCase{"medium of an upload/" + n, badAsk{as: "ana", method: http.MethodPut, target: "/v1/uploads/" + id + "/" + n, typ: "image/png", body: "x"}, badInvalid("no number of a medium")})
+		all = append(all, badCase{"medium of an upload/" + n, badAsk{as: "ana", method: http.MethodPut, target: "/v1/uploads/" + id + "/" + n, typ: "image/png", body: "x"}, badInvalid("invalid number of a medium")})
 	}
 	for _, object := range []string{"1", "10", "-1", "00", "0-321", "0-0", "0-", "-320", "x", "0-320-1080", "99999999999999999999", "0%20"} {
 		all = append(all, badCase{"object/" + object, badAsk{as: "ana", method: http.MethodGet, target: "/v1/media/" + id + "/" + object}, badAbsent()})
@@ -81,11 +81,11 @@ func (h *badServer) badJSON() []badCase {
 		badCase{"reserve/ten thousand deep", badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: `{"media":` + deep(10_000) + `}`}, badTooLarge("bytes")},
 		badCase{"reserve/seven thousand deep", badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: `{"media":` + deep(7_000) + `}`}, badInvalid("deep")},
 		badCase{"token/neither", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{}`}, badInvalid("neither")},
-		badCase{"token/both", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"refresh_token":"x","user":"~ana"}`}, badInvalid("at once")},
+		badCase{"token/both", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"refresh_token":"x","user":"~ana"}`}, badInvalid("both a refresh token and a user")},
 		badCase{"token/a number", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"refresh_token":1}`}, badInvalid("refresh_token")},
 		badCase{"token/forged", badAsk{method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"refresh_token":"forged"}`}, badToken("")},
 		badCase{"token/for another user", badAsk{as: "ben", method: http.MethodPost, target: "/v1/token", typ: "application/json", body: `{"user":"~ana"}`}, badDenied("service")},
-		badCase{"publish/no upload", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{}`}, badInvalid("without media")},
+		badCase{"publish/no upload", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{}`}, badInvalid("a story needs media")},
 		badCase{"publish/an upload that is no id", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"upload":"x"}`}, badInvalid("is not an id")},
 		badCase{"publish/an upload that does not exist", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"upload":"` + h.good.ID.String() + `"}`}, badAbsent()},
 		badCase{"publish/the same field twice", badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"audience":"followers","audience":"everyone","upload":"` + h.good.ID.String() + `"}`}, badInvalid("twice")},
@@ -126,11 +126,11 @@ func (h *badServer) badWords() []badCase {
 	}
 	add("a field that is none", `{"visibility":"everyone"}`, badInvalid("visibility"))
 	add("an author", `{"author":"`+h.good.Author.String()+`"}`, badInvalid("author"))
-	add("an upload beside media", `{"upload":"`+h.good.ID.String()+`"}`, badInvalid("at once"))
+	add("an upload beside media", `{"upload":"`+h.good.ID.String()+`"}`, badInvalid("both an upload and media"))
 	add("no object", `"caption"`, badInvalid("object"))
 	add("nothing", ``, badInvalid("object"))
 	add("two", `{}{}`, badInvalid("behind"))
-	for name, query := range map[string]string{"caption=%00": "NUL", "caption=%FF%FE": "UTF-8", "audience=friends": "audience", "lifetime=1y": "", "overlays=[]": "no field", "Caption=x": "no field", "caption=a&caption=b": "twice", "caption=%zz": "query"} {
+	for name, query := range map[string]string{"caption=%00": "NUL", "caption=%FF%FE": "UTF-8", "audience=friends": "audience", "lifetime=1y": "", "overlays=[]": "unknown parameter", "Caption=x": "unknown parameter", "caption=a&caption=b": "twice", "caption=%zz": "query"} {
 		all = append(all, badCase{"query/" + name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories?" + name, typ: "image/png", body: photo}, badInvalid(query)})
 	}
 	for name, key := range map[string]string{"too long": strings.Repeat("k", 256), "empty": "", "ours": "upload:x"} {
