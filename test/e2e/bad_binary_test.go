@@ -23,7 +23,7 @@ import (
 // serve` builds holds them, and its memory stays where it was.
 func TestTheRealBinaryHoldsItsBounds(t *testing.T) {
 	pace.Slow(t, "real connections time out")
-	s := startServer(t, "listen:\n  header_within: 1s\n  body_within: 1s\n  idle_within: 2s\n  connections: 64\nrates:\n  address_reads: 0/1h\n  address_writes: 0/1h\ndisk:\n  floor: 0\n")
+	s := startServer(t, "listen:\n  header_timeout: 1s\n  body_timeout: 1s\n  idle_timeout: 2s\n  max_connections: 64\nrates:\n  address_reads: 0/1h\n  address_writes: 0/1h\ndisk:\n  floor: 0\n")
 	address := strings.TrimPrefix(s.api, "http://")
 	before := s.resident()
 	cases := []struct {
@@ -125,12 +125,12 @@ func TestAServerRefusesABadBeginning(t *testing.T) {
 		code       int
 		says       []string
 	}{
-		{"an unknown key", "walk:\n  cadense: 1s\n", nil, nil, 2, []string{"cadense", "walk.interval", "mayfly.yaml:2"}},
+		{"an unknown key", "walk:\n  intervall: 1s\n", nil, nil, 2, []string{"intervall", "walk.interval", "mayfly.yaml:2"}},
 		{"an unknown part", "storys:\n  live: 1\n", nil, nil, 2, []string{"storys", "stories"}},
 		{"an unknown key on the command line", "", []string{"--set", "stories.lives=1"}, nil, 2, []string{"stories.lives", "stories.live"}},
 		{"an unknown key in the environment", "", nil, []string{"MAYFLY_STORIES_LIVES=1"}, 2, []string{"MAYFLY_STORIES_LIVES"}},
 		{"a value that is none", "stories:\n  live: many\n", nil, nil, 2, []string{"stories.live"}},
-		{"a value out of range", "listen:\n  idle_within: 1ms\n", nil, nil, 2, []string{"listen.idle_timeout"}},
+		{"a value out of range", "listen:\n  idle_timeout: 1ms\n", nil, nil, 2, []string{"listen.idle_timeout"}},
 		{"no YAML", "stories: [\n", nil, nil, 2, []string{"mayfly.yaml"}},
 		{"a key twice", "stories:\n  live: 1\n  live: 2\n", nil, nil, 2, []string{"live"}},
 		{"an address that is none", "", []string{"--listen", "nowhere:nothing"}, nil, 0, []string{"→"}},
