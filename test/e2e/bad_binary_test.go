@@ -125,12 +125,12 @@ func TestAServerRefusesABadBeginning(t *testing.T) {
 		code       int
 		says       []string
 	}{
-		{"an unknown key", "walk:\n  intervall: 1s\n", nil, nil, 2, []string{"intervall", "walk.interval", "mayfly.yaml:2"}},
+		{"an unknown key", "walk:\n  intervall: 1s\n", nil, nil, 2, []string{"walk.intervall: unknown key", "did you mean walk.interval?", "mayfly.yaml:2"}},
 		{"an unknown part", "storys:\n  live: 1\n", nil, nil, 2, []string{"storys", "stories"}},
-		{"an unknown key on the command line", "", []string{"--set", "stories.lives=1"}, nil, 2, []string{"stories.lives", "stories.live"}},
+		{"an unknown key on the command line", "", []string{"--set", "stories.lives=1"}, nil, 2, []string{"stories.lives", "did you mean stories.live?"}},
 		{"an unknown key in the environment", "", nil, []string{"MAYFLY_STORIES_LIVES=1"}, 2, []string{"MAYFLY_STORIES_LIVES"}},
 		{"a value that is none", "stories:\n  live: many\n", nil, nil, 2, []string{"stories.live"}},
-		{"a value out of range", "listen:\n  idle_timeout: 1ms\n", nil, nil, 2, []string{"listen.idle_timeout"}},
+		{"a value out of range", "listen:\n  idle_timeout: 1ms\n", nil, nil, 2, []string{"listen.idle_timeout", "1ms"}},
 		{"no YAML", "stories: [\n", nil, nil, 2, []string{"mayfly.yaml"}},
 		{"a key twice", "stories:\n  live: 1\n  live: 2\n", nil, nil, 2, []string{"live"}},
 		{"an address that is none", "", []string{"--listen", "nowhere:nothing"}, nil, 0, []string{"→"}},
