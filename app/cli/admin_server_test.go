@@ -217,7 +217,7 @@ func TestAdminVerbsRequireTheRightScope(t *testing.T) {
 	}
 	ana, moderator := token("--user", "ana"), token("--scope", "moderator", "--user", "ben")
 	f.run(exitWrong, "the scope admin", "hold", item, "--reason", "x", "--token", ana)
-	f.run(exitWrong, "cannot be read", "hold", item, "--reason", "x", "--token", "nonsense")
+	f.run(exitWrong, "malformed", "hold", item, "--reason", "x", "--token", "nonsense")
 	f.run(exitUsage, "the token names its user", "hold", item, "--reason", "x", "--token", ana, "--by", "ben")
 	f.run(exitUsage, "a reason is required", "hold", item, "--token", moderator)
 	f.run(exitOK, "is held", "hold", item, "--reason", "x", "--token", moderator)

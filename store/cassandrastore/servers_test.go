@@ -89,7 +89,7 @@ func optionsFor(t testing.TB, server, keyspace string) Options {
 // and the certificate of the authority if it has them.
 func optionsAt(server, keyspace string) Options {
 	o := Options{
-		Keyspace: keyspace, Now: wall, Log: noLog{}, Timeout: 20 * time.Second,
+		Tables: allTables(), Keyspace: keyspace, Now: wall, Log: noLog{}, Timeout: 20 * time.Second,
 		Credentials: conn.Credentials{User: os.Getenv(server + "_USER"), Password: mayfly.Secret(os.Getenv(server + "_PASSWORD"))},
 		Logger:      slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
