@@ -133,7 +133,9 @@ func Advance(item Item, c Change) (Item, error) {
 		item.State, item.Run, item.Cause = c.To, c.Run, c.Cause
 	}
 	item.Generation++
-	item.Nonce, item.Changed = c.Nonce, c.At
+	// A change may be composed before another one that was applied first: Changed
+	// never goes back, so that it is not before the deadline of an expired item.
+	item.Nonce, item.Changed = c.Nonce, max(item.Changed, c.At)
 	switch c.Hold {
 	case SetHold:
 		item.Held = true

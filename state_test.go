@@ -244,6 +244,25 @@ func TestARestoredItemExpiresAgainAtServesUntilAndNotBefore(t *testing.T) {
 	}
 }
 
+// A request that waited composes its change by the instant of its arrival, which
+// may be before a change that was applied meanwhile.
+func TestAChangeThatWasComposedEarlierDoesNotTurnTheTimeBack(t *testing.T) {
+	item := born(t, "24h", mayfly.UserOf("i", "ana"))
+	deadline := item.ID.Deadline()
+	expired, err := mayfly.Advance(item, mayfly.Change{
+		ID: item.ID, From: mayfly.Active, Generation: 1, To: mayfly.ExpiredHot, Nonce: 2, Cause: mayfly.ByExpiry, At: deadline,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := mayfly.Advance(expired, mayfly.Change{
+		ID: item.ID, From: mayfly.ExpiredHot, Generation: 2, To: mayfly.ExpiredHot, Nonce: 3, Cause: mayfly.BySupport, At: deadline - 32, Hold: mayfly.SetHold,
+	})
+	if err != nil || !held.Held || held.Changed != deadline {
+		t.Errorf("held at %s, want %s: %v", held.Changed, deadline, err)
+	}
+}
+
 func TestStatesAndCausesHaveNames(t *testing.T) {
 	words := map[string]bool{}
 	for _, s := range states() {
