@@ -14,14 +14,14 @@ import (
 // CacheAge is how long a cache may answer from what it knows of a row or a
 // relation, counted from before it began to read it, by elapsed time that goes
 // on while the machine is suspended. Whatever its lease says: signals hurry a
-// cache, and its own clock ends what it was never told.
+// cache, and its own clock ends what it was never notified of.
 const CacheAge = 3 * time.Second
 
-// CacheWait is how long whoever has changed a row, and could not tell every
+// CacheWait is how long a caller that has changed a row, and could not notify every
 // cache, waits before the answer. Whatever any cache holds of the row as it was,
 // it began to read before the change, and so before this wait: at its end that is
 // older than CacheAge on every node, though its clock runs a tenth slow, which is
-// the slowest there is (L7), and nobody answers from it. That needs nothing of
+// the slowest there is (L7), and no read is answered from it. That needs nothing of
 // who heard what, who holds a lease, or who is on which side of a cut (I7, I19).
 const CacheWait = CacheAge*10/9 + CacheAge/10
 
@@ -31,7 +31,7 @@ const publishers = 32
 
 // PublishAll publishes signals side by side, and returns nil when each is
 // handled as Publish promises. It begins no other behind one that failed: what
-// caches were not told they forget by themselves within CacheAge. Errors: those
+// caches were not notified of they forget by themselves within CacheAge. Errors: those
 // of Publish, joined.
 func PublishAll(ctx context.Context, to Signals, signals ...Signal) error {
 	if len(signals) == 1 {
@@ -59,12 +59,12 @@ func PublishAll(ctx context.Context, to Signals, signals ...Signal) error {
 }
 
 // Invalidate returns nil when no cache anywhere answers from what the signals
-// invalidate: each was told, or is too old (CacheWait), with one wait for all of
+// invalidate: each was notified, or is too old (CacheWait), with one wait for all of
 // them. The changes that they tell of are durable before it is called. Errors:
 // Unavailable (ctx ended before).
 func Invalidate(ctx context.Context, to Signals, signals ...Signal) error {
-	told := PublishAll(ctx, to, signals...)
-	if told == nil {
+	failed := PublishAll(ctx, to, signals...)
+	if failed == nil {
 		return nil
 	}
 	timer := time.NewTimer(CacheWait)
@@ -73,7 +73,7 @@ func Invalidate(ctx context.Context, to Signals, signals ...Signal) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("it is done, and a cache may not know it yet: %w", errors.Join(ctx.Err(), told)),
+		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("it is done, and a cache may not know it yet: %w", errors.Join(ctx.Err(), failed)),
 			"ask again: doing it twice is doing it once")
 	}
 }

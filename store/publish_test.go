@@ -12,8 +12,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// town are signals that take a while to be acknowledged, and some that fail.
-type town struct {
+// slowSignals take a while to be acknowledged, and some fail.
+type slowSignals struct {
 	store.Signals
 	takes time.Duration
 	fails map[mayfly.ID]error
@@ -23,7 +23,7 @@ type town struct {
 	underWay, most int
 }
 
-func (n *town) Publish(ctx context.Context, s store.Signal) error {
+func (n *slowSignals) Publish(ctx context.Context, s store.Signal) error {
 	n.mu.Lock()
 	if n.heard == nil {
 		n.heard = map[mayfly.ID]int{}
@@ -49,7 +49,7 @@ func signals(n int) []store.Signal {
 
 func TestABatchOfSignalsIsPublishedSideBySideAndBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &town{takes: 4 * time.Millisecond}
+		n := &slowSignals{takes: 4 * time.Millisecond}
 		begun := time.Now()
 		if err := store.Invalidate(t.Context(), n, signals(500)...); err != nil {
 			t.Fatal(err)
@@ -64,10 +64,10 @@ func TestABatchOfSignalsIsPublishedSideBySideAndBounded(t *testing.T) {
 }
 
 func TestWhoCannotTellWaitsOnceForTheWholeBatch(t *testing.T) {
-	away := mayfly.Errorf(mayfly.Unavailable, "nobody hears")
+	away := mayfly.Errorf(mayfly.Unavailable, "no subscriber")
 	for _, count := range []int{1, 500} {
 		synctest.Test(t, func(t *testing.T) {
-			n := &town{fails: map[mayfly.ID]error{}}
+			n := &slowSignals{fails: map[mayfly.ID]error{}}
 			for _, s := range signals(count) {
 				n.fails[s.ID] = away
 			}
@@ -91,7 +91,7 @@ func TestWhoCannotTellWaitsOnceForTheWholeBatch(t *testing.T) {
 func TestOneSignalOfABatchThatFailsIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := signals(40)
-		n := &town{fails: map[mayfly.ID]error{all[39].ID: mayfly.Errorf(mayfly.Unknown, "no answer")}}
+		n := &slowSignals{fails: map[mayfly.ID]error{all[39].ID: mayfly.Errorf(mayfly.Unknown, "no answer")}}
 		begun := time.Now()
 		if err := store.Invalidate(t.Context(), n, all...); err != nil || time.Since(begun) != store.CacheWait {
 			t.Errorf("answered %v after %s", err, time.Since(begun))
@@ -103,7 +103,7 @@ func TestAWaitThatIsCutShortIsNoAcknowledgement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), store.CacheWait-1)
 		defer cancel()
-		n := &town{fails: map[mayfly.ID]error{{}: mayfly.Unavailable}}
+		n := &slowSignals{fails: map[mayfly.ID]error{{}: mayfly.Unavailable}}
 		if err := store.Invalidate(ctx, n, store.Signal{}); !errors.Is(err, mayfly.Unavailable) {
 			t.Errorf("answered %v", err)
 		}
@@ -117,7 +117,7 @@ func TestTheWaitIsLongerThanTheAgeByTheSlowestClock(t *testing.T) {
 	}
 }
 
-func TestNothingToTellIsTold(t *testing.T) {
+func TestPublishingNoSignalSucceeds(t *testing.T) {
 	if err := errors.Join(store.PublishAll(t.Context(), nil), store.Invalidate(t.Context(), nil)); err != nil {
 		t.Error(err)
 	}

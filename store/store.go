@@ -27,7 +27,7 @@ type Set struct {
 
 	// Deletions is the deletion ledger: which accounts were erased. It is kept
 	// outside backups and outlives them, so that a backup that is put back brings
-	// nobody back (ST14).
+	// no account back (ST14).
 	Deletions Blobs
 
 	// Time is the clock of the store's servers; nil when the store is this process

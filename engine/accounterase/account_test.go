@@ -247,13 +247,13 @@ func TestAnAccountIsErasedWhileTheLogIsAway(t *testing.T) {
 	if n, err := fx.Accounts().RunDue(t.Context(), fx.Now); err != nil || n != 1 {
 		t.Fatalf("%d accounts, %v", n, err)
 	}
-	told := fx.Appended(mayfly.WasDeleted)
+	appended := fx.Appended(mayfly.WasDeleted)
 	for _, item := range mine {
-		if told[item.ID] == 0 || len(fx.Traces(item)) > 0 {
-			t.Fatalf("%s: told %d times, left %v", item.ID, told[item.ID], fx.Traces(item))
+		if appended[item.ID] == 0 || len(fx.Traces(item)) > 0 {
+			t.Fatalf("%s: appended %d times, left %v", item.ID, appended[item.ID], fx.Traces(item))
 		}
 	}
-	if n := told[mayfly.ID{}]; n != 1 {
+	if n := appended[mayfly.ID{}]; n != 1 {
 		t.Fatalf("user.deleted was appended %d times", n)
 	}
 }
@@ -282,7 +282,7 @@ func TestAccountErasureAppendsUserDeletedOnce(t *testing.T) {
 	}
 }
 
-func TestNobodyErasesAnAccountUnnamedOrWithoutTheLedgers(t *testing.T) {
+func TestAnAccountErasureNeedsAnActorAReasonAndTheLedgers(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(1)
 	e := fx.Accounts()
@@ -341,7 +341,7 @@ func TestThePageOfAnAccountIsDeletedInAFewCalls(t *testing.T) {
 }
 
 // Who cannot tell the caches waits for the page, not for each of its items.
-func TestAnAccountWhoseCachesCannotBeToldIsErasedInOneWait(t *testing.T) {
+func TestAnAccountWhoseCachesCannotBeNotifiedIsErasedInOneWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := erasure.Open(t)
 		for range 60 {

@@ -47,7 +47,7 @@ func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
 			_, err = e.RunDue(t.Context(), fx.Now)
 			fx.Must(err)
 			r, err := accounterase.ReceiptOf(t.Context(), fx.Real.Rows, erasure.Ana())
-			if errors.Is(err, mayfly.NotFound) { // it never began, and whoever asked was told so
+			if errors.Is(err, mayfly.NotFound) { // it never began, and the caller got an error
 				if got := fx.Scan(erasure.Ana()).Count; got < 22 || acked {
 					t.Fatalf("call %d: no tombstone, and %d references are left", call.N, got)
 				}

@@ -33,7 +33,7 @@ func TestRelationsGoInBothDirectionsWithTheAccount(t *testing.T) {
 		}
 	}
 	if fx.Count(account.Relations, string(other[:])) != 0 || fx.Count(account.Related, string(other[:])) != 1 {
-		t.Error("the other side still names the erased, or has lost what names somebody else")
+		t.Error("the mirror table still names the erased user, or has lost a row about another user")
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/mayflyhq/mayfly/test/erasure"
 )
 
-func TestOrphansAreCollectedAndNothingThatAnybodyNames(t *testing.T) {
+func TestOrphansAreCollectedAndNothingThatARowNames(t *testing.T) {
 	fx := erasure.Open(t)
 	hot, cold := fx.Real.Hot, fx.Real.Cold
 	unpublished := fx.Upload(2)
@@ -197,7 +197,7 @@ func TestARunThatLooksAtFewGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-func TestNobodyCollectsUnnamedOrWithoutAReason(t *testing.T) {
+func TestACollectionNeedsAnActorAndAReason(t *testing.T) {
 	fx := erasure.Open(t)
 	fx.Upload(1)
 	fx.Now = fx.Now.Add(3 * erasure.Day)
@@ -238,7 +238,7 @@ func TestObjectsThatARowNamesAndThatAreNotThereAreReported(t *testing.T) {
 	}
 }
 
-// meddler lets a collector run behind every step of somebody else.
+// meddler lets a collector run after every step of another process.
 type meddler struct {
 	store.Ledger
 	after func()
@@ -290,13 +290,13 @@ func TestACollectorBesideAnArchiveTakesNothingThatItNeeds(t *testing.T) {
 	}
 }
 
-func TestTheCollectorTakesARenditionThatNobodyIsBesideAndNoOther(t *testing.T) {
+func TestTheCollectorTakesARenditionWithoutItsMediumAndNoOther(t *testing.T) {
 	fx := erasure.Open(t)
 	live, cold, gone := fx.Picture(), fx.Picture(), fx.Picture()
 	kept := fx.Renditions(live, fx.Real.Hot, mayfly.Born)
 	fx.Hold(live.ID)
 	fx.Archive(cold)
-	left := fx.Renditions(cold, fx.Real.Hot, mayfly.Born) // written late, by somebody who then crashed
+	left := fx.Renditions(cold, fx.Real.Hot, mayfly.Born) // written late, by a process that then crashed
 	row := fx.Row(cold.ID)
 	coldKept := fx.Renditions(row, fx.Real.Cold, row.Keys.Cold)
 	_, err := fx.Eraser().Delete(t.Context(), gone.ID, mayfly.ByUser, fx.Now)
@@ -326,7 +326,7 @@ func TestTheCollectorTakesARenditionThatNobodyIsBesideAndNoOther(t *testing.T) {
 
 // I15, I16: nothing that is named, held or young goes; what went stays away; the
 // rest goes with the next runs.
-func TestPowerLossWhileOrphansAreCollectedTakesNothingThatAnybodyNames(t *testing.T) {
+func TestPowerLossWhileOrphansAreCollectedTakesNothingThatARowNames(t *testing.T) {
 	var stay []mayfly.Item
 	var held mayfly.Item
 	var young mayfly.BlobKey
@@ -341,7 +341,7 @@ func TestPowerLossWhileOrphansAreCollectedTakesNothingThatAnybodyNames(t *testin
 			fx.Upload(5)
 			fx.Put(fx.Real.Hot, stay[0].MediaKey(1, 1)) // a born object behind its archiving
 			fx.Put(fx.Real.Cold, fx.Row(stay[1].ID).MediaKey(2, 0))
-			fx.Put(fx.Real.Cold, fx.Row(held.ID).MediaKey(2, 0)) // of a held item: nobody's
+			fx.Put(fx.Real.Cold, fx.Row(held.ID).MediaKey(2, 0)) // of a held item, named by no row
 			fx.Now = fx.Now.Add(2 * erasure.Day)
 			young = mayfly.UploadKey(fx.Upload(1).ID, 0)
 		},

@@ -112,7 +112,7 @@ func (l *life) check(fx *erasure.Fixture, final bool) {
 			}
 			objects += len(left)
 		case fx.Appended(mayfly.WasDeleted)[item.ID] == 0:
-			fx.Fatalf("nobody was told of the deletion of %s", item.ID)
+			fx.Fatalf("no event was appended for the deletion of %s", item.ID)
 		case f.Found && final, !f.Found && !final && !l.tidied:
 			fx.Fatalf("tombstone of %s: found is %v", item.ID, f.Found)
 		}

@@ -52,7 +52,7 @@ func TestADeleteAtAnyStateLeavesNothingInEitherTier(t *testing.T) {
 				t.Fatalf("%+v", deleted)
 			}
 			if fx.Appended(mayfly.WasDeleted)[mine.ID] != 1 {
-				t.Fatal("the log was not told")
+				t.Fatal("no event was appended")
 			}
 			fx.Now = fx.Now.Add(erasure.Soon)
 			fx.Must(fx.Reminders(fx.Eraser(), fx.Now))
@@ -63,7 +63,7 @@ func TestADeleteAtAnyStateLeavesNothingInEitherTier(t *testing.T) {
 				t.Fatalf("of another item only %v is left", fx.Traces(other))
 			}
 			if fx.Appended(mayfly.WasDeleted)[other.ID] != 0 {
-				t.Fatal("another item was told deleted")
+				t.Fatal("an event was appended for another item")
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func TestDeletingTwiceIsDeletingOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereOrNobodysCauseIsRefused(t *testing.T) {
+func TestAMissingItemAndAnInvalidCauseAreRefused(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(0)
 	other := item.ID
@@ -134,7 +134,7 @@ func TestAnActOnWhatIsNotDeletedErasesNothing(t *testing.T) {
 		reach(fx, item)
 		before := len(fx.Traces(item))
 		lie := fx.Row(item.ID)
-		lie.State = mayfly.Deleted // whoever hands it over is wrong: I12
+		lie.State = mayfly.Deleted // the caller is wrong: I12
 		fx.Act(lie)
 		if len(fx.Traces(item)) != before || len(fx.Appended(mayfly.WasDeleted)) != 0 {
 			t.Fatalf("%s: %v is left", state, fx.Traces(item))
@@ -142,7 +142,7 @@ func TestAnActOnWhatIsNotDeletedErasesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatExpiryPurgedIsErasedAndNotToldDeleted(t *testing.T) {
+func TestAnItemThatExpiryPurgedIsErasedWithoutADeleteEvent(t *testing.T) {
 	fx := erasure.Open(t)
 	item, other := fx.Publish(intake.Draft{Owner: erasure.Ben(), Fate: mayfly.Purge}, 2), fx.Story(1)
 	fx.Now = item.ID.Deadline()
@@ -151,7 +151,7 @@ func TestWhatExpiryPurgedIsErasedAndNotToldDeleted(t *testing.T) {
 	fx.Acted(s.Act(t.Context(), walk.Batch{Items: []mayfly.Item{item, other}, Now: fx.Now, Run: 1}))
 	fx.Act(item, other)
 	if left := fx.Traces(item); len(left) > 0 || len(fx.Appended(mayfly.WasDeleted)) > 0 || len(fx.Traces(other)) != 4 {
-		t.Fatalf("left %v and %v, told %v", left, fx.Traces(other), fx.Appended(mayfly.WasDeleted))
+		t.Fatalf("left %v and %v, appended %v", left, fx.Traces(other), fx.Appended(mayfly.WasDeleted))
 	}
 	if row := fx.Row(item.ID); row.State != mayfly.Deleted || row.Cause != mayfly.ByExpiry {
 		t.Fatalf("%+v", row)
@@ -172,7 +172,7 @@ func TestARestoredItemLeavesTheRestoredSet(t *testing.T) {
 	row, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
 	fx.Must(errors.Join(err, sub.Close()))
 	if topics[store.RowChanged] != 1 || topics[store.RestoredSet] != 1 {
-		t.Fatalf("told: %v", topics)
+		t.Fatalf("published: %v", topics)
 	}
 	fx.Act(row)
 	found, err := fx.Real.Rows.Get(t.Context(), engine.Restored, engine.RestoredKey(item.ID))
@@ -186,8 +186,8 @@ func TestWhoCannotTellTheCachesWaitsUntilTheyHaveForgotten(t *testing.T) {
 		fx := erasure.Open(t)
 		item := fx.Story(0)
 		fx.Set.Signals = erasure.Deaf{Signals: fx.Real.Signals}
-		e := fx.EraserWith(erase.Options{Timeout: 100 * time.Millisecond}) // of the deed: to tell has its own
-		for range 2 {                                                      // also when it is deleted: the first try may have ended before it told
+		e := fx.EraserWith(erase.Options{Timeout: 100 * time.Millisecond}) // of the step; publishing has its own
+		for range 2 {                                                      // also when it is deleted: the first try may have ended before it published
 			begun := time.Now()
 			if _, err := e.Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now); err != nil {
 				t.Fatal(err)
@@ -237,7 +237,7 @@ func TestAnAppendThatFailsIsTheRemindersBusiness(t *testing.T) {
 		t.Fatal("erased without telling the log")
 	}
 	if !fx.HasBody(item.ID) {
-		t.Fatal("the body is gone, and nobody will tell the log again")
+		t.Fatal("the body is gone, and no step will append the event again")
 	}
 	if keys := fx.Keys(fx.Real.Hot); len(keys) > 0 {
 		t.Fatalf("the bytes wait for the log: %v", keys)
@@ -246,7 +246,7 @@ func TestAnAppendThatFailsIsTheRemindersBusiness(t *testing.T) {
 	fx.Now = fx.Now.Add(erasure.Soon)
 	fx.Must(fx.Reminders(fx.Eraser(), fx.Now))
 	if fx.Appended(mayfly.WasDeleted)[item.ID] != 1 || len(fx.Traces(item)) > 0 {
-		t.Fatalf("told %v, left %v", fx.Appended(mayfly.WasDeleted), fx.Traces(item))
+		t.Fatalf("appended %v, left %v", fx.Appended(mayfly.WasDeleted), fx.Traces(item))
 	}
 }
 
@@ -301,25 +301,25 @@ func (l hangup) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error
 func TestADeleteWhoseAskerHangsUpTellsTheCachesAllTheSame(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(1)
-	told := fx.Signals(item.ID)
+	published := fx.Signals(item.ID)
 	ctx, hang := context.WithCancel(t.Context())
 	fx.Set.Ledger = hangup{Ledger: fx.Real.Ledger, hang: hang, gone: new(bool)}
 	row, err := fx.Eraser().Delete(ctx, item.ID, mayfly.ByUser, fx.Now)
-	if err != nil || row.State != mayfly.Deleted || told[store.RowChanged] != 1 || fx.Appended(mayfly.WasDeleted)[item.ID] != 1 {
-		t.Fatalf("%+v, %v; told %v", row, err, told)
+	if err != nil || row.State != mayfly.Deleted || published[store.RowChanged] != 1 || fx.Appended(mayfly.WasDeleted)[item.ID] != 1 {
+		t.Fatalf("%+v, %v; published %v", row, err, published)
 	}
 }
 
 func TestADeleteOfWhichNothingIsKnownTellsTheCachesAllTheSame(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(1)
-	told := fx.Signals(item.ID)
+	published := fx.Signals(item.ID)
 	fx.Set.Ledger = hangup{Ledger: fx.Real.Ledger, hang: func() {}, away: true, gone: new(bool)}
 	if _, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now); !errors.Is(err, mayfly.Unknown) {
 		t.Fatal(err)
 	}
-	if fx.Row(item.ID).State != mayfly.Deleted || told[store.RowChanged] != 1 {
-		t.Fatalf("told %v", told)
+	if fx.Row(item.ID).State != mayfly.Deleted || published[store.RowChanged] != 1 {
+		t.Fatalf("published %v", published)
 	}
 }
 
@@ -327,14 +327,14 @@ func TestTheReminderOfADeletionTellsTheCachesOnce(t *testing.T) {
 	fx := erasure.Open(t)
 	item, held, other := fx.Story(1), fx.Story(1), fx.Story(1)
 	fx.Hold(held.ID)
-	for _, id := range []mayfly.ID{item.ID, held.ID} { // whoever did it told nobody
+	for _, id := range []mayfly.ID{item.ID, held.ID} { // the process that did it published nothing
 		fx.Change(id, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
 	}
-	told, heldTold, otherTold := fx.Signals(item.ID), fx.Signals(held.ID), fx.Signals(other.ID)
+	published, heldSignals, otherSignals := fx.Signals(item.ID), fx.Signals(held.ID), fx.Signals(other.ID)
 	for range 2 { // finished is finished
 		fx.Act(item, held, other)
 	}
-	if told[store.RowChanged] != 1 || heldTold[store.RowChanged] != 2 || len(otherTold) != 0 {
-		t.Fatalf("told %v, held %v, other %v", told, heldTold, otherTold)
+	if published[store.RowChanged] != 1 || heldSignals[store.RowChanged] != 2 || len(otherSignals) != 0 {
+		t.Fatalf("published %v, held %v, other %v", published, heldSignals, otherSignals)
 	}
 }

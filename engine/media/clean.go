@@ -111,7 +111,7 @@ func (c *Cleaned) Read(p []byte) (int, error) {
 			continue
 		}
 		if c.next, c.err = c.next(c); c.err != nil {
-			c.out.Reset() // half a piece helps nobody
+			c.out.Reset() // half a piece is of no use
 			c.err = fmt.Errorf("%s: %w", c.typ, c.err)
 		}
 	}

@@ -137,7 +137,7 @@ func (f *mp4File) treat(c *Cleaned, fate mp4Fate, name string, head []byte, n in
 	return f.box, nil
 }
 
-// read cleans a box in its place: the hour at which somebody filmed, and the
+// read cleans a box in its place: the time of the recording, and the
 // names that programs gave.
 func (f *mp4File) read(c *Cleaned, name string, data []byte) error {
 	switch name {

@@ -314,7 +314,7 @@ func dirtyWebM() []byte {
 	return []byte(webmHead + element(0x18538067, webmParts()+cluster()+element(0x1941a469, secret)+cluster()+element(0xec, secret)+element(0x4dbb, secret)) + secret)
 }
 
-// recordedWebM is of a size that nobody knew while it was written.
+// recordedWebM has a size that was unknown while it was written.
 func recordedWebM() []byte {
 	open := "\x1f\x43\xb6\x75\x01\xff\xff\xff\xff\xff\xff\xff" + element(0xe7, "\x00") + element(0xa3, "\x81\x00\x00\x80samples")
 	return []byte(webmHead + "\x18\x53\x80\x67\x01\xff\xff\xff\xff\xff\xff\xff" + webmParts() + open + open + element(0x1254c367, secret) + open + "PK\x03\x04" + secret)

@@ -15,11 +15,11 @@ import (
 // piece is how many bytes are moved at once.
 const piece = 32 << 10
 
-// ahead is how far is looked: more than what the type is told by, and little
+// ahead is how many bytes are read ahead: more than the detection of the type needs, and little
 // for the many media that are small.
 const ahead = 8 << 10
 
-// take reads the next n bytes; whoever calls it has bounded n. Every byte that is
+// take reads the next n bytes; the caller has bounded n. Every byte that is
 // read counts, also one that is dropped.
 func (c *Cleaned) take(n int) ([]byte, error) {
 	b := make([]byte, n)

@@ -22,7 +22,7 @@ type webpFile struct {
 	profiled bool // a colour profile was looked at
 }
 
-const webpNothing = "JUNK" // the name of a chunk that nobody reads
+const webpNothing = "JUNK" // the name of a chunk that readers skip
 
 // What the header of an extended WebP announces.
 const (

@@ -75,7 +75,7 @@ func TestPowerLossWhileScrubbingLosesNoCopyAndNoReminder(t *testing.T) {
 			same()
 			row := fx.Row(stuck.ID)
 			if moved := row != was; moved && (row.Keys != mayfly.Keys{Hot: 1} || !fx.Reminded(row.ID)) {
-				fx.Fatalf("LOST: it was moved, and nobody comes back to it: %+v", row)
+				fx.Fatalf("LOST: it was moved, and no reminder comes back to it: %+v", row)
 			} else if acked > 0 && !moved {
 				fx.Fatalf("what was answered is not there: %+v", row)
 			}

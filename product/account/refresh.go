@@ -12,7 +12,7 @@ import (
 )
 
 // rounds is how often a change that met a moving row is composed again: more
-// often than a row moves while somebody looks.
+// often than a row changes while it is read.
 const rounds = 16
 
 // Issue begins a family of refresh tokens for a user: the first of them, and an
@@ -20,7 +20,7 @@ const rounds = 16
 // if it is empty. Errors: Invalid, Unauthenticated (erased), Unavailable, Unknown.
 func (a *Accounts) Issue(ctx context.Context, user mayfly.UserID, subject string, now mayfly.Instant) (access, refresh Token, err error) {
 	if user.IsZero() {
-		return "", "", mayfly.Errorf(mayfly.Invalid, "issue tokens: nobody gets none").WithHint("name a user")
+		return "", "", mayfly.Errorf(mayfly.Invalid, "issue tokens: the user is missing").WithHint("name a user")
 	}
 	if err := a.refuseErased(ctx, user); err != nil {
 		return "", "", fmt.Errorf("issue tokens: %w", err)

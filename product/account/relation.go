@@ -60,7 +60,7 @@ func numbered(head ...byte) ([]byte, error) {
 // Relate changes how owner stands to other. When it returns nil the next read
 // anywhere is judged by it (ST10). Doing it twice is doing it once. Errors:
 // Invalid, Unavailable, Unknown; after the last two, ask again. To an erased user
-// nobody is anything: that is answered like success, and not written (I18).
+// no user exists: that is answered like success, and not written (I18).
 func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, clear mayfly.Relation, now mayfly.Instant) error {
 	if err := checkRelate(owner, other, set, clear); err != nil {
 		return err
@@ -70,14 +70,14 @@ func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, 
 		if err != nil {
 			return fmt.Errorf("relate two users: %w", err)
 		}
-		if erased[0] || erased[1] { // like a user who never was: nothing is told, and nothing written
+		if erased[0] || erased[1] { // like a user who never existed: nothing is published, and nothing written
 			return nil
 		}
 	}
 	if err := a.relate(ctx, owner, other, set, clear, now); err != nil {
 		return fmt.Errorf("relate two users: %w", err)
 	}
-	return a.tell(ctx, owner) // also when nothing changed: an earlier try may have ended before it told
+	return a.tell(ctx, owner) // also when nothing changed: an earlier try may have ended before it published
 }
 
 func checkRelate(owner, other mayfly.UserID, set, clear mayfly.Relation) error {
@@ -86,9 +86,9 @@ func checkRelate(owner, other mayfly.UserID, set, clear mayfly.Relation) error {
 	}
 	switch {
 	case owner.IsZero() || other.IsZero():
-		return refuse("nobody has no relations")
+		return refuse("a user is missing")
 	case owner == other:
-		return refuse("nobody follows, befriends or blocks themselves")
+		return refuse("a user cannot follow, befriend or block themselves")
 	case set|clear == 0 || set&clear != 0 || (set|clear)&^relations != 0:
 		return refuse("relations %#b set and %#b cleared", set, clear)
 	}
@@ -138,7 +138,7 @@ func (a *Accounts) relate(ctx context.Context, owner, other mayfly.UserID, set, 
 			return err
 		}
 		if !swapped {
-			continue // somebody else changed it, or the outcome is in doubt: the row tells
+			continue // another caller changed it, or the outcome is in doubt: read the row again
 		}
 		if next == 0 && found[0] != nil {
 			_, err = a.note(ctx, back, reverse[0], backUntil)
@@ -149,7 +149,7 @@ func (a *Accounts) relate(ctx context.Context, owner, other mayfly.UserID, set, 
 }
 
 // note writes the other direction anew, to stay or until it may fade, and answers
-// what it wrote; nil when somebody else did at the same time.
+// what it wrote; nil when another caller did at the same time.
 func (a *Accounts) note(ctx context.Context, back store.Key, old []byte, until mayfly.Instant) ([]byte, error) {
 	value, err := numbered(relationFormat)
 	if err != nil {
@@ -168,7 +168,7 @@ func (a *Accounts) note(ctx context.Context, back store.Key, old []byte, until m
 	return value, nil
 }
 
-// tell returns when no cache answers from the old relations: each was told, or
+// tell returns when no cache answers from the old relations: each was notified, or
 // what it knows is too old (trap 18).
 func (a *Accounts) tell(ctx context.Context, owner mayfly.UserID) error {
 	if err := store.Invalidate(ctx, a.o.Signals, store.Signal{Topic: store.RelationsChanged, Owner: owner}); err != nil {

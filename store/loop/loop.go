@@ -28,7 +28,7 @@ type Options struct {
 	// Backoff is the pause after a first error; it doubles with each further one
 	// up to BackoffMax. 100 ms and 30 s unless set.
 	Backoff, BackoffMax time.Duration
-	// Failed is told of each error, and how many there were in a row. May be nil.
+	// Failed is called with each error and how many there were in a row. May be nil.
 	Failed func(err error, inARow int)
 	// Stepped tells a test that a step is over and the next pause has begun, with
 	// the step's error.

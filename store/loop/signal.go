@@ -11,8 +11,8 @@ type Signal[T any] struct {
 // NewSignal is a signal that can be waited for.
 func NewSignal[T any]() Signal[T] { return Signal[T]{sent: make(chan T, 1024)} }
 
-// Send tells whoever waits, now or later. It never blocks: what nobody has
-// waited for in a thousand times is dropped.
+// Send wakes the receiver, now or later. It never blocks: a value
+// behind a thousand that no receiver has taken is dropped.
 func (s Signal[T]) Send(value T) {
 	if s.sent == nil {
 		return

@@ -2,5 +2,5 @@
 // alone: Limits and Signals, for one process.
 //
 // Its invariant: nothing here is needed for a right answer after a restart
-// (I19). Its memory is bounded, whoever calls (I17). It never reads a clock.
+// (I19). Its memory is bounded, however many callers there are (I17). It never reads a clock.
 package memstore

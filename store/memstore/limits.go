@@ -97,8 +97,8 @@ func (s *limitShard) tidy(at time.Duration, most int) {
 	}
 }
 
-// forgetOne forgets the one of a few buckets that is nearest to full: whoever
-// makes up many keys mostly drives out his own.
+// forgetOne forgets the one of a few buckets that is nearest to full. A caller that
+// makes up many keys mostly evicts its own.
 func (s *limitShard) forgetOne() {
 	var nearest string
 	sampled := 0

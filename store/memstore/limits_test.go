@@ -23,13 +23,13 @@ func mustTake(t testing.TB, l *Limits, key string, rate store.Rate, cost int, no
 	return taken
 }
 
-func TestARefusedTakerFitsExactlyWhenItWasTold(t *testing.T) {
+func TestARefusedCallerFitsExactlyAfterRetryAfter(t *testing.T) {
 	l, rate := NewLimits(0), store.Rate{Count: 300, Per: 3 * time.Hour}
 	mustTake(t, l, "ana", rate, 300, noon)
 	for _, cost := range []int{1, 7, 300} {
-		told := mustTake(t, l, "ana", rate, cost, noon)
-		if told.OK || told.RetryAfter != time.Duration(cost)*36*time.Second {
-			t.Errorf("cost %d: %+v", cost, told)
+		taken := mustTake(t, l, "ana", rate, cost, noon)
+		if taken.OK || taken.RetryAfter != time.Duration(cost)*36*time.Second {
+			t.Errorf("cost %d: %+v", cost, taken)
 		}
 	}
 	if got := mustTake(t, l, "ana", rate, 7, noon.Add(7*36*time.Second-time.Millisecond)); got.OK {
@@ -52,7 +52,7 @@ func TestACountThatDoesNotDivideItsPeriodStillGivesAWholeBurst(t *testing.T) {
 	}
 }
 
-func TestAClockThatWasTakenBackLocksNobodyOut(t *testing.T) {
+func TestAClockThatGoesBackLocksNoUserOut(t *testing.T) {
 	l, rate := NewLimits(0), store.Rate{Count: 10, Per: time.Minute}
 	mustTake(t, l, "ana", rate, 10, noon.Add(30*24*time.Hour))
 	if got := mustTake(t, l, "ana", rate, 10, noon); got.OK || got.RetryAfter > time.Minute {

@@ -21,8 +21,8 @@ var _ store.Signals = (*Signals)(nil)
 // NewSignals has no subscribers.
 func NewSignals() *Signals { return &Signals{} }
 
-// Publish implements store.Signals. It does not end with its context: half of
-// the subscribers told would help nobody.
+// Publish implements store.Signals. It does not end with its context: every
+// subscriber is notified or none.
 func (s *Signals) Publish(_ context.Context, signal store.Signal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
