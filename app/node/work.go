@@ -42,7 +42,7 @@ func (n *Node) walks() bool { return n.o.does(Walk) && !n.o.Idle }
 
 // openWalks opens the walks and the reminders of every shard.
 func (n *Node) openWalks(origin mayfly.Instant) (*work, error) {
-	n.o.Remind.Budget, n.o.Remind.Unpaced = n.engine.budget, n.o.Walk.Unpaced
+	n.o.Remind.Budget = n.engine.budget
 	steps, o := n.steps(), n.o.Walk
 	w := &work{roll: walk.NewRoll(n.set.Rows, walk.Turn{Name: n.o.Name, Holder: o.Holder, Lease: o.Lease, Origin: origin})}
 	for _, shard := range w.roll.Shards() {

@@ -28,7 +28,6 @@ type Options struct {
 	Longest time.Duration // the longest pause; default mayfly.DefaultLongestPause
 	Budget  *Budget       // of retries; default no limit
 	Kept    time.Duration // how far behind the watermark finished reminders are kept for inspection; default 30 days
-	Unpaced bool          // see walk.Options
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -84,7 +83,8 @@ func New(set store.Set, shard *walk.Shard, acts Acts, o Options) (*Walker, error
 		Limit: time.Duration(2*len(Steps())+1) * o.Timeout,
 		Act:   w.act, Park: park,
 	}, shard, walk.Options{
-		Holder: Name, Settle: o.Settle, Page: o.Page, Batch: o.Page, Timeout: o.Timeout, RemindAfter: o.After, Unpaced: o.Unpaced,
+		Holder: Name, Settle: o.Settle, Page: o.Page, Batch: o.Page, Timeout: o.Timeout, RemindAfter: o.After,
+		Unpaced: true, // reminders are few, and callers wait for some of them
 	})
 	return w, err
 }
