@@ -23,8 +23,6 @@ type Options struct {
 	Timeout     time.Duration // of one deletion, shorter than RemindAfter; default half of RemindAfter
 }
 
-const day = 24 * time.Hour
-
 func (o Options) withDefaults() (Options, error) {
 	o.RemindAfter = cmp.Or(o.RemindAfter, mayfly.DefaultRemindAfter)
 	o.Timeout = cmp.Or(o.Timeout, o.RemindAfter/2)
