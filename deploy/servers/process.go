@@ -38,6 +38,9 @@ func startProcess(n node) (*process, error) {
 		return nil, err
 	}
 	started, err := startTime(cmd.Process.Pid)
+	if errors.Is(err, errGone) {
+		return nil, errors.Join(fmt.Errorf("%s ended at once; its log is %s: %w", n.Command.Args[0], log.Name(), err), cmd.Wait())
+	}
 	if err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}

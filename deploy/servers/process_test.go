@@ -83,7 +83,7 @@ func TestASuspendedProcessHandlesSIGTERM(t *testing.T) {
 
 func TestAServerInheritsOnlyThePath(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_CALLER", "do not pass on")
-	n := sleeper(t, "env; echo ready")
+	n := sleeper(t, "env; echo ready; sleep 60")
 	if text := awaitLog(t, n, "ready"); strings.Contains(text, "SECRET_OF_THE_CALLER") {
 		t.Fatalf("the server was started with %s", text)
 	}
