@@ -43,7 +43,7 @@ func ranks() map[string][][]string {
 		"engine":  {{"engine"}, {"engine/clock", "engine/media", "engine/walk"}, {"engine/remind", "engine/logread"}, {"engine/audit"}, {"engine/erase", "engine/upload"}},
 		"product": {{"product/account"}},
 		"api":     {{"api/wire"}, {"api/httpapi"}},
-		"app":     {{"app/config"}, {"app/profile", "app/node"}, {"app/server", "app/progress"}},
+		"app":     {{"app/config"}, {"app/profile", "app/node"}, {"app/server", "app/progress"}, {"app/admin"}},
 	}
 }
 
@@ -59,7 +59,7 @@ func exceptions() []exception {
 	return []exception{
 		{[]string{"client"}, []string{".", "api/wire"}, true, "the client is the vocabulary, the wire types and an HTTP client"},
 		{[]string{"client"}, []string{"*"}, false, "a program that imports the client must not link a server"},
-		{[]string{"app/cli", "bench", "demo", "test", "deploy"}, []string{"client"}, true, "programs that talk to a server use the client"},
+		{[]string{"app/admin", "app/cli", "bench", "demo", "test", "deploy"}, []string{"client"}, true, "programs that talk to a server use the client"},
 		{[]string{"*"}, []string{"client"}, false, "a server does not call itself"},
 		{[]string{"api/wire", "app/config", "engine/media", "store/loop", "store/conn"}, []string{"."}, true, "small packages that know the vocabulary only"},
 		{[]string{"api/wire", "app/config", "engine/media", "store/loop", "store/conn"}, []string{"*"}, false, "small packages that know the vocabulary only"},
@@ -167,7 +167,7 @@ type selector struct {
 func selectors() []selector {
 	return []selector{
 		{"time", []string{"Now", "Since", "Until"}, func(pkg string) bool {
-			return within([]string{"engine/clock", "store/loop", "app/cli", "app/server", "app/progress", "api"}, pkg) || within(outside(), pkg)
+			return within([]string{"engine/clock", "store/loop", "app/admin", "app/cli", "app/server", "app/progress", "api"}, pkg) || within(outside(), pkg)
 		}, "now is an argument: one clock decides births, gate and walks; api and app/progress measure durations (L7)"},
 		{module + "/store", []string{"Blobs", "Ledger"}, func(pkg string) bool { return layerOf(pkg) != "product" }, "a product touches media and ledger only through the engine"},
 	}

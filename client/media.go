@@ -9,6 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
@@ -87,4 +90,47 @@ func (r readFailures) Read(p []byte) (int, error) {
 		err = brokenError{err}
 	}
 	return n, err
+}
+
+// Save downloads the media of a story into a folder, which it creates, and calls
+// saved with the path of each. A file appears under its name when it is complete.
+func (c *Client) Save(ctx context.Context, story wire.Story, folder string, saved func(path string)) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for n, m := range story.Media {
+		path := filepath.Join(folder, fmt.Sprintf("%s-%d%s", story.ID, n, extension(m.Type)))
+		if err := c.saveMedium(ctx, m, path); err != nil {
+			return fmt.Errorf("save %s: %w", path, err)
+		}
+		saved(path)
+	}
+	return nil
+}
+
+func (c *Client) saveMedium(ctx context.Context, m wire.Medium, path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".mayfly-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(c.Download(ctx, m, f, nil), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+// extension returns the file extension of a media type that the server takes.
+func extension(typ string) string {
+	switch _, kind, _ := strings.Cut(typ, "/"); kind {
+	case "jpeg":
+		return ".jpg"
+	case "png", "gif", "webp", "mp4", "webm":
+		return "." + kind
+	default:
+		return ".bin"
+	}
 }

@@ -48,6 +48,32 @@ func newPublication(n int) (*publication, error) {
 	return p, nil
 }
 
+// Picture draws a sun over the sea, always the same.
+func Picture() ([]byte, error) {
+	const width, height, horizon, radius = 480, 320, 200, 56
+	picture := image.NewRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			dx, dy := x-width/2, y-horizon
+			inSun := dx*dx+dy*dy < radius*radius
+			shade := uint8(y * 120 / height)
+			c := color.RGBA{255 - shade/2, 150 + shade/2, 90 + shade, 255} // sky
+			switch {
+			case y > horizon && inSun && y%8 < 5:
+				c = color.RGBA{255, 210, 120, 255} // its light on the water
+			case y > horizon:
+				c = color.RGBA{20, 60 + shade/2, 110 + shade/2, 255}
+			case inSun:
+				c = color.RGBA{255, 235, 160, 255}
+			}
+			picture.SetRGBA(x, y, c)
+		}
+	}
+	out := new(bytes.Buffer)
+	err := jpeg.Encode(out, picture, &jpeg.Options{Quality: 85})
+	return out.Bytes(), err
+}
+
 // demoPicture is a small picture that is like no other.
 func demoPicture(n int) ([]byte, error) {
 	const width, height = 96, 72

@@ -41,6 +41,7 @@ func adminScript() []adminStep {
 		{exitUsage, "16 hexadecimal digits", "restore --run xyz --by ben --reason x"},
 		{exitWrong, "there is no", "restore --run 0123456789abcdef --by ben"},
 		{exitOK, "archive", "dlq list"},
+		{exitOK, "the bucket is away", "dlq list --step archive"},
 		{exitOK, "There are no dead letters", "dlq list --step erase"},
 		{exitUsage, `unknown step "nap"`, "dlq list --step nap"},
 		{exitOK, "the bucket is away", "dlq show A"},
@@ -110,7 +111,7 @@ func TestAdminVerbsPrintTheSameOnAStoppedFolderAndThroughTheServer(t *testing.T)
 	got := served.play(items, unusedID(items[0]))
 	for i, step := range adminScript() {
 		switch {
-		case step.args == "dlq list" && strings.Count(want[i], "\n") > 2: // ordered by id, which is random
+		case strings.HasPrefix(step.args, "dlq list") && strings.Count(want[i], "\n") > 2: // ordered by id, which is random
 			continue
 		case step.args == "audit verify": // each verb on the folder starts its own chain
 			continue
@@ -124,7 +125,7 @@ func TestAdminVerbsPrintTheSameOnAStoppedFolderAndThroughTheServer(t *testing.T)
 	}
 }
 
-func TestSavedAuditHeadsAreVerifiedThroughTheServer(t *testing.T) {
+func TestSavedAuditHeadsAreVerifiedOnTheFolderAndThroughTheServer(t *testing.T) {
 	f := newFolder(t)
 	items := f.stories(1)
 	f.run(exitOK, "is held", "hold", items[0].ID.String(), "--by", "ben", "--reason", "case 1")
@@ -132,6 +133,7 @@ func TestSavedAuditHeadsAreVerifiedThroughTheServer(t *testing.T) {
 	if err := os.WriteFile(heads, []byte(f.run(exitOK, "node", "audit", "verify", "--heads")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	f.run(exitOK, "heads compared", "audit", "verify", "--against", heads)
 	startServer(t, f.data)
 	f.run(exitOK, "heads compared", "audit", "verify", "--against", heads)
 	f.run(exitOK, "is released", "release", items[0].ID.String(), "--by", "ben", "--reason", "case 1")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/admin"
 	"github.com/mayflyhq/mayfly/engine/audit"
 )
 
@@ -26,10 +27,10 @@ func newAudit() *cobra.Command {
 }
 
 func newAuditList() *cobra.Command {
-	var a admin
+	var a adminFlags
 	var limit int
 	c := &cobra.Command{Use: "list", Short: "List the records, newest first", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-		return a.do(c, nil, func(ctx context.Context, api adminAPI) error {
+		return a.do(c, nil, func(ctx context.Context, api admin.API) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "AT\tWHO\tWHAT\tOUTCOME\tSUBJECT\tREASON\tDETAIL")
 			left := limit
@@ -65,7 +66,7 @@ func subject(r wire.AuditRecord) string {
 }
 
 func newAuditVerify() *cobra.Command {
-	var a admin
+	var a adminFlags
 	var against string
 	var heads bool
 	c := &cobra.Command{
@@ -77,7 +78,7 @@ func newAuditVerify() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.do(c, nil, func(ctx context.Context, api adminAPI) error {
+			return a.do(c, nil, func(ctx context.Context, api admin.API) error {
 				report, err := api.VerifyAudit(ctx, kept)
 				if err != nil {
 					return err

@@ -55,10 +55,3 @@ func newBench() *cobra.Command {
 	hideFlag(c, "cpuprofile")
 	return c
 }
-
-// hideFlag leaves a flag out of the help.
-func hideFlag(c *cobra.Command, name string) {
-	if err := c.Flags().MarkHidden(name); err != nil {
-		panic(err) // the caller has just added the flag
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
+	"github.com/mayflyhq/mayfly/demo"
 )
 
 // as returns a client of the server for a user or a scope.
@@ -38,7 +39,7 @@ func TestEveryCallOfTheClientWorksWithTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	picture, err := paint()
+	picture, err := demo.Picture()
 	must(err)
 	benID := mayfly.UserOf("mayfly", "ben")
 

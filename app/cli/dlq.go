@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/admin"
 	"github.com/mayflyhq/mayfly/engine/remind"
 )
 
@@ -27,7 +28,7 @@ func newDLQ() *cobra.Command {
 
 // dlq holds the flags of the dead letter verbs.
 type dlq struct {
-	admin admin
+	admin adminFlags
 	op    operation
 	step  string
 	all   bool
@@ -54,7 +55,7 @@ func (q *dlq) check(args []string) (item mayfly.ID, err error) {
 }
 
 // chosen returns the dead letters that the arguments name.
-func (q *dlq) chosen(ctx context.Context, api adminAPI, item mayfly.ID) (all []wire.DeadLetter, err error) {
+func (q *dlq) chosen(ctx context.Context, api admin.API, item mayfly.ID) (all []wire.DeadLetter, err error) {
 	for letter, err := range api.DeadLettersOf(ctx, item, q.step) {
 		if err != nil {
 			return nil, err
@@ -73,7 +74,7 @@ func newDLQList() *cobra.Command {
 		if _, err := q.check(args); err != nil {
 			return err
 		}
-		return q.admin.do(c, nil, func(ctx context.Context, api adminAPI) error {
+		return q.admin.do(c, nil, func(ctx context.Context, api admin.API) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			n := 0
 			for d, err := range api.DeadLettersOf(ctx, mayfly.ID{}, q.step) {
@@ -111,7 +112,7 @@ func newDLQShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return q.admin.do(c, nil, func(ctx context.Context, api adminAPI) error {
+		return q.admin.do(c, nil, func(ctx context.Context, api admin.API) error {
 			all, err := q.chosen(ctx, api, item)
 			for _, d := range all {
 				fmt.Fprintf(c.OutOrStdout(), "%s: %s failed at %s after %d attempts\n", d.Item, d.Step, d.Since, d.Attempts)
@@ -140,14 +141,14 @@ func newDLQRetry() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return q.admin.do(c, &q.op, func(ctx context.Context, api adminAPI) error {
+			return q.admin.do(c, &q.op, func(ctx context.Context, api admin.API) error {
 				all, err := q.chosen(ctx, api, item)
 				if err != nil {
 					return err
 				}
 				n := 0
 				for _, d := range all {
-					if err = orAbsent(api.RetryDeadLetter(ctx, d.Item, d.Step, q.op.reason), "dead letter for %s of %s", d.Step, d.Item); err != nil {
+					if err = admin.OrAbsent(api.RetryDeadLetter(ctx, d.Item, d.Step, q.op.reason), "dead letter for %s of %s", d.Step, d.Item); err != nil {
 						break
 					}
 					n++
@@ -173,10 +174,10 @@ func newDLQDrop() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return q.admin.do(c, &q.op, func(ctx context.Context, api adminAPI) error {
+			return q.admin.do(c, &q.op, func(ctx context.Context, api admin.API) error {
 				all, err := q.chosen(ctx, api, item)
 				for _, d := range all {
-					if err := orAbsent(api.DropDeadLetter(ctx, d.Item, d.Step, q.op.reason), "dead letter for %s of %s", d.Step, d.Item); err != nil {
+					if err := admin.OrAbsent(api.DropDeadLetter(ctx, d.Item, d.Step, q.op.reason), "dead letter for %s of %s", d.Step, d.Item); err != nil {
 						return err
 					}
 					fmt.Fprintf(c.OutOrStdout(), "%s: %s is dropped\n", d.Item, d.Step)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,10 +11,11 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/admin"
 )
 
 func newExplain() *cobra.Command {
-	var a admin
+	var a adminFlags
 	var viewer, at string
 	var asJSON bool
 	c := &cobra.Command{
@@ -38,11 +38,15 @@ func newExplain() *cobra.Command {
 				viewer = userText(viewer)
 			}
 			var found wire.Explanation
-			ask := func(ctx context.Context, api adminAPI) (err error) {
+			ask := func(ctx context.Context, api admin.API) (err error) {
 				found, err = api.Explain(ctx, id, viewer, when)
 				return err
 			}
-			if err := a.askOrRead(c, ask); err != nil {
+			o, err := a.options(c, nil)
+			if err != nil {
+				return err
+			}
+			if err := admin.Ask(c.Context(), o, ask); err != nil {
 				return fmt.Errorf("explain %s: %w", id, err)
 			}
 			if asJSON {
@@ -58,22 +62,6 @@ func newExplain() *cobra.Command {
 	c.Flags().StringVar(&at, "at", "", "an instant such as 2026-01-31T18:00:00Z (default: now)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
-}
-
-// askOrRead asks the server at a.url, or reads the data folder if none answers.
-func (a *admin) askOrRead(c *cobra.Command, ask func(ctx context.Context, api adminAPI) error) error {
-	if err := a.load(c, nil); err != nil {
-		return err
-	}
-	err := a.onServer(c, nil, ask)
-	if !isAway(err) || !hasData(a.config) {
-		return err
-	}
-	err = a.onFolder(c, func(ctx context.Context, f *folder) error { return a.inProcess(ctx, c, f, nil, ask) })
-	if errors.As(err, new(inUseError)) {
-		return mayfly.Wrap(mayfly.Conflict, err, "no server answers at "+a.url+", and one uses the folder: name its admin API with --admin")
-	}
-	return err
 }
 
 func printExplanation(out io.Writer, e wire.Explanation) error {

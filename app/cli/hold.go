@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mayflyhq/mayfly/app/admin"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/client"
 )
@@ -27,7 +29,7 @@ func newRelease() *cobra.Command {
 }
 
 func newHolding(c *cobra.Command, word string, do func(*client.Client, context.Context, mayfly.ID, string) error) *cobra.Command {
-	var a admin
+	var a adminFlags
 	var op operation
 	c.Args = cobra.ExactArgs(1)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -35,8 +37,8 @@ func newHolding(c *cobra.Command, word string, do func(*client.Client, context.C
 		if err != nil {
 			return err
 		}
-		return a.do(c, &op, func(ctx context.Context, api adminAPI) error {
-			if err := orAbsent(do(api.Client, ctx, id, op.reason), "item %s", id); err != nil {
+		return a.do(c, &op, func(ctx context.Context, api admin.API) error {
+			if err := admin.OrAbsent(do(api.Client, ctx, id, op.reason), "item %s", id); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s is %s\n", id, word)

@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/admin"
 )
 
 func newOrphans() *cobra.Command {
-	var a admin
+	var a adminFlags
 	var op operation
 	var erasing bool
 	c := &cobra.Command{
@@ -27,7 +28,7 @@ func newOrphans() *cobra.Command {
 			if !erasing {
 				who = nil
 			}
-			return a.do(c, who, func(ctx context.Context, api adminAPI) error {
+			return a.do(c, who, func(ctx context.Context, api admin.API) error {
 				find := api.Orphans
 				if erasing {
 					find = func(ctx context.Context) (wire.Orphans, error) { return api.EraseOrphans(ctx, op.reason) }

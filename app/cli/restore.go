@@ -13,6 +13,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/admin"
 )
 
 func newRestore() *cobra.Command {
@@ -41,7 +42,7 @@ func newRestore() *cobra.Command {
 }
 
 type restoring struct {
-	admin     admin
+	admin     adminFlags
 	op        operation
 	until     string
 	number    string
@@ -62,7 +63,7 @@ func (r *restoring) run(c *cobra.Command, args []string) error {
 	}
 	switch {
 	case r.list:
-		return r.admin.do(c, nil, func(ctx context.Context, api adminAPI) error { return r.runs(ctx, c, api) })
+		return r.admin.do(c, nil, func(ctx context.Context, api admin.API) error { return r.runs(ctx, c, api) })
 	case r.number != "":
 		return r.undo(c)
 	}
@@ -74,25 +75,25 @@ func (r *restoring) item(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return r.admin.do(c, &r.op, func(ctx context.Context, api adminAPI) error {
-		until, err := untilOf(r.until, api.now)
+	return r.admin.do(c, &r.op, func(ctx context.Context, api admin.API) error {
+		until, err := untilOf(r.until, api.Now)
 		if err != nil {
 			return err
 		}
 		restored, err := api.Restore(ctx, wire.RestoreRequest{ID: &id, Until: &until, Reason: r.op.reason})
 		if err != nil {
-			return orAbsent(err, "item %s", id)
+			return admin.OrAbsent(err, "item %s", id)
 		}
 		fmt.Fprintf(c.OutOrStdout(), "%s serves again until %s\n", id, restored.ServesUntil)
 		return nil
 	})
 }
 
-func (r *restoring) runs(ctx context.Context, c *cobra.Command, api adminAPI) error {
+func (r *restoring) runs(ctx context.Context, c *cobra.Command, api admin.API) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RUN\tWALK\tSHARD\tBEGAN\tFROM DEADLINE")
 	n := 0
-	for run, err := range api.Runs(ctx, api.now.Add(-r.since)) {
+	for run, err := range api.Runs(ctx, api.Now.Add(-r.since)) {
 		if err != nil {
 			return errors.Join(err, w.Flush())
 		}
@@ -113,14 +114,14 @@ func (r *restoring) undo(c *cobra.Command) error {
 	if !r.yes { // nothing is changed and nothing is recorded
 		who, r.op.reason = nil, "to count"
 	}
-	return r.admin.do(c, who, func(ctx context.Context, api adminAPI) error {
-		until, err := untilOf(r.until, api.now)
+	return r.admin.do(c, who, func(ctx context.Context, api admin.API) error {
+		until, err := untilOf(r.until, api.Now)
 		if err != nil {
 			return err
 		}
 		done, err := api.Restore(ctx, wire.RestoreRequest{Run: r.number, Until: &until, Reason: r.op.reason, DryRun: !r.yes, Max: r.max})
 		if err != nil && done.Found == 0 {
-			return orAbsent(err, "run %s", r.number)
+			return admin.OrAbsent(err, "run %s", r.number)
 		}
 		r.print(c.OutOrStdout(), done)
 		if done.Failed > 0 && err == nil {
@@ -140,4 +141,16 @@ func (r *restoring) print(out io.Writer, done wire.Restored) {
 	for _, why := range done.Why {
 		fmt.Fprintf(out, "  %s\n", why)
 	}
+}
+
+// untilOf parses an instant, or a duration from now.
+func untilOf(text string, now mayfly.Instant) (mayfly.Instant, error) {
+	if l, err := mayfly.ParseLifetime(text); err == nil && l != mayfly.Never {
+		return now.Add(l.Duration()), nil
+	}
+	var at mayfly.Instant
+	if err := at.UnmarshalText([]byte(text)); err != nil {
+		return 0, usage(fmt.Errorf("invalid --until %q: write a duration such as 24h, or an instant such as %s", text, now.Add(24*time.Hour)))
+	}
+	return at, nil
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly/api/wire"
-	scrubber "github.com/mayflyhq/mayfly/engine/scrub"
-	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/app/admin"
 )
 
 func newScrub() *cobra.Command {
@@ -33,7 +32,7 @@ func newScrub() *cobra.Command {
 }
 
 type scrub struct {
-	admin admin
+	admin adminFlags
 	rate  int64
 }
 
@@ -41,13 +40,13 @@ func (s *scrub) run(c *cobra.Command) error {
 	if s.rate < 1 || s.rate > 1<<20 {
 		return usage(fmt.Errorf("invalid --rate %d: write MiB per second, 1 or more", s.rate))
 	}
-	return s.admin.do(c, nil, func(ctx context.Context, api adminAPI) error {
-		if api.folder == nil && c.Flags().Changed("rate") {
+	return s.admin.do(c, nil, func(ctx context.Context, api admin.API) error {
+		if api.Folder == nil && c.Flags().Changed("rate") {
 			return usage(errors.New("--rate has no effect on a server; set ends.scrub_bytes"))
 		}
 		find := api.Scrub
-		if api.folder != nil {
-			find = func(ctx context.Context) (wire.Scrub, error) { return api.folder.scrub(ctx, s.rate) }
+		if api.Folder != nil {
+			find = func(ctx context.Context) (wire.Scrub, error) { return api.Folder.Scrub(ctx, s.rate) }
 		}
 		found, err := find(ctx)
 		if err == nil || found.Items > 0 {
@@ -78,15 +77,4 @@ func printScrub(out io.Writer, r wire.Scrub) {
 	if r.Again > 0 {
 		fmt.Fprintf(out, "%s items will be copied again from hot storage\n", humanize.Comma(r.Again))
 	}
-}
-
-// scrub reads every cold copy of the folder, at most mibs MiB per second.
-func (f *folder) scrub(ctx context.Context, mibs int64) (wire.Scrub, error) {
-	origin, err := walk.Origin(ctx, f.store.Set.Rows, f.now)
-	if err != nil {
-		return wire.Scrub{}, err
-	}
-	show, end := f.show("scrub", "minutes of deadlines")
-	defer end()
-	return f.node.AdminOperations().Scrub(ctx, scrubber.Run{Rows: walk.Span{From: origin, To: f.now}, Now: f.now, BytesPerSecond: mibs << 20, Progress: show})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/client"
+	"github.com/mayflyhq/mayfly/demo"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
@@ -135,7 +136,7 @@ func TestARequestInProgressFinishesWhenTheServerStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	picture, err := paint()
+	picture, err := demo.Picture()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,20 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
-	"io"
-	"strings"
+	"os"
+	"slices"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/progress"
+	"github.com/mayflyhq/mayfly/client"
+	"github.com/mayflyhq/mayfly/demo"
 )
 
 func newStory() *cobra.Command {
@@ -27,56 +32,161 @@ func newStory() *cobra.Command {
 // audiences returns the audiences of a story.
 func audiences() []string { return []string{"everyone", "followers", "close_friends"} }
 
-// printStory prints a story as text.
-func printStory(out io.Writer, s wire.Story) {
-	until := "until " + s.ExpiresAt.String()
-	if s.ServesUntil != nil {
-		until = "again until " + s.ServesUntil.String()
+func newStoryPublish() *cobra.Command {
+	p := &storyPublish{}
+	c := &cobra.Command{
+		Use: "publish FILE…", Short: "Publish a story of 1 to 10 images and videos",
+		Long: "Uploads the files to the server, or directly to its object storage if it offers that, and prints the new story. The server\n" +
+			"removes metadata such as the location from the files. If the connection fails the upload is retried; the story is published\n" +
+			"only once.",
+		Example: "  mayfly story publish photo.jpg --user ana\n  mayfly story publish a.jpg b.mp4 --user ana --audience close_friends --for 6h --caption 'by the sea'",
+		Args:    cobra.RangeArgs(1, mayfly.MaxMedia),
+		RunE:    func(c *cobra.Command, args []string) error { return p.run(c, args) },
 	}
-	fmt.Fprintf(out, "%s\n  by %s, for %s, born %s, serves %s\n", s.ID, s.Author, strings.ReplaceAll(s.Audience, "_", " "), s.BornAt, until)
-	if s.State != "" {
-		fmt.Fprintf(out, "  %s, %s\n", s.State, s.Tier)
+	p.remote.flags(c)
+	c.Flags().StringVar(&p.story.Audience, "audience", "followers", "everyone, followers or close_friends")
+	c.Flags().StringVar(&p.story.Lifetime, "for", "", "lifetime, such as 24h (default: the server's)")
+	c.Flags().StringVar(&p.story.Caption, "caption", "", "text below the story")
+	c.Flags().StringVar(&p.overlays, "overlays", "", "file with a JSON list of stickers")
+	c.Flags().StringVar(&p.key, "key", "", "idempotency key, to retry safely when the outcome is unknown")
+	completeWords(c, "audience", audiences()...)
+	return c
+}
+
+type storyPublish struct {
+	remote   remote
+	story    wire.NewStory
+	overlays string
+	key      string
+}
+
+func (p *storyPublish) run(c *cobra.Command, files []string) error {
+	if err := checkAudience(p.story.Audience); err != nil {
+		return err
 	}
-	if s.Caption != "" {
-		fmt.Fprintf(out, "  %q\n", s.Caption)
+	if p.overlays != "" {
+		text, err := os.ReadFile(p.overlays)
+		if err != nil {
+			return mayfly.Wrap(mayfly.NotFound, err, "--overlays names a JSON file")
+		}
+		if !json.Valid(text) {
+			return usage(mayfly.Errorf(mayfly.Invalid, "%s is not JSON", p.overlays).WithHint(`write a list such as [{"kind":"text","x":0.5,"y":0.5,"text":"hi"}]`))
+		}
+		p.story.Overlays = text
 	}
-	for n, m := range s.Media {
-		fmt.Fprintf(out, "  medium %d: %s\n", n, mediumLine(m))
+	var media []client.Source
+	var sizes []progress.File
+	for _, file := range files {
+		source, err := client.File(file)
+		if err != nil {
+			return err
+		}
+		media, sizes = append(media, source), append(sizes, progress.File{Name: source.Name, Size: source.Size})
+	}
+	api, err := p.remote.client()
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	sending := progress.NewUpload(c.ErrOrStderr(), p.remote.json, sizes)
+	story, err := api.PublishUpload(c.Context(), client.Publication{Story: p.story, Media: media, Key: p.key, Progress: sending.Update})
+	sending.End(err == nil)
+	if err != nil {
+		return p.remote.failed(err, "publish")
+	}
+	return p.remote.show(c, story)
+}
+
+func checkAudience(text string) error {
+	if text != "" && !slices.Contains(audiences(), text) {
+		return usage(mayfly.Errorf(mayfly.Invalid, "invalid --audience %s", text).WithHint("choose everyone, followers or close_friends"))
+	}
+	return nil
+}
+
+func newStoryDelete() *cobra.Command {
+	r := &remote{}
+	c := &cobra.Command{
+		Use: "delete ID", Short: "Delete one of your stories, live or archived", Example: "  mayfly story delete ID --user ana",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return r.withID(args, func(api *client.Client, id mayfly.ID) error {
+				if err := api.Delete(c.Context(), id); err != nil {
+					return r.failed(err, "delete %s", id)
+				}
+				_, err := fmt.Fprintf(c.OutOrStdout(), "%s is deleted\n", id)
+				return err
+			})
+		},
+	}
+	r.flags(c)
+	return c
+}
+
+func newStoryReshare() *cobra.Command {
+	r, change, caption, key := &remote{}, wire.Reshare{}, "", ""
+	c := &cobra.Command{
+		Use: "reshare ID", Short: "Publish one of your archived stories again, without uploading",
+		Example: "  mayfly story reshare ID --user ana\n  mayfly story reshare ID --user ana --audience everyone --for 6h --caption 'a year ago'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkAudience(change.Audience); err != nil {
+				return err
+			}
+			if c.Flags().Changed("caption") {
+				change.Caption = &caption
+			}
+			return r.withID(args, func(api *client.Client, id mayfly.ID) error {
+				story, err := api.Reshare(c.Context(), id, change, key)
+				if err != nil {
+					return r.failed(err, "reshare %s", id)
+				}
+				return r.show(c, story)
+			})
+		},
+	}
+	r.flags(c)
+	c.Flags().StringVar(&change.Audience, "audience", "", "everyone, followers or close_friends (default: unchanged)")
+	c.Flags().StringVar(&change.Lifetime, "for", "", "lifetime, such as 24h (default: the server's)")
+	c.Flags().StringVar(&caption, "caption", "", "text below the story (default: unchanged)")
+	c.Flags().StringVar(&key, "key", "", "idempotency key, to retry safely when the outcome is unknown")
+	completeWords(c, "audience", audiences()...)
+	return c
+}
+
+func newStoryPicture() *cobra.Command {
+	return &cobra.Command{
+		Use: "picture FILE", Short: "Create a small picture for a first try",
+		Long:    "Writes a JPEG, the same one every time. It does not overwrite a different file.",
+		Example: "  mayfly story picture photo.jpg",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			picture, err := demo.Picture()
+			if err != nil {
+				return err
+			}
+			if there, err := os.ReadFile(args[0]); err == nil && !bytes.Equal(there, picture) {
+				return mayfly.Errorf(mayfly.Conflict, "%s exists and is a different file", args[0]).WithHint("choose another name")
+			}
+			if err := os.WriteFile(args[0], picture, 0o644); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: a picture of %s bytes\n", args[0], humanize.Comma(int64(len(picture))))
+			return err
+		},
 	}
 }
 
-func mediumLine(m wire.Medium) string {
-	line := fmt.Sprintf("%s, %s bytes", m.Type, humanize.Comma(m.Size))
-	if m.Width > 0 {
-		line += fmt.Sprintf(", %d × %d", m.Width, m.Height)
+// withID calls do with a client and the id in the arguments.
+func (r *remote) withID(args []string, do func(*client.Client, mayfly.ID) error) error {
+	id, err := idOf(args)
+	if err != nil {
+		return err
 	}
-	return line
-}
-
-// shortLine returns the line of a story in a list.
-func shortLine(s wire.Story) string {
-	caption := s.Caption
-	if runes := []rune(caption); len(runes) > 40 {
-		caption = string(runes[:40]) + "…"
+	api, err := r.client()
+	if err != nil {
+		return err
 	}
-	line := fmt.Sprintf("%s  born %s  until %s  %d media", s.ID, s.BornAt, s.ExpiresAt, len(s.Media))
-	if s.Tier != "" {
-		line += "  " + s.Tier
-	}
-	if s.Seen != nil && *s.Seen {
-		line += "  seen"
-	}
-	if caption != "" {
-		line += fmt.Sprintf("  %q", caption)
-	}
-	return line
-}
-
-// userText returns a user as the API accepts it. A name without ~ is a subject of the
-// home issuer.
-func userText(text string) string {
-	if _, err := mayfly.ParseUserID(text); err == nil || strings.HasPrefix(text, "~") {
-		return text
-	}
-	return "~" + text
+	defer api.Close()
+	return do(api, id)
 }

@@ -62,10 +62,3 @@ func (t *tokenVerb) run(c *cobra.Command) error {
 	_, err = fmt.Fprintln(c.OutOrStdout(), string(token))
 	return err
 }
-
-// completeWords lets the shell complete a flag whose values are known.
-func completeWords(c *cobra.Command, flag string, words ...string) {
-	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the caller has just added the flag
-	}
-}

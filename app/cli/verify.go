@@ -12,12 +12,14 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/admin"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
 func newVerify() *cobra.Command {
-	v := verifyCommand{}
+	var flags adminFlags
+	var quick bool
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that every item has its media, and every medium its item",
@@ -35,62 +37,39 @@ func newVerify() *cobra.Command {
 			"themselves; mayfly orphans and mayfly scrub with --admin print what they found.",
 		Example: "  mayfly verify --data ./mayfly-data\n  mayfly verify --quick        compare sizes and stored hashes only",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return v.run(c) },
+		RunE:    func(c *cobra.Command, _ []string) error { return runVerify(c, &flags, quick) },
 	}
-	v.admin.settings.flags(c)
-	c.Flags().BoolVar(&v.quick, "quick", false, "do not read the bytes of media")
+	flags.settings.flags(c)
+	c.Flags().BoolVar(&quick, "quick", false, "do not read the bytes of media")
 	return c
 }
 
-type verifyCommand struct {
-	admin admin
-	quick bool
-}
-
-func (v *verifyCommand) run(c *cobra.Command) error {
-	if err := v.admin.load(c, nil); err != nil {
+func runVerify(c *cobra.Command, flags *adminFlags, quick bool) error {
+	o, err := flags.options(c, nil)
+	if err != nil {
 		return err
 	}
-	if v.admin.config.Profile == config.Cluster {
+	if o.Config.Profile == config.Cluster {
 		return mayfly.Errorf(mayfly.Invalid, "verify needs a data folder; on a cluster the items are in Cassandra and S3").
 			WithHint("mayfly scrub and mayfly orphans print what a node has found, mayfly explain ID explains one item, each with --admin URL")
 	}
-	err := v.admin.onFolder(c, func(ctx context.Context, f *folder) error { return v.look(ctx, c.OutOrStdout(), f) })
-	if errors.As(err, new(inUseError)) {
+	err = admin.OnFolder(c.Context(), o, func(ctx context.Context, f *admin.Folder) error {
+		found, orphans, err := f.Verify(ctx, quick)
+		if err != nil {
+			return err
+		}
+		printReport(c.OutOrStdout(), found, orphans)
+		if !found.Clean() {
+			return errWrong
+		}
+		return nil
+	})
+	if errors.As(err, new(admin.InUseError)) {
 		return mayfly.Wrap(mayfly.Conflict, fmt.Errorf("verify needs a data folder that is not in use: %w", err),
 			"stop the server, or verify a copy of the folder; mayfly scrub and mayfly orphans print what a running server has found")
 	}
 	return err
 }
-
-func (v *verifyCommand) look(ctx context.Context, out io.Writer, f *folder) error {
-	show, end := f.show("verify", "minutes of deadlines")
-	found, err := verify.Run(ctx, f.store.Set, verify.Options{
-		Now: f.now, Bytes: !v.quick, Progress: func(minutes int) { show(minutes, 0) }, Each: f.node.VerifyItem,
-	})
-	end()
-	if err != nil {
-		return err
-	}
-	orphans, err := f.node.AdminOperations().Orphans(ctx, "", "", allObjects, f.now)
-	if err != nil {
-		return err
-	}
-	for _, key := range orphans.Examples {
-		found.Add(verify.Orphan, "%s", key)
-	}
-	for range orphans.Orphans - len(orphans.Examples) {
-		found.Add(verify.Orphan, "an object that no item owns")
-	}
-	printReport(out, found, orphans)
-	if !found.Clean() {
-		return errWrong
-	}
-	return nil
-}
-
-// allObjects is larger than the number of objects in any folder.
-const allObjects = 1 << 30
 
 func printReport(out io.Writer, v *verify.Report, o wire.Orphans) {
 	fmt.Fprintf(out, "%s items with %s media checked, %s bytes read; %s stored objects checked\n",

@@ -1,4 +1,4 @@
-package cli
+package admin
 
 import (
 	"bytes"
@@ -11,48 +11,50 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spf13/cobra"
-
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/app/progress"
 	"github.com/mayflyhq/mayfly/app/server"
+	"github.com/mayflyhq/mayfly/engine/scrub"
+	"github.com/mayflyhq/mayfly/engine/verify"
+	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
-// folder is an open data folder with an idle node on it: a node without loops.
-type folder struct {
+// Folder is an open data folder with an idle node on it: a node without loops.
+type Folder struct {
 	store    *profile.Store
 	node     *node.Node
 	now      mayfly.Instant // by the folder's own clock
 	progress *progress.Progress
 }
 
-// onFolder opens the data folder, calls work, and closes it. It returns an
-// inUseError if a process uses the folder.
-func (a *admin) onFolder(c *cobra.Command, work func(ctx context.Context, f *folder) error) (err error) {
-	ctx := c.Context()
-	if a.config.Profile == config.Cluster {
+// OnFolder opens the data folder, calls work, and closes it. It returns an
+// InUseError if a process uses the folder.
+func OnFolder(ctx context.Context, opt Options, work func(ctx context.Context, f *Folder) error) (err error) {
+	cfg := opt.Config
+	if cfg.Profile == config.Cluster {
 		return mayfly.Errorf(mayfly.Invalid, "on a cluster the items are not in the data folder").
 			WithHint("ask a running node: name its admin API with --admin")
 	}
-	if !hasData(a.config) {
-		return mayfly.Errorf(mayfly.NotFound, "there is no data folder at %s", a.config.Data).WithHint("name it with --data")
+	if !hasData(cfg) {
+		return mayfly.Errorf(mayfly.NotFound, "there is no data folder at %s", cfg.Data).WithHint("name it with --data")
 	}
-	f := &folder{progress: progress.New(c.ErrOrStderr(), false)}
-	if f.store, err = profile.Embedded(a.config, node.Tables()); errors.Is(err, mayfly.Conflict) {
-		return inUseError{err}
+	f := &Folder{progress: progress.New(opt.Progress, false)}
+	if f.store, err = profile.Embedded(cfg, node.Tables()); errors.Is(err, mayfly.Conflict) {
+		return InUseError{err}
 	} else if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.store.Close()) }()
-	if err := server.RemoveAdminFile(a.config.Data); err != nil { // the server that wrote it has ended: this process holds the lock
+	if err := server.RemoveAdminFile(cfg.Data); err != nil { // the server that wrote it has ended: this process holds the lock
 		return err
 	}
-	o := node.FromConfig(a.config)
-	o.Idle, o.Source = true, a.source
-	if o.Products.Key, err = node.LoadKey(a.config); err != nil {
+	o := node.FromConfig(cfg)
+	o.Idle = true
+	if o.Products.Key, err = node.LoadKey(cfg); err != nil {
 		return err
 	}
 	if f.node, err = node.Start(ctx, f.store.Set, o); err != nil {
@@ -73,7 +75,7 @@ func hasData(cfg config.Config) bool {
 }
 
 // adminHandler returns the handler of the admin API.
-func (f *folder) adminHandler(cfg config.Config) (http.Handler, error) {
+func (f *Folder) adminHandler(cfg config.Config) (http.Handler, error) {
 	api, err := f.node.API(node.ServeOptions{Listen: cfg.Listen, Logger: slog.New(slog.DiscardHandler), Version: server.Version})
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func (f *folder) adminHandler(cfg config.Config) (http.Handler, error) {
 }
 
 // show returns a function that shows how much is done, and one that ends that.
-func (f *folder) show(name, what string) (show func(done, of int), end func()) {
+func (f *Folder) show(name, what string) (show func(done, of int), end func()) {
 	var stage *progress.Stage
 	shown := 0
 	f.progress.Name(name)
@@ -100,18 +102,56 @@ func (f *folder) show(name, what string) (show func(done, of int), end func()) {
 	}
 }
 
-// inUseError is the error of a folder that another process has locked.
-type inUseError struct{ err error }
+// Scrub reads every cold copy of the folder, at most mibs MiB per second.
+func (f *Folder) Scrub(ctx context.Context, mibs int64) (wire.Scrub, error) {
+	origin, err := walk.Origin(ctx, f.store.Set.Rows, f.now)
+	if err != nil {
+		return wire.Scrub{}, err
+	}
+	show, end := f.show("scrub", "minutes of deadlines")
+	defer end()
+	return f.node.AdminOperations().Scrub(ctx, scrub.Run{Rows: walk.Span{From: origin, To: f.now}, Now: f.now, BytesPerSecond: mibs << 20, Progress: show})
+}
+
+// allObjects is larger than the number of objects in any folder.
+const allObjects = 1 << 30
+
+// Verify compares every row with its content and its media, and every stored
+// object with the row that names it; it reads the bytes of media unless quick.
+func (f *Folder) Verify(ctx context.Context, quick bool) (*verify.Report, wire.Orphans, error) {
+	show, end := f.show("verify", "minutes of deadlines")
+	found, err := verify.Run(ctx, f.store.Set, verify.Options{
+		Now: f.now, Bytes: !quick, Progress: func(minutes int) { show(minutes, 0) }, Each: f.node.VerifyItem,
+	})
+	end()
+	if err != nil {
+		return nil, wire.Orphans{}, err
+	}
+	orphans, err := f.node.AdminOperations().Orphans(ctx, "", "", allObjects, f.now)
+	if err != nil {
+		return nil, orphans, err
+	}
+	for _, key := range orphans.Examples {
+		found.Add(verify.Orphan, "%s", key)
+	}
+	for range orphans.Orphans - len(orphans.Examples) {
+		found.Add(verify.Orphan, "an object that no item owns")
+	}
+	return found, orphans, nil
+}
+
+// InUseError is the error of a folder that another process has locked.
+type InUseError struct{ err error }
 
 // Error leaves the hint out: what to do depends on the verb.
-func (e inUseError) Error() string {
+func (e InUseError) Error() string {
 	if known := (*mayfly.Error)(nil); errors.As(e.err, &known) && known.Err != nil {
 		return known.Err.Error()
 	}
 	return e.err.Error()
 }
 
-func (e inUseError) Unwrap() error { return e.err }
+func (e InUseError) Unwrap() error { return e.err }
 
 // inProcessHost stands for the folder in URLs of the in-process API.
 const inProcessHost = "folder.invalid"

@@ -2,13 +2,42 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/client"
 )
+
+func newStoryOpen() *cobra.Command {
+	r, save := &remote{}, ""
+	c := &cobra.Command{
+		Use: "open ID", Short: "Open a story and optionally save its media",
+		Long:    "Opens a story. With --save it downloads the media and verifies their hashes.",
+		Example: "  mayfly story open ID --user ben\n  mayfly story open ID --user ana --save ./photos",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return r.withID(args, func(api *client.Client, id mayfly.ID) error {
+				story, err := api.Story(c.Context(), id)
+				if err != nil {
+					return r.failed(err, "open %s", id)
+				}
+				if err := r.show(c, story); err != nil || save == "" {
+					return err
+				}
+				return api.Save(c.Context(), story, save, func(path string) { fmt.Fprintf(c.ErrOrStderr(), "saved %s\n", path) })
+			})
+		},
+	}
+	r.flags(c)
+	c.Flags().StringVar(&save, "save", "", "folder to save the media in")
+	return c
+}
 
 func newStoryRing() *cobra.Command {
 	r := &remote{}
@@ -122,12 +151,65 @@ func (a *storyArchive) period() (client.Period, error) {
 	return p, nil
 }
 
-// instantOf parses a day (UTC) or an instant; "" is the zero instant.
-func instantOf(text string) (mayfly.Instant, error) {
-	if day, err := time.Parse(time.DateOnly, text); err == nil {
-		return mayfly.InstantOf(day), nil
+// show prints a story.
+func (r *remote) show(c *cobra.Command, s wire.Story) error {
+	if r.json {
+		return writeJSON(c.OutOrStdout(), s)
 	}
-	var at mayfly.Instant
-	err := at.UnmarshalText([]byte(text))
-	return at, err
+	printStory(c.OutOrStdout(), s)
+	return nil
+}
+
+// printStory prints a story as text.
+func printStory(out io.Writer, s wire.Story) {
+	until := "until " + s.ExpiresAt.String()
+	if s.ServesUntil != nil {
+		until = "again until " + s.ServesUntil.String()
+	}
+	fmt.Fprintf(out, "%s\n  by %s, for %s, born %s, serves %s\n", s.ID, s.Author, strings.ReplaceAll(s.Audience, "_", " "), s.BornAt, until)
+	if s.State != "" {
+		fmt.Fprintf(out, "  %s, %s\n", s.State, s.Tier)
+	}
+	if s.Caption != "" {
+		fmt.Fprintf(out, "  %q\n", s.Caption)
+	}
+	for n, m := range s.Media {
+		fmt.Fprintf(out, "  medium %d: %s\n", n, mediumLine(m))
+	}
+}
+
+func mediumLine(m wire.Medium) string {
+	line := fmt.Sprintf("%s, %s bytes", m.Type, humanize.Comma(m.Size))
+	if m.Width > 0 {
+		line += fmt.Sprintf(", %d × %d", m.Width, m.Height)
+	}
+	return line
+}
+
+// shortLine returns the line of a story in a list.
+func shortLine(s wire.Story) string {
+	caption := s.Caption
+	if runes := []rune(caption); len(runes) > 40 {
+		caption = string(runes[:40]) + "…"
+	}
+	line := fmt.Sprintf("%s  born %s  until %s  %d media", s.ID, s.BornAt, s.ExpiresAt, len(s.Media))
+	if s.Tier != "" {
+		line += "  " + s.Tier
+	}
+	if s.Seen != nil && *s.Seen {
+		line += "  seen"
+	}
+	if caption != "" {
+		line += fmt.Sprintf("  %q", caption)
+	}
+	return line
+}
+
+// userText returns a user as the API accepts it. A name without ~ is a subject of the
+// home issuer.
+func userText(text string) string {
+	if _, err := mayfly.ParseUserID(text); err == nil || strings.HasPrefix(text, "~") {
+		return text
+	}
+	return "~" + text
 }
