@@ -91,41 +91,44 @@ func TestABacklogIsWorkedOffAfterAnOutage(t *testing.T) {
 
 // L7: in doubt the gate hides by the stepped time, walks stand still, nothing is
 // minted, no mark is saved; when the wall comes back nothing has expired.
+// With a lease of two months the walks still hold their shards by the stepped time.
 func TestAStepOfTheClockHidesAndEndsNothing(t *testing.T) {
-	in(t, func(t *testing.T, set store.Set, m *machine) {
-		n := start(t, set, node.Options{Source: m.source(), Name: "a"})
-		defer stop(t, n)
-		item := mustPublish(t, n, time.Hour)
-		time.Sleep(10 * time.Second)
-		before := mark(t, set, "a")
+	for _, lease := range []time.Duration{mayfly.DefaultLease, 60 * 24 * time.Hour} {
+		in(t, func(t *testing.T, set store.Set, m *machine) {
+			n := start(t, set, node.Options{Source: m.source(), Name: "a", Walk: walk.Options{Lease: lease}})
+			defer stop(t, n)
+			item := mustPublish(t, n, time.Hour)
+			time.Sleep(10 * time.Second)
+			before := mark(t, set, "a")
 
-		m.step(30 * 24 * time.Hour)
-		time.Sleep(time.Minute)
-		if err := opens(n, item.ID); err != mayfly.Gone {
-			t.Errorf("in doubt: %v", err)
-		}
-		_, err := publish(n, time.Hour)
-		var hinted *mayfly.Error
-		if !errors.Is(err, mayfly.Unavailable) || !errors.As(err, &hinted) || hinted.Hint == "" {
-			t.Errorf("a birth in doubt: %v", err)
-		}
-		if s := state(t, set, item.ID); s != mayfly.Active {
-			t.Errorf("a walk went on in doubt: %s", s)
-		}
-		if after := mark(t, set, "a"); after.At > before.At.Add(2*time.Second) {
-			t.Errorf("a mark was saved in doubt: %s, before it %s", after.At, before.At)
-		}
+			m.step(30 * 24 * time.Hour)
+			time.Sleep(time.Minute)
+			if err := opens(n, item.ID); err != mayfly.Gone {
+				t.Errorf("in doubt: %v", err)
+			}
+			_, err := publish(n, time.Hour)
+			var hinted *mayfly.Error
+			if !errors.Is(err, mayfly.Unavailable) || !errors.As(err, &hinted) || hinted.Hint == "" {
+				t.Errorf("a birth in doubt: %v", err)
+			}
+			if s := state(t, set, item.ID); s != mayfly.Active {
+				t.Errorf("lease %s: a walk went on in doubt: %s", lease, s)
+			}
+			if after := mark(t, set, "a"); after.At > before.At.Add(2*time.Second) {
+				t.Errorf("a mark was saved in doubt: %s, before it %s", after.At, before.At)
+			}
 
-		m.step(-30 * 24 * time.Hour)
-		time.Sleep(5 * time.Second)
-		if err := opens(n, item.ID); err != nil {
-			t.Errorf("the wall is back: %v", err)
-		}
-		mustPublish(t, n, time.Hour)
-		if after := mark(t, set, "a"); after.At < before.At.Add(time.Minute) {
-			t.Errorf("no mark since: %s", after.At)
-		}
-	})
+			m.step(-30 * 24 * time.Hour)
+			time.Sleep(5 * time.Second)
+			if err := opens(n, item.ID); err != nil {
+				t.Errorf("the wall is back: %v", err)
+			}
+			mustPublish(t, n, time.Hour)
+			if after := mark(t, set, "a"); after.At < before.At.Add(time.Minute) {
+				t.Errorf("no mark since: %s", after.At)
+			}
+		})
+	}
 }
 
 func TestAConfirmedStepIsSweptByTheWalks(t *testing.T) {
