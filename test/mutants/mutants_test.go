@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const clamp = `
@@ -140,7 +144,7 @@ func TestWhatATestNoticesIsCaughtAndTheRestSurvives(t *testing.T) {
 	dir := module(t)
 	before, _ := os.ReadFile(filepath.Join(dir, "clamp.go"))
 	var out bytes.Buffer
-	survived, err := run(t.Context(), dir, faults, 2, &out)
+	survived, err := run(t.Context(), dir, faults, 2, 0, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,6 +158,72 @@ func TestWhatATestNoticesIsCaughtAndTheRestSurvives(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(filepath.Join(dir, "clamp.go")); !bytes.Equal(before, after) {
 		t.Error("the source was touched")
+	}
+}
+
+func TestNoFaultBeginsAfterTheTimeLimit(t *testing.T) {
+	faults, err := parse(clamp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	survived, err := run(t.Context(), module(t), faults, 1, time.Nanosecond, &out)
+	if err != nil || survived != 0 || !strings.HasSuffix(out.String(), "0 of 1 faults were tried within 1ns\n0 passed, 0 failed\n") {
+		t.Errorf("%d survived, %v:\n%s", survived, err, out.String())
+	}
+}
+
+func TestWhatHasChangedComesFirstAndTheRestRotates(t *testing.T) {
+	var faults []fault
+	for i := range 20 {
+		faults = append(faults, fault{name: fmt.Sprint(i), file: fmt.Sprintf("p%d/a.go", i), pkg: fmt.Sprintf("./t%d", i)})
+	}
+	dir := t.TempDir()
+	commit := func(files ...string) {
+		t.Helper()
+		for _, name := range files {
+			path := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(name), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, args := range [][]string{{"add", "."}, {"-c", "user.name=ana", "-c", "user.email=ana@example.org", "commit", "-q", "-m", "change"}} {
+			if _, err := git(t.Context(), dir, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := git(t.Context(), dir, "init", "-q"); err != nil {
+		t.Fatal(err)
+	}
+	commit("base")
+	base, err := git(t.Context(), dir, "rev-parse", "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base = strings.TrimSpace(base)
+	commit("p7/a.go", "t11/a_test.go", "t12/a.go")
+	first, err := order(t.Context(), dir, faults, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit("again")
+	second, err := order(t.Context(), dir, faults, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range [][]fault{first, second} {
+		changed := []string{got[0].name, got[1].name}
+		slices.Sort(changed)
+		if !slices.Equal(changed, []string{"11", "7"}) || len(got) != len(faults) {
+			t.Errorf("first are %v, of %d", changed, len(got))
+		}
+	}
+	if slices.Equal(first[2:], second[2:]) {
+		t.Error("two commits have the same order")
+	}
+	if _, err := order(t.Context(), dir, faults, "nowhere"); err == nil {
+		t.Error("a commit that does not exist was accepted")
 	}
 }
 
@@ -171,7 +241,7 @@ func TestRunRefusesAListThatProvesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := run(t.Context(), module(t), faults, 2, &bytes.Buffer{}); err == nil {
+			if _, err := run(t.Context(), module(t), faults, 2, 0, &bytes.Buffer{}); err == nil {
 				t.Error("accepted")
 			}
 		})

@@ -16,23 +16,27 @@ import (
 	"time"
 )
 
-// run shows that each suite passes on the code as it is, then breaks the code
-// fault by fault, with so many workers at a time. It returns how many faults no
-// test noticed. An error means that the list or the code is not in order, so that
-// the run proves nothing.
-func run(ctx context.Context, module string, faults []fault, workers int, out io.Writer) (survived int, err error) {
+// run breaks the code fault by fault, with so many workers at a time, and shows
+// before each that its tests pass on the code as it is. It begins no fault after
+// within; 0 is no limit. It returns how many faults no test noticed. An error means
+// that the list or the code is not in order, so that the run proves nothing.
+func run(ctx context.Context, module string, faults []fault, workers int, within time.Duration, out io.Writer) (survived int, err error) {
 	dir, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	if err := green(ctx, module, dir, faults, workers, out); err != nil {
-		return 0, err
-	}
+	begin, suites := time.Now(), newSuites(module, dir)
 	rows := make([][]string, len(faults))
 	var mu sync.Mutex // of out and survived
 	err = each(ctx, workers, len(faults), func(ctx context.Context, n int) error {
 		f, start := faults[n], time.Now()
+		if within > 0 && start.Sub(begin) >= within {
+			return nil
+		}
+		if err := suites.pass(ctx, f); err != nil {
+			return err
+		}
 		where, caughtBy, err := try(ctx, module, filepath.Join(dir, fmt.Sprint(n)), f)
 		if err != nil {
 			return fmt.Errorf("fault %s: %w", f.name, err)
@@ -53,14 +57,18 @@ func run(ctx context.Context, module string, faults []fault, workers int, out io
 	if err != nil {
 		return 0, err
 	}
+	tried := slices.DeleteFunc(rows, func(row []string) bool { return row == nil })
 	fmt.Fprintln(out)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "fault\twhere\tcaught by\tseconds")
-	for _, row := range rows {
+	for _, row := range tried {
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	t.Flush()
-	fmt.Fprintf(out, "\n%d passed, %d failed\n", len(faults)-survived, survived)
+	if rest := len(faults) - len(tried); rest > 0 {
+		fmt.Fprintf(out, "\n%d of %d faults were tried within %s", len(tried), len(faults), within)
+	}
+	fmt.Fprintf(out, "\n%d passed, %d failed\n", len(tried)-survived, survived)
 	return survived, nil
 }
 
@@ -91,41 +99,57 @@ func each(ctx context.Context, workers, n int, do func(ctx context.Context, n in
 	return context.Cause(ctx)
 }
 
-// green runs each distinct suite on the unbroken code: a test that fails anyway,
-// or a pattern that matches none, would catch nothing. The tests of a package are
-// built once.
-func green(ctx context.Context, module, dir string, faults []fault, workers int, out io.Writer) error {
-	var pkgs []string
-	suites := map[string][]fault{} // by package, one fault of each suite
-	for _, f := range faults {
-		if !slices.Contains(pkgs, f.pkg) {
-			pkgs = append(pkgs, f.pkg)
-		}
-		if !slices.ContainsFunc(suites[f.pkg], func(g fault) bool { return g.run == f.run }) {
-			suites[f.pkg] = append(suites[f.pkg], f)
-		}
+// suites runs each distinct suite once on the unbroken code: a test that fails
+// anyway, or a pattern that matches none, would catch nothing.
+type suites struct {
+	module, dir string
+	mu          sync.Mutex
+	seen        map[string]*suite // by package, and by package and pattern
+}
+
+// suite is something that is done once.
+type suite struct {
+	once sync.Once
+	err  error
+}
+
+func newSuites(module, dir string) *suites {
+	return &suites{module: module, dir: dir, seen: map[string]*suite{}}
+}
+
+func (s *suites) once(name string, do func() error) error {
+	s.mu.Lock()
+	known := s.seen[name]
+	if known == nil {
+		known = &suite{}
+		s.seen[name] = known
 	}
-	var mu sync.Mutex // of out
-	return each(ctx, workers, len(pkgs), func(ctx context.Context, n int) error {
-		pkg := pkgs[n]
-		binary := filepath.Join(dir, fmt.Sprintf("green-%d.test", n))
-		if text, err := build(ctx, module, binary, pkg); err != nil {
-			return fmt.Errorf("the tests of %s do not compile:\n%s", pkg, text)
+	s.mu.Unlock()
+	known.once.Do(func() { known.err = do() })
+	return known.err
+}
+
+// pass returns an error unless the tests of f pass.
+func (s *suites) pass(ctx context.Context, f fault) error {
+	binary := filepath.Join(s.dir, "unbroken-"+strings.ReplaceAll(f.pkg, "/", "-")+".test")
+	err := s.once(f.pkg, func() error {
+		if text, err := build(ctx, s.module, binary, f.pkg); err != nil {
+			return fmt.Errorf("the tests of %s do not compile:\n%s", f.pkg, text)
 		}
-		for _, f := range suites[pkg] {
-			text, err := test(ctx, module, binary, f, "-test.v")
-			if err != nil {
-				return fmt.Errorf("%s -run %s fails on the unbroken code:\n%s", pkg, f.run, text)
-			}
-			passed := strings.Count("\n"+text, "\n--- PASS: ")
-			if passed == 0 {
-				return fmt.Errorf("%s -run %s runs no test that passes:\n%s", pkg, f.run, text)
-			}
-			mu.Lock()
-			fmt.Fprintf(out, "green     %s -run %s: %d tests\n", pkg, f.run, passed)
-			mu.Unlock()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.once(f.pkg+" "+f.run, func() error {
+		text, err := test(ctx, s.module, binary, f, "-test.v")
+		if err != nil {
+			return fmt.Errorf("%s -run %s fails on the unbroken code:\n%s", f.pkg, f.run, text)
 		}
-		return os.Remove(binary)
+		if !strings.Contains("\n"+text, "\n--- PASS: ") {
+			return fmt.Errorf("%s -run %s runs no test that passes:\n%s", f.pkg, f.run, text)
+		}
+		return nil
 	})
 }
 
