@@ -16,7 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// load writes n stories whose deadlines spread over one minute.
+// load inserts n stories whose deadlines are spread over one minute.
 func load(b *testing.B, s *Store, n int, minute mayfly.Minute) {
 	b.Helper()
 	r := rand.New(rand.NewPCG(1, uint64(minute)))
@@ -33,7 +33,7 @@ func load(b *testing.B, s *Store, n int, minute mayfly.Minute) {
 	}
 }
 
-// sweep walks one pigeonhole as the engine does: page, transition, append.
+// sweep walks one pigeonhole as the engine does: read a page, transition, append.
 func sweep(ctx context.Context, s *Store, minute mayfly.Minute, shard mayfly.Shard, page int) (int, error) {
 	stretch := store.Stretch{Minute: minute, Shard: shard, To: (minute + 1).Start() - 1}
 	swept := 0
@@ -64,8 +64,8 @@ func sweep(ctx context.Context, s *Store, minute mayfly.Minute, shard mayfly.Sha
 	}
 }
 
-// BenchmarkSweep is the full path of expiry on a real disk: walk a page of 500,
-// move it, append its events, each durable, one goroutine a shard.
+// BenchmarkSweep measures expiry on a real disk: walk a page of 500, transition it,
+// append its events, all durable, with one goroutine for each shard.
 func BenchmarkSweep(b *testing.B) {
 	s := openWith(b, Options{FS: vfs.Default, Dir: b.TempDir()})
 	minute := mayfly.Minute(30_000_000)
@@ -91,8 +91,8 @@ func BenchmarkSweep(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "stories/s")
 }
 
-// BenchmarkTransition is one call of 500 changes of one pigeonhole, durable, by
-// one goroutine; each call has rows of its own.
+// BenchmarkTransition measures calls with 500 changes of one pigeonhole, durable, by
+// one goroutine; no row is changed twice.
 func BenchmarkTransition(b *testing.B) {
 	const page = 500
 	s := openWith(b, Options{FS: vfs.Default, Dir: b.TempDir()})
@@ -123,7 +123,8 @@ func BenchmarkTransition(b *testing.B) {
 	b.ReportMetric(page*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }
 
-// BenchmarkBirths is a birth as the engine commits it: index, item, event; 64 writers.
+// BenchmarkBirths measures births as the engine commits them (owner index, item,
+// event) with 64 writers.
 func BenchmarkBirths(b *testing.B) {
 	s := openWith(b, Options{FS: vfs.Default, Dir: b.TempDir(), Floor: 1})
 	var next atomic.Int64
@@ -151,8 +152,8 @@ func BenchmarkBirths(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "births/s")
 }
 
-// BenchmarkGrowth loads b.N live stories of a day, reopens, and sweeps one
-// minute among them: what it costs must not depend on b.N.
+// BenchmarkGrowth inserts b.N live stories of one day, reopens the store, and sweeps
+// one minute of them: the cost must not depend on b.N.
 func BenchmarkGrowth(b *testing.B) {
 	const due, day = 100_000, 1440
 	dir := b.TempDir()

@@ -12,15 +12,15 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Commit implements store.Writer. All stages go down in one Pebble batch; only
-// a stage with drops ends one, because a partition may be large: its keys are
-// deleted in pieces, and what follows is written behind them.
+// Commit implements store.Writer. All stages are written in one Pebble batch. Only
+// a stage that drops partitions ends the batch, because a partition may be large:
+// its rows are deleted in chunks, and the stages after it are written after them.
 func (s writer) Commit(ctx context.Context, b *store.Batch) error {
 	if err := s.tables.CheckBatch(b); err != nil {
 		return err
 	}
 	stages := b.Stages()
-	if err := s.room(stages); err != nil {
+	if err := s.checkBirths(stages); err != nil {
 		return err
 	}
 	for len(stages) > 0 {
@@ -41,17 +41,17 @@ func (s writer) Commit(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
-// room keeps births off a disk whose free space has reached the floor: the
-// write-ahead log must never meet a full one (trap 21). Everything else goes on,
-// because ending items is what makes room. It also refuses births that the keys
-// cannot say.
-func (s *Store) room(stages []store.Stage) error {
+// checkBirths refuses births while less space is free than the floor, because the
+// write-ahead log must never meet a full disk (trap 21). All other writes go on,
+// because ending items is what frees space. It also refuses deadlines that do not
+// fit into a key.
+func (s *Store) checkBirths(stages []store.Stage) error {
 	births := false
 	for _, stage := range stages {
 		for i := range stage.Inserts {
 			item := &stage.Inserts[i].Item
 			if births = true; item.ID.Deadline() > maxInstant {
-				return mayfly.Errorf(mayfly.Invalid, "item %s: its deadline is beyond the year 10889", item.ID)
+				return mayfly.Errorf(mayfly.Invalid, "item %s: its deadline is after the year 10889; choose a shorter lifetime", item.ID)
 			}
 		}
 	}
@@ -65,12 +65,13 @@ func (s *Store) room(stages []store.Stage) error {
 	case err != nil:
 		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("free space of %s: %w", s.opts.Dir, err), "check the disk")
 	case usage.AvailBytes < uint64(s.opts.Floor):
-		return mayfly.Wrap(mayfly.Full, fmt.Errorf("%d bytes are free in %s, and the floor is %d", usage.AvailBytes, s.opts.Dir, s.opts.Floor),
-			"free some space or enlarge the disk; what is there is served and expires as ever")
+		return mayfly.Wrap(mayfly.Full, fmt.Errorf("%d bytes are free in %s, fewer than the floor of %d", usage.AvailBytes, s.opts.Dir, s.opts.Floor),
+			"free some space or enlarge the disk; existing items are still served and still expire")
 	}
 	return nil
 }
 
+// commit writes the stages, except their drops, in one batch.
 func (s *Store) commit(ctx context.Context, stages []store.Stage) error {
 	if err := ctx.Err(); err != nil {
 		return mayfly.Wrap(mayfly.Unavailable, err, "")
@@ -78,8 +79,8 @@ func (s *Store) commit(ctx context.Context, stages []store.Stage) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
-	held := sorted(wanted(stages))
-	if len(held) == 0 { // nothing but drops
+	held := sorted(locksOf(stages))
+	if len(held) == 0 { // only drops
 		s.leave()
 		return nil
 	}
@@ -96,7 +97,8 @@ func (s *Store) commit(ctx context.Context, stages []store.Stage) error {
 	return s.write(ctx, w)
 }
 
-func wanted(stages []store.Stage) []lock {
+// locksOf returns the locks of all rows and log partitions that the stages write.
+func locksOf(stages []store.Stage) []lock {
 	var w []lock
 	for _, stage := range stages {
 		for i := range stage.Inserts {
@@ -138,11 +140,11 @@ func (s *Store) compose(w *writing, stages []store.Stage) error {
 	return barrier(w.batch)
 }
 
-// insert adds births whose rows are not there yet. A row that is there has
-// moved on, or may have: writing it again would bring back what was deleted (I7).
-// The body is asked for instead of the row: both come and go in one batch, and
-// bodies lie in order of birth, so that a fresh one is looked for behind all
-// that are there, in memory.
+// insert adds births whose rows do not exist yet. An existing row may have changed
+// since its birth: writing it again could bring a deleted item back (I7).
+// It looks for the body instead of the row: both are written and removed in one
+// batch, and bodies are ordered by birth, so that the key of a new one lies after
+// all existing keys and the look-up usually stays in memory.
 func (s *Store) insert(b *pebble.Batch, births []store.Birth, scratch []byte) ([]byte, error) {
 	var seen map[mayfly.ID]bool
 	if len(births) > 1 {
@@ -176,7 +178,7 @@ func (s *Store) insert(b *pebble.Batch, births []store.Birth, scratch []byte) ([
 	return scratch, nil
 }
 
-// setItem writes a row into the batch without a copy in between.
+// setItem writes the row of an item into the batch without an intermediate copy.
 func setItem(b *pebble.Batch, key *rowKey, item *mayfly.Item) error {
 	flags, size := rowFlags(item)
 	k := key.bytes()

@@ -11,8 +11,8 @@ import (
 	"github.com/mayflyhq/mayfly/test/tables"
 )
 
-// openers are the file systems that the store is held to its contracts on. The
-// memtable in memory is small, so that the cases meet flushes and compactions.
+// openers open the store in memory, with a small memtable so that the cases meet
+// flushes and compactions, and on disk.
 func openers() map[string]storetest.Open {
 	return map[string]storetest.Open{
 		"pebblestore/memory": func(t *testing.T) store.Set {
@@ -38,7 +38,7 @@ func open(t *testing.T, opts pebblestore.Options) store.Set {
 	return store.Set{Writer: s.Writer(), Ledger: s.Ledger(), Rows: s.Rows(), Log: s.Log(), Fuse: s.Fuse()}
 }
 
-func TestPebbleKeepsTheContracts(t *testing.T) {
+func TestPebblestorePassesTheConformanceSuites(t *testing.T) {
 	for driver, opener := range openers() {
 		t.Run(driver, func(t *testing.T) {
 			t.Run("writer", func(t *testing.T) { storetest.Writer(t, driver, opener) })
@@ -50,7 +50,7 @@ func TestPebbleKeepsTheContracts(t *testing.T) {
 	}
 }
 
-func TestPebbleAnswersAsTheModelDoes(t *testing.T) {
+func TestPebblestoreAnswersLikeTheModel(t *testing.T) {
 	for driver, opener := range openers() {
 		t.Run(driver, func(t *testing.T) { storetest.Random(t, driver, opener, storetest.Options{}) })
 	}

@@ -19,53 +19,53 @@ import (
 	"github.com/mayflyhq/mayfly/test/tables"
 )
 
-// diary is what was tried and what was acknowledged.
-type diary struct {
+// history records what was tried and what was acknowledged.
+type history struct {
 	mu      sync.Mutex
 	tried   map[mayfly.ID]store.Birth
 	born    map[mayfly.ID]bool
 	moved   map[mayfly.ID]mayfly.Nonce
-	told    map[mayfly.EventKey]bool
+	logged  map[mayfly.EventKey]bool
 	swapped map[int]uint64
 }
 
-func newDiary() *diary {
-	return &diary{
+func newHistory() *history {
+	return &history{
 		tried: map[mayfly.ID]store.Birth{}, born: map[mayfly.ID]bool{}, moved: map[mayfly.ID]mayfly.Nonce{},
-		told: map[mayfly.EventKey]bool{}, swapped: map[int]uint64{},
+		logged: map[mayfly.EventKey]bool{}, swapped: map[int]uint64{},
 	}
 }
 
-func (d *diary) note(write func()) {
+func (d *history) note(write func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	write()
 }
 
-func (d *diary) copy() *diary {
+func (d *history) copy() *history {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &diary{
+	return &history{
 		tried: maps.Clone(d.tried), born: maps.Clone(d.born), moved: maps.Clone(d.moved),
-		told: maps.Clone(d.told), swapped: maps.Clone(d.swapped),
+		logged: maps.Clone(d.logged), swapped: maps.Clone(d.swapped),
 	}
 }
 
-// powerLoss is what the disk may hold after the power went, and what had been
-// acknowledged before.
+// powerLoss is what the disk may hold after a power loss, and what had been
+// acknowledged before it.
 type powerLoss struct {
-	fs    *vfs.MemFS
-	diary *diary
+	fs      *vfs.MemFS
+	history *history
 }
 
-// TestWhatWasAcknowledgedSurvivesPowerLoss lets workers write, takes the disk
-// as a power loss would leave it before every k-th write, and opens each.
-func TestWhatWasAcknowledgedSurvivesPowerLoss(t *testing.T) {
+// TestAcknowledgedWritesSurvivePowerLoss lets workers write, copies the disk as a
+// power loss would leave it before every k-th write, and opens each copy.
+func TestAcknowledgedWritesSurvivePowerLoss(t *testing.T) {
 	pace.Heavy(t, "thousands of crashes, one goroutine at a time")
 	source := seeded(t)
 	r := rand.New(rand.NewPCG(source.Uint64(), 0)) // under mu
 	mem := vfs.NewCrashableMem()
-	d := newDiary()
+	d := newHistory()
 	var mu sync.Mutex
 	var losses []powerLoss
 	ops, next := 0, 1
@@ -77,8 +77,8 @@ func TestWhatWasAcknowledgedSurvivesPowerLoss(t *testing.T) {
 		defer mu.Unlock()
 		if ops++; ops >= next && len(losses) < 150 {
 			next = ops + 1 + r.IntN(8)
-			acknowledged := d.copy() // before the disk is taken: all of it must be there
-			losses = append(losses, powerLoss{diary: acknowledged, fs: mem.CrashClone(vfs.CrashCloneCfg{
+			acknowledged := d.copy() // copied before the disk is, so that the disk must hold all of it
+			losses = append(losses, powerLoss{history: acknowledged, fs: mem.CrashClone(vfs.CrashCloneCfg{
 				UnsyncedDataPercent: []int{0, 50, 100}[r.IntN(3)], RNG: rand.New(rand.NewPCG(r.Uint64(), 0)),
 			})})
 		}
@@ -98,17 +98,17 @@ func TestWhatWasAcknowledgedSurvivesPowerLoss(t *testing.T) {
 	acks := 0
 	states := map[string]bool{}
 	for n, loss := range losses {
-		acks += len(loss.diary.born) + len(loss.diary.moved) + len(loss.diary.told)
+		acks += len(loss.history.born) + len(loss.history.moved) + len(loss.history.logged)
 		states[survived(t, n, loss)] = true
 	}
 	t.Logf("%d power losses, %d distinct states, %d acknowledgements checked", len(losses), len(states), acks)
 	if len(losses) < 100 || len(states) < 50 || acks < 1000 {
-		t.Error("too little was tried")
+		t.Error("too few power losses, states or acknowledgements to prove anything")
 	}
 }
 
-// live is the life of one story of worker w: born, expired, told.
-func live(t *testing.T, s *Store, d *diary, w int, n uint64, one store.Birth) {
+// live creates and expires one story as worker w does: birth, transition, event, swap.
+func live(t *testing.T, s *Store, d *history, w int, n uint64, one store.Birth) {
 	d.note(func() { d.tried[one.Item.ID] = one })
 	created := mayfly.EventOf(one.Item, mayfly.WasCreated)
 	var b store.Batch
@@ -120,7 +120,7 @@ func live(t *testing.T, s *Store, d *diary, w int, n uint64, one store.Birth) {
 	if err := s.Writer().Commit(t.Context(), &b); err != nil {
 		t.Error(err)
 	}
-	d.note(func() { d.born[one.Item.ID], d.told[created.Key()] = true, true })
+	d.note(func() { d.born[one.Item.ID], d.logged[created.Key()] = true, true })
 	out, err := s.Ledger().Transition(t.Context(), []mayfly.Change{expire(one.Item, mayfly.Nonce(n)+1)})
 	if err != nil || out[0].Result != store.Applied {
 		t.Error(out, err)
@@ -130,7 +130,7 @@ func live(t *testing.T, s *Store, d *diary, w int, n uint64, one store.Birth) {
 	if err := s.Log().Append(t.Context(), expired); err != nil {
 		t.Error(err)
 	}
-	d.note(func() { d.told[expired.Key()] = true })
+	d.note(func() { d.logged[expired.Key()] = true })
 	var old []byte
 	if n > 0 {
 		old = binary.BigEndian.AppendUint64(nil, n)
@@ -146,8 +146,8 @@ func ownerKey(item mayfly.Item) store.Key {
 	return store.Key{Partition: string(item.Owner[:]), Clustering: string(item.ID[:])}
 }
 
-// survived opens what a power loss left, checks it against the diary, and names
-// the state that it found.
+// survived opens the disk after a power loss, checks it against the history, and
+// returns a name for the state that it found.
 func survived(t *testing.T, n int, loss powerLoss) string {
 	s, err := Open(Options{Tables: tables.All(), FS: loss.fs, Dir: "db"})
 	if err != nil {
@@ -158,20 +158,20 @@ func survived(t *testing.T, n int, loss powerLoss) string {
 			t.Error(err)
 		}
 	}()
-	d := loss.diary
-	told := map[mayfly.EventKey]int{}
+	d := loss.history
+	logged := map[mayfly.EventKey]int{}
 	for _, stream := range []mayfly.Stream{mayfly.Births, mayfly.Ends} {
 		reader, err := s.Log().Reader(t.Context(), stream, "check")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, rec := range drain(t, reader) {
-			told[rec.Event.Key()]++
+			logged[rec.Event.Key()]++
 		}
 	}
-	for key := range d.told {
-		if told[key] != 1 {
-			t.Errorf("power loss %d: event %v is there %d times", n, key, told[key])
+	for key := range d.logged {
+		if logged[key] != 1 {
+			t.Errorf("power loss %d: event %v is in the log %d times", n, key, logged[key])
 		}
 	}
 	rows, moved := 0, 0
@@ -185,9 +185,9 @@ func survived(t *testing.T, n int, loss powerLoss) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		event := told[mayfly.EventOf(one.Item, mayfly.WasCreated).Key()] == 1
+		event := logged[mayfly.EventOf(one.Item, mayfly.WasCreated).Key()] == 1
 		if there != bodies[0].Found || there != (owned[0] != nil) || there != event {
-			t.Errorf("power loss %d: %s is there in part: row %t, body %t, index %t, event %t", n, id, there, bodies[0].Found, owned[0] != nil, event)
+			t.Errorf("power loss %d: %s was written in part: row %t, body %t, index %t, event %t", n, id, there, bodies[0].Found, owned[0] != nil, event)
 		}
 		if d.born[id] && !there {
 			t.Errorf("power loss %d: LOST %s", n, id)
@@ -211,12 +211,12 @@ func survived(t *testing.T, n int, loss powerLoss) string {
 		}
 		marks += binary.BigEndian.Uint64(values[0])
 	}
-	return fmt.Sprint(rows, moved, len(told), marks)
+	return fmt.Sprint(rows, moved, len(logged), marks)
 }
 
-// TestAPowerLossDuringTheFirstOpenLeavesAFolderThatOpens takes the disk before
-// every write of a first start.
-func TestAPowerLossDuringTheFirstOpenLeavesAFolderThatOpens(t *testing.T) {
+// TestAfterPowerLossDuringTheFirstOpenTheStoreOpens copies the disk before every
+// write of the first start.
+func TestAfterPowerLossDuringTheFirstOpenTheStoreOpens(t *testing.T) {
 	pace.Heavy(t, "thousands of crashes, one goroutine at a time")
 	source := seeded(t)
 	tried := 0
@@ -251,6 +251,6 @@ func TestAPowerLossDuringTheFirstOpenLeavesAFolderThatOpens(t *testing.T) {
 	}
 	t.Logf("%d power losses", tried)
 	if tried < 200 {
-		t.Error("too little was tried")
+		t.Error("too few power losses to prove anything")
 	}
 }

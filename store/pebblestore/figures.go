@@ -2,7 +2,7 @@ package pebblestore
 
 import "sync/atomic"
 
-// counts are what the store counts itself.
+// counts are the counters of the store itself.
 type counts struct {
 	commits atomic.Int64
 	bytes   atomic.Int64
@@ -13,10 +13,10 @@ func (s *Store) count(w *writing) {
 	s.counts.bytes.Add(int64(w.batch.Len()))
 }
 
-// Figures say what the store has done since it was opened and how large it is.
+// Figures count what the store has done since it was opened, and its sizes.
 type Figures struct {
-	Commits          int64 // durable batches
-	CommitBytes      int64 // in them
+	Commits          int64 // batches that became durable
+	CommitBytes      int64 // bytes in those batches
 	Flushes          int64
 	FlushedBytes     int64
 	Compactions      int64
@@ -24,13 +24,13 @@ type Figures struct {
 	DiskBytes        int64
 	MemtableBytes    int64
 	CacheBytes       int64
-	ReadAmp          int   // how many places a read may have to look at
-	BackgroundErrors int64 // flushes and compactions that failed and were tried again
-	Corruptions      int64 // reads that found bytes that were never written
+	ReadAmp          int   // how many tables and memtables a read may have to search
+	BackgroundErrors int64 // failed flushes and compactions, which Pebble retries
+	Corruptions      int64 // reads that found corrupt bytes
 }
 
-// Figures reads the figures. They are zero but for the store's own counts when
-// the fuse has blown or the store is closed.
+// Figures reads the figures. When the fuse has blown or the store is closed, all
+// are zero except the store's own counters.
 func (s *Store) Figures() Figures {
 	f := Figures{
 		Commits:          s.counts.commits.Load(),

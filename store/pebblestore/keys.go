@@ -12,34 +12,35 @@ const (
 	bodyPrefix    = 'b' // id → body
 	ledgerPrefix  = 'i' // minute, shard, deadline, id → row
 	logPrefix     = 'l' // stream, partition, seq → record
-	metaPrefix    = 'm' // the store's own
+	metaPrefix    = 'm' // format, positions of the log
 	eternalPrefix = 'n' // shard, id → row of an item that never expires
 	reclaimPrefix = 'r' // reclaimAt, the key of a row of a table → nothing
-	tablePrefix   = 't' // table, partition, sort → reclaimAt, value
+	tablePrefix   = 't' // table, partition, clustering → reclaimAt, value
 )
 
-// The second byte of a key of the store's own.
+// The second byte of a key that begins with metaPrefix.
 const (
 	metaFormat = 'v' // → format version
-	metaFirst  = 'f' // stream, partition → the first seq that is kept
-	metaGroup  = 'g' // stream, group → where the group reads on
+	metaFirst  = 'f' // stream, partition → the first seq that was not trimmed
+	metaGroup  = 'g' // stream, group → the next seq of each partition
 )
 
-// maxInstant is the last instant that six bytes can say.
+// maxInstant is the last instant that fits into the six bytes of a key.
 const maxInstant = mayfly.MaxBirth
 
 const (
-	ledgerHoleSize = 1 + 4 + 1 // what the keys of a minute and shard begin with
+	ledgerHoleSize = 1 + 4 + 1 // prefix of the keys of one minute and shard
 	ledgerKeySize  = ledgerHoleSize + 6 + 16
 	eternalKeySize = 1 + 1 + 16
 	bodyKeySize    = 1 + 16
 	logKeySize     = 1 + 1 + 1 + 8
 )
 
-// rowKey is the key of an item's row, padded with zeros, so that a page of them
-// lies in one piece of memory and sorts as the database does.
+// rowKey is the key of an item's row, padded with zeros to a fixed size, so that a
+// page of keys is one array and sorts as the database does.
 type rowKey [ledgerKeySize]byte
 
+// keyOf returns the key of an item's row.
 func keyOf(id mayfly.ID) rowKey {
 	var k rowKey
 	if !id.Expires() {
@@ -53,6 +54,7 @@ func keyOf(id mayfly.ID) rowKey {
 	return k
 }
 
+// at sets the part of the key in front of the id.
 func (k *rowKey) at(minute mayfly.Minute, shard mayfly.Shard, deadline mayfly.Instant) {
 	k[0] = ledgerPrefix
 	binary.BigEndian.PutUint32(k[1:], uint32(minute))
@@ -60,6 +62,7 @@ func (k *rowKey) at(minute mayfly.Minute, shard mayfly.Shard, deadline mayfly.In
 	putInstant(k[6:], deadline)
 }
 
+// bytes returns the key without its padding.
 func (k *rowKey) bytes() []byte {
 	if k[0] == eternalPrefix {
 		return k[:eternalKeySize]
@@ -72,15 +75,15 @@ func idAt(key []byte) (mayfly.ID, error) {
 	if n := len(key); n == ledgerKeySize || n == eternalKeySize {
 		return mayfly.ID(key[n-16:]), nil
 	}
-	return mayfly.ID{}, mayfly.Errorf(mayfly.Corrupt, "ledger key %x cannot be read", key)
+	return mayfly.ID{}, mayfly.Errorf(mayfly.Corrupt, "ledger key %x has %d bytes", key, len(key))
 }
 
 func appendBodyKey(b []byte, id mayfly.ID) []byte {
 	return append(append(b, bodyPrefix), id[:]...)
 }
 
-// appendPartition appends what all rows of a partition begin with. The length
-// in front keeps one partition from running into another.
+// appendPartition appends the prefix of all rows of a partition. It contains the
+// partition's length, so that no partition's prefix is a prefix of another's.
 func appendPartition(b []byte, t store.Table, partition string) []byte {
 	b = append(b, tablePrefix, t.Number())
 	b = binary.BigEndian.AppendUint16(b, uint16(len(partition)))
@@ -91,10 +94,10 @@ func appendTableKey(b []byte, t store.Table, key store.Key) []byte {
 	return append(appendPartition(b, t, key.Partition), key.Clustering...)
 }
 
-const reclaimHead = 1 + 6
+const reclaimHead = 1 + 6 // size of the prefix and the instant of a reclaim key
 
-// appendReclaimKey appends the key under which row, the key of a row of a table,
-// waits to be reclaimed.
+// appendReclaimKey appends the key of the reclaim entry of row, which is the key of
+// a row of a table.
 func appendReclaimKey(b []byte, at mayfly.Instant, row []byte) []byte {
 	b = appendInstant(append(b, reclaimPrefix), at)
 	return append(b, row[1:]...)
@@ -111,8 +114,8 @@ func logKey(stream mayfly.Stream, partition uint32, seq uint64) []byte {
 	return k
 }
 
-// after is the first key behind every key that begins with prefix. No prefix
-// of ours is all 0xff: the first byte is a letter.
+// after returns the first key after all keys that begin with prefix. A prefix is
+// never all 0xff, because its first byte is a letter.
 func after(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)
 	for i := len(end) - 1; ; i-- {

@@ -11,9 +11,9 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// begin begins a read. After the fuse has blown there are none: memory may show
-// what the disk never got, and a caller who reads its own write back would take
-// it for durable.
+// begin is enter for a call with a context. After the fuse has blown even reads are
+// refused: memory may hold what the disk never got, and a caller that reads its own
+// write back would take it for durable.
 func (s *Store) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return mayfly.Wrap(mayfly.Unavailable, err, "")
@@ -21,7 +21,7 @@ func (s *Store) begin(ctx context.Context) error {
 	return s.enter()
 }
 
-// get reads one key into use and says whether it is there.
+// get passes the value of a key to use, and reports whether the key exists.
 func (s *Store) get(key []byte, use func(value []byte) error) (bool, error) {
 	value, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -48,6 +48,7 @@ func (s ledger) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error
 	return found, nil
 }
 
+// row reads the row of one item.
 func (s *Store) row(found *store.Found, id mayfly.ID) (err error) {
 	key := keyOf(id)
 	found.Found, err = s.get(key.bytes(), func(value []byte) error { return readRow(&found.Item, id, value) })
@@ -88,9 +89,9 @@ func (s ledger) Walk(ctx context.Context, stretch store.Stretch, limit int) ([]m
 	copy(from[12:], stretch.After.ID[:])
 	lower := from[:]
 	if stretch.After != (store.Position{}) {
-		lower = append(lower, 0) // behind it
+		lower = append(lower, 0) // the next key
 	}
-	// Rows of a pigeonhole end with its minute, whatever To says.
+	// A pigeonhole ends with its minute, also when To is later.
 	end := min(stretch.To, (stretch.Minute+1).Start()-1)
 	to.at(stretch.Minute, stretch.Shard, max(end+1, 0))
 	return s.page(ctx, lower, to[:12], limit)
@@ -142,7 +143,7 @@ func (s *Store) page(ctx context.Context, lower, upper []byte, limit int) (items
 }
 
 // NextMinute implements store.Ledger. Keys are ordered by minute before shard, so
-// a key of another shard tells where to seek next: no empty minute is looked at.
+// a key of another shard shows where to seek next: empty minutes cost nothing.
 func (s ledger) NextMinute(ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (minute mayfly.Minute, found bool, err error) {
 	if err := s.begin(ctx); err != nil {
 		return 0, false, err
@@ -160,7 +161,7 @@ func (s ledger) NextMinute(ctx context.Context, shard mayfly.Shard, from mayfly.
 		}
 		key := iter.Key()
 		if len(key) != ledgerKeySize {
-			err = mayfly.Errorf(mayfly.Corrupt, "ledger key %x cannot be read", key)
+			err = mayfly.Errorf(mayfly.Corrupt, "ledger key %x has %d bytes", key, len(key))
 			break
 		}
 		minute = mayfly.Minute(binary.BigEndian.Uint32(key[1:]))
@@ -168,7 +169,7 @@ func (s ledger) NextMinute(ctx context.Context, shard mayfly.Shard, from mayfly.
 			break
 		}
 		if from = minute; mayfly.Shard(key[5]) > shard {
-			if from++; from == 0 { // there is no minute behind the last
+			if from++; from == 0 { // that was the last minute
 				break
 			}
 		}
@@ -179,8 +180,8 @@ func (s ledger) NextMinute(ctx context.Context, shard mayfly.Shard, from mayfly.
 	return minute, found, nil
 }
 
-// EraseBody implements store.Ledger. An empty body stays, so that a birth that is
-// inserted again finds that it was here.
+// EraseBody implements store.Ledger. An empty body stays, so that insert finds it
+// when the birth is inserted again.
 func (s ledger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
 	return s.erase(ctx, ids, func(b *pebble.Batch, id mayfly.ID) error { return b.Set(appendBodyKey(nil, id), nil, nil) })
 }
@@ -193,7 +194,7 @@ func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
 	})
 }
 
-// erase does what it is told to rows that are there and may be erased, all or none.
+// erase calls do for every row that exists, or for none if one may not be erased.
 func (s ledger) erase(ctx context.Context, ids []mayfly.ID, do func(*pebble.Batch, mayfly.ID) error) error {
 	if len(ids) == 0 {
 		return nil

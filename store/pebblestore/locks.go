@@ -8,13 +8,14 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// locks are held over read and apply, so that compare-and-set and the order of
-// the log hold; the fsync is waited for outside of them and shared by all
-// (except by Swap). They are numbered, and taken in ascending order only.
-// A lock is a channel, so that waiting for one ends with the context or the fuse.
+// locks are held from the read of a row until its change is applied, which makes
+// compare-and-set atomic and keeps the log in order. They are released before the
+// fsync, so that many writes share one (Swap alone keeps its lock). Locks are
+// numbered and always taken in ascending order, so that there is no deadlock.
+// A lock is a channel, so that waiting for it ends with the context or the fuse.
 type locks [lastLock]chan struct{}
 
-// lock is the number of one lock.
+// lock is the number of a lock.
 type lock uint16
 
 const (
@@ -33,8 +34,9 @@ func (l *locks) init() {
 	}
 }
 
-// ledgerLock is the lock of a row: one of its pigeonhole. The minute is mixed,
-// so that births of a day's lifetime do not meet the sweep of today's minute.
+// ledgerLock returns the lock of an item's row, which is that of its pigeonhole. The
+// minute is hashed, so that births with a lifetime of a day do not share a lock with
+// the sweep of today's minute.
 func ledgerLock(id mayfly.ID) lock {
 	minute := uint32(id.Minute())
 	if !id.Expires() {
@@ -60,13 +62,13 @@ func rowLock(table uint8, key store.Key) lock {
 	return rowLocks + lock((h^h>>16)%rowStripes)
 }
 
-// sorted puts what is wanted in the one order, each once.
+// sorted sorts the locks and removes duplicates.
 func sorted(wanted []lock) []lock {
 	slices.Sort(wanted)
 	return slices.Compact(wanted)
 }
 
-// take takes the locks, which are sorted, or none of them.
+// take takes all the locks, which must be sorted, or none.
 func (l *locks) take(ctx context.Context, fuse *store.Fuse, wanted []lock) error {
 	for i, n := range wanted {
 		select {
@@ -86,7 +88,7 @@ func (l *locks) take(ctx context.Context, fuse *store.Fuse, wanted []lock) error
 		l.free(wanted[:i])
 		return err
 	}
-	// Whoever let the last lock go may have been stopped by the fuse.
+	// The last holder may have released the lock because the fuse has blown.
 	if err := fuse.Err(); err != nil {
 		l.free(wanted)
 		return err

@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -15,7 +14,7 @@ import (
 
 func event(t testing.TB, shard mayfly.Shard, n uint64, at mayfly.Instant) mayfly.Event {
 	t.Helper()
-	id := newID(t, testBirth, hours(t, "24h"), mayfly.UserID{}, n<<4|uint64(shard))
+	id := newID(t, testBirth, lifetime(t, "24h"), mayfly.UserID{}, n<<4|uint64(shard))
 	return mayfly.Event{ID: id, Generation: mayfly.Born, Product: mayfly.Story, Verb: mayfly.WasExpired, At: at}
 }
 
@@ -29,7 +28,7 @@ func readerOf(t testing.TB, s *Store, group string) store.Reader {
 	return r
 }
 
-// drain reads what is there and not more.
+// drain reads all records that are there.
 func drain(t testing.TB, r store.Reader) []store.Record {
 	t.Helper()
 	var all []store.Record
@@ -49,9 +48,9 @@ func drain(t testing.TB, r store.Reader) []store.Record {
 	}
 }
 
-// TestReadersSkipNothingWhileManyAppend: numbers are dense and seen in order,
-// and the events of one writer come in the order in which it appended them.
-func TestReadersSkipNothingWhileManyAppend(t *testing.T) {
+// TestOffsetsHaveNoGapsWhileManyAppend: each reader sees every offset in order, and
+// the events of one writer in the order in which it appended them.
+func TestOffsetsHaveNoGapsWhileManyAppend(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
 	const writers, each = 8, 250
 	var wg sync.WaitGroup
@@ -84,7 +83,7 @@ func TestReadersSkipNothingWhileManyAppend(t *testing.T) {
 	}
 	for w := range writers {
 		wg.Go(func() {
-			// Two items a batch, of two partitions, named in either order.
+			// Two items of two partitions in each batch, in both orders.
 			a, b := event(t, mayfly.Shard(w%3), uint64(w), 1), event(t, mayfly.Shard((w+1)%3), uint64(100+w), 1)
 			a.Generation, b.Generation = 0, 0
 			for range each / 2 {
@@ -100,29 +99,7 @@ func TestReadersSkipNothingWhileManyAppend(t *testing.T) {
 	wg.Wait()
 }
 
-func TestNextWaitsForAnEventAndEndsWithItsContext(t *testing.T) {
-	s := openMem(t, vfs.NewMem())
-	r := readerOf(t, s, "g")
-	got := make(chan []store.Record)
-	go func() {
-		records, err := r.Next(t.Context(), 5)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- records
-	}()
-	commit(t, s, func(b *store.Batch) { b.Append(event(t, 2, 1, 5)) })
-	if records := <-got; len(records) != 1 || records[0].Partition != 2 {
-		t.Fatalf("%+v", records)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := r.Next(ctx, 5); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-}
-
-func TestGroupReadsOnBehindItsCommitAfterAReopen(t *testing.T) {
+func TestAGroupResumesAfterItsCommitWhenTheStoreIsReopened(t *testing.T) {
 	mem := vfs.NewMem()
 	s := openMem(t, mem)
 	for n := range uint64(40) {
@@ -144,13 +121,13 @@ func TestGroupReadsOnBehindItsCommitAfterAReopen(t *testing.T) {
 	s = openMem(t, mem)
 	commit(t, s, func(b *store.Batch) { b.Append(event(t, 1, 99, 99)) })
 	if got := drain(t, readerOf(t, s, "g")); len(got) != 16 {
-		t.Fatalf("%d records behind the commit, want 16", len(got))
+		t.Fatalf("%d records after the commit, want 16", len(got))
 	}
 }
 
-// TestTrimForgetsTheOldAndNeverAYoungerOne, also when an old event was appended
-// behind a young one, and by points as well as by range.
-func TestTrimForgetsTheOldAndNeverAYoungerOne(t *testing.T) {
+// TestTrimDeletesOldEventsAndKeepsYoungOnes also when an old event was appended after
+// a young one, by single deletions as well as by a range deletion.
+func TestTrimDeletesOldEventsAndKeepsYoungOnes(t *testing.T) {
 	for _, old := range []int{3, 3 * pointTrim} {
 		mem := vfs.NewMem()
 		s := openMem(t, mem)
@@ -173,7 +150,7 @@ func TestTrimForgetsTheOldAndNeverAYoungerOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := drain(t, readerOf(t, s, "late")); len(got) != 0 {
-			t.Fatalf("all was trimmed, and there is %+v", got)
+			t.Fatalf("everything was trimmed, but the reader gets %+v", got)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -181,25 +158,7 @@ func TestTrimForgetsTheOldAndNeverAYoungerOne(t *testing.T) {
 		s = openMem(t, mem)
 		commit(t, s, func(b *store.Batch) { b.Append(event(t, 5, 1, 200)) })
 		if got := drain(t, readerOf(t, s, "later")); len(got) != 1 || got[0].Offset != uint64(old)+3 {
-			t.Fatalf("numbers go on after a trim of everything and a reopen: %+v", got)
-		}
-	}
-}
-
-func TestSeekFindsTheFirstEventAtOrAfterAnInstant(t *testing.T) {
-	s := openMem(t, vfs.NewMem())
-	for _, at := range []mayfly.Instant{10, 20, 15, 30, 30, 5, 40} {
-		if err := s.Log().Append(t.Context(), event(t, 1, uint64(at), at)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := readerOf(t, s, "g")
-	for at, want := range map[mayfly.Instant]int{0: 7, 10: 7, 11: 6, 20: 6, 21: 4, 30: 4, 31: 1, 40: 1, 41: 0} {
-		if err := r.Seek(t.Context(), at); err != nil {
-			t.Fatal(err)
-		}
-		if got := drain(t, r); len(got) != want {
-			t.Errorf("seek to %d: %d records, want %d", at, len(got), want)
+			t.Fatalf("after a trim of everything and a reopen the offset does not continue: %+v", got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -16,13 +17,13 @@ import (
 
 // Store is the embedded store: an open database.
 type Store struct {
-	opts  Options
-	fs    vfs.FS
-	fuse  *store.Fuse
-	db    *pebble.DB
-	locks locks
-	log   tails
-	hurry hurry
+	opts     Options
+	fs       vfs.FS
+	fuse     *store.Fuse
+	db       *pebble.DB
+	locks    locks
+	log      tails
+	pressure pressure
 
 	life    sync.RWMutex // read-held by every call; Close takes it
 	closing chan struct{}
@@ -34,7 +35,7 @@ type Store struct {
 	counts  counts
 }
 
-// What the store offers, one type per contract because two of them have a Get.
+// One type per contract, because Ledger and Rows both have a Get.
 type (
 	writer struct{ *Store }
 	ledger struct{ *Store }
@@ -50,23 +51,23 @@ var (
 	_ store.Reader = (*reader)(nil)
 )
 
-// Writer writes batches.
+// Writer returns the writer of batches.
 func (s *Store) Writer() store.Writer { return writer{s} }
 
-// Ledger holds the rows of items.
+// Ledger returns the rows of items.
 func (s *Store) Ledger() store.Ledger { return ledger{s} }
 
-// Rows holds the declared tables.
+// Rows returns the rows of the declared tables.
 func (s *Store) Rows() store.Rows { return rows{s} }
 
-// Log is the event stream.
+// Log returns the event streams.
 func (s *Store) Log() store.Log { return events{s} }
 
-// Fuse is the fuse that the store was opened with, or its own.
+// Fuse returns the fuse that the store was opened with, or the one that it made.
 func (s *Store) Fuse() *store.Fuse { return s.fuse }
 
-// Open opens the database in opts.Dir and makes it if there is none. It refuses
-// a format that it does not know (FormatError, of kind Unsupported).
+// Open opens the database in opts.Dir and creates it if there is none. It refuses
+// an unknown format with a FormatError of kind Unsupported.
 func Open(opts Options) (*Store, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -82,13 +83,13 @@ func Open(opts Options) (*Store, error) {
 	s := &Store{opts: opts, fuse: opts.Fuse, tables: tables, closing: make(chan struct{})}
 	s.fs = diskfs.Guard(opts.FS, opts.Fuse)
 	if opts.Share > 0 {
-		s.fs = diskfs.Paced(s.fs, opts.Share, s.hurry.now)
+		s.fs = diskfs.Paced(s.fs, opts.Share, s.pressure.high)
 	}
 	s.locks.init()
 	s.log.init()
 	s.scratch.New = func() any { return new(page) }
 
-	// The disk may fail in here, and then the call does not return: write.go.
+	// Pebble does not return when the disk fails while it is opened.
 	done := make(chan error, 1)
 	go func() { done <- s.open() }()
 	select {
@@ -111,7 +112,7 @@ func (s *Store) open() error {
 		return openError(err)
 	}
 	s.db = db
-	s.hurry.db.Store(db)
+	s.pressure.db.Store(db)
 	if err := s.checkFormat(); err != nil {
 		return errors.Join(err, db.Close())
 	}
@@ -121,6 +122,7 @@ func (s *Store) open() error {
 	return nil
 }
 
+// openError gives an error of Open its kind and a hint.
 func openError(err error) error {
 	var known *mayfly.Error
 	if errors.As(err, &known) {
@@ -129,10 +131,77 @@ func openError(err error) error {
 	if errors.Is(err, pebble.ErrCorruption) {
 		return mayfly.Wrap(mayfly.Corrupt, err, "restore the data folder from a backup")
 	}
-	return mayfly.Wrap(mayfly.Unavailable, err, "the data folder must be writable, on a working disk, and used by one process")
+	return mayfly.Wrap(mayfly.Unavailable, err, "the data folder must be writable, on a working disk, and used by only one process")
 }
 
-// enter begins a call; every call that entered leaves.
+// Format is the version of all keys and values in the database.
+const Format = 3
+
+// FormatError reports a database whose format this version does not know.
+type FormatError struct {
+	Found, Known uint32
+}
+
+// Error names both formats.
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("the database has format %d; this version knows format %d", e.Found, e.Known)
+}
+
+// checkFormat refuses another format and writes the format of a new database.
+func (s *Store) checkFormat() error {
+	key := []byte{metaPrefix, metaFormat}
+	value, closer, err := s.db.Get(key)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return s.writeFormat(key)
+	case err != nil:
+		return readError("format", err)
+	}
+	defer closer.Close()
+	if len(value) != 4 {
+		return mayfly.Errorf(mayfly.Corrupt, "the format has %d bytes, not 4", len(value))
+	}
+	if found := binary.BigEndian.Uint32(value); found != Format {
+		return mayfly.Wrap(mayfly.Unsupported, &FormatError{Found: found, Known: Format},
+			"start the version of mayfly that wrote it; nothing was changed")
+	}
+	return nil
+}
+
+// writeFormat stores the format in a new database. A database that has keys and no
+// format was not written by mayfly.
+func (s *Store) writeFormat(key []byte) error {
+	iter, err := s.db.NewIter(nil)
+	if err != nil {
+		return readError("format", err)
+	}
+	foreign := iter.First()
+	if err := iter.Close(); err != nil {
+		return readError("format", err)
+	}
+	if foreign {
+		return mayfly.Wrap(mayfly.Unsupported, &FormatError{Known: Format}, "the folder holds a database that mayfly did not write; choose another folder")
+	}
+	if err := s.db.Set(key, binary.BigEndian.AppendUint32(nil, Format), pebble.Sync); err != nil {
+		return openError(err)
+	}
+	return nil
+}
+
+// readError gives an error of an operation its kind; what names the operation.
+func readError(what string, err error) error {
+	var known *mayfly.Error
+	switch {
+	case errors.As(err, &known):
+		return fmt.Errorf("%s: %w", what, err)
+	case errors.Is(err, pebble.ErrCorruption):
+		return mayfly.Wrap(mayfly.Corrupt, fmt.Errorf("%s: %w", what, err), "restore the data folder from a backup")
+	default:
+		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("%s: %w", what, err), "")
+	}
+}
+
+// enter begins a call; a call that entered must call leave.
 func (s *Store) enter() error {
 	select {
 	case <-s.closing:
@@ -156,13 +225,13 @@ func (s *Store) leave() { s.life.RUnlock() }
 
 func errClosed() error { return mayfly.Errorf(mayfly.Unavailable, "the store is closed") }
 
-// closePatience is how long Close waits for Pebble when the fuse has blown:
-// then some of its goroutines never end, and there is nothing left to save.
-const closePatience = time.Second
+// closeTimeout is how long Close waits for Pebble after the fuse has blown: some of
+// Pebble's goroutines then never end, and there is nothing left to save.
+const closeTimeout = time.Second
 
-// Close waits for the calls under way and closes the database. With a blown
-// fuse it does not wait long, leaves the rest to the end of the process, and
-// answers with the fuse's reason.
+// Close waits for the calls under way and closes the database. If the fuse has
+// blown it waits at most closeTimeout, leaves the rest to the end of the process,
+// and returns the fuse's error.
 func (s *Store) Close() error {
 	var err error
 	s.closed.Do(func() { err = s.close() })
@@ -171,7 +240,7 @@ func (s *Store) Close() error {
 
 func (s *Store) close() error {
 	close(s.closing)
-	s.hurry.db.Store(nil) // what is under way need not rest any more
+	s.pressure.db.Store(nil) // flushes and compactions under way need not rest any more
 	done := make(chan error, 1)
 	go func() {
 		s.life.Lock()
@@ -185,7 +254,7 @@ func (s *Store) close() error {
 	}
 	select {
 	case <-done:
-	case <-time.After(closePatience):
+	case <-time.After(closeTimeout):
 	}
 	return s.fuse.Err()
 }

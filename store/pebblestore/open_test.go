@@ -15,8 +15,8 @@ import (
 	"github.com/mayflyhq/mayfly/store/diskfs"
 )
 
-// inside changes the closed database from below.
-func inside(t *testing.T, fs vfs.FS, change func(db *pebble.DB) error) {
+// changeDatabase opens the closed database with plain Pebble and changes it.
+func changeDatabase(t *testing.T, fs vfs.FS, change func(db *pebble.DB) error) {
 	t.Helper()
 	db, err := pebble.Open("db", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatTableFormatV6, Logger: diskfs.Logger(store.NewFuse(), slog.New(slog.DiscardHandler))})
 	if err != nil {
@@ -37,33 +37,34 @@ func wantFormatError(t *testing.T, fs vfs.FS, found uint32) {
 	}
 }
 
-func TestAnUnknownFormatIsRefusedAndLeftAlone(t *testing.T) {
+func TestAnUnknownFormatIsRefusedAndNothingIsChanged(t *testing.T) {
 	mem := vfs.NewMem()
 	if err := openMem(t, mem).Close(); err != nil {
 		t.Fatal(err)
 	}
 	key := []byte{metaPrefix, metaFormat}
-	inside(t, mem, func(db *pebble.DB) error {
+	changeDatabase(t, mem, func(db *pebble.DB) error {
 		return db.Set(key, binary.BigEndian.AppendUint32(nil, Format+1), pebble.Sync)
 	})
 	wantFormatError(t, mem, Format+1)
-	inside(t, mem, func(db *pebble.DB) error {
+	changeDatabase(t, mem, func(db *pebble.DB) error {
 		return db.Set(key, binary.BigEndian.AppendUint32(nil, Format), pebble.Sync)
 	})
 	openMem(t, mem)
 }
 
-func TestADatabaseThatIsNotOursIsRefused(t *testing.T) {
+func TestADatabaseThatMayflyDidNotWriteIsRefused(t *testing.T) {
 	mem := vfs.NewMem()
-	inside(t, mem, func(db *pebble.DB) error { return db.Set([]byte("somebody's"), nil, pebble.Sync) })
+	changeDatabase(t, mem, func(db *pebble.DB) error { return db.Set([]byte("foreign"), nil, pebble.Sync) })
 	wantFormatError(t, mem, 0)
 }
 
-func TestBadOptionsAreInvalid(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	for _, o := range []Options{
 		{Dir: "db"},
 		{FS: vfs.NewMem()},
 		{FS: vfs.NewMem(), Dir: "db", Floor: -1},
+		{FS: vfs.NewMem(), Dir: "db", Share: 2},
 		{FS: vfs.NewMem(), Dir: "db", CacheBytes: -1},
 		{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1},
 		{FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 40},
@@ -82,7 +83,7 @@ func TestASecondOpenOfTheFolderIsRefused(t *testing.T) {
 	}
 }
 
-func TestEverythingIsThereAfterAReopen(t *testing.T) {
+func TestAReopenedStoreHoldsEverything(t *testing.T) {
 	mem := vfs.NewMem()
 	s := openMem(t, mem)
 	r := seeded(t)
@@ -96,7 +97,7 @@ func TestEverythingIsThereAfterAReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Ledger().Get(t.Context(), mortal.Item.ID); !errors.Is(err, mayfly.Unavailable) {
-		t.Fatalf("a closed store answers %v", err)
+		t.Fatalf("a closed store returns %v", err)
 	}
 	s = openMem(t, mem)
 	if got, ok := found(t, s, mortal.Item.ID); !ok || got != moved {
@@ -108,28 +109,5 @@ func TestEverythingIsThereAfterAReopen(t *testing.T) {
 	values, err := s.Rows().Get(t.Context(), walk.Leases, store.Key{Partition: "p"})
 	if err != nil || values[0] == nil {
 		t.Fatal(values, err)
-	}
-}
-
-// TestALateBirthNeverBringsADeletedItemBack, whichever state the row is in (I7).
-func TestALateBirthNeverBringsADeletedItemBack(t *testing.T) {
-	s := openMem(t, vfs.NewMem())
-	r := seeded(t)
-	for _, lifetime := range []string{"1h", "never"} {
-		one := birth(t, r, testBirth, lifetime)
-		commit(t, s, func(b *store.Batch) { b.Insert(one) })
-		gone := transition(t, s, mayfly.Change{
-			ID: one.Item.ID, From: mayfly.Active, Generation: mayfly.Born, To: mayfly.Deleted, Nonce: 3, Cause: mayfly.ByUser, At: testBirth + 1,
-		})[0].Current
-		late := one
-		late.Body.Text = "late"
-		commit(t, s, func(b *store.Batch) { b.Insert(late, late) })
-		if got, ok := found(t, s, one.Item.ID); !ok || got != gone {
-			t.Fatalf("the row is %+v", got)
-		}
-		bodies, err := s.Ledger().Body(t.Context(), one.Item.ID)
-		if err != nil || bodies[0].Body.Text != one.Body.Text {
-			t.Fatal(bodies, err)
-		}
 	}
 }

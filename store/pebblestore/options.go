@@ -2,6 +2,9 @@ package pebblestore
 
 import (
 	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -11,26 +14,27 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskfs"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// Options say where and how large the database is. What it takes in memory is
+// Options say where the database is and how much memory it uses, which is
 // CacheBytes + 3 × MemtableBytes, however many items it holds.
 type Options struct {
-	FS   vfs.FS // where the folder is
-	Dir  string // the folder of the database
-	Fuse *store.Fuse
+	FS   vfs.FS      // the file system of Dir
+	Dir  string      // the folder of the database
+	Fuse *store.Fuse // blown when a durable write fails; a new one if nil
 
-	Tables []store.Table // what is stored beside items; another table is refused
+	Tables []store.Table // the declared tables; any other table is refused
 
-	Floor         int64 // births are refused while less is free, in bytes; 0 is no floor
-	CacheBytes    int64 // of blocks read; 64 MiB if 0
-	MemtableBytes int64 // of writes before they go to a table; 32 MiB if 0
+	Floor         int64 // births are refused while fewer bytes are free; 0 means no floor
+	CacheBytes    int64 // cache of blocks; 64 MiB if 0
+	MemtableBytes int64 // size of a memtable; 32 MiB if 0
 
-	// Share is how much of a core flushes and compactions use while there is no
-	// hurry, so that reads do not wait behind them; all of it if 0.
+	// Share is the part of a core that flushes and compactions use while there is
+	// no backlog, so that reads do not wait for them; they are not paced if 0.
 	Share float64
 
-	Logger *slog.Logger // for what the operator should know; none if nil
+	Logger *slog.Logger // for what an operator should know; none if nil
 }
 
 const (
@@ -43,6 +47,7 @@ const (
 	bitsPerKey      = 10
 )
 
+// complete fills in defaults and refuses what cannot work.
 func (o Options) complete() (Options, error) {
 	if o.Fuse == nil {
 		o.Fuse = store.NewFuse()
@@ -58,26 +63,26 @@ func (o Options) complete() (Options, error) {
 	}
 	switch {
 	case o.FS == nil || o.Dir == "":
-		return o, mayfly.Errorf(mayfly.Invalid, "the database needs a file system and a folder")
+		return o, mayfly.Errorf(mayfly.Invalid, "pebblestore needs FS and Dir")
 	case o.Floor < 0:
-		return o, mayfly.Errorf(mayfly.Invalid, "the free-space floor is %d bytes", o.Floor)
+		return o, mayfly.Errorf(mayfly.Invalid, "the free-space floor of %d bytes is negative", o.Floor)
 	case o.Share < 0 || o.Share > 1:
-		return o, mayfly.Errorf(mayfly.Invalid, "flushes and compactions cannot use %g of a core", o.Share)
+		return o, mayfly.Errorf(mayfly.Invalid, "the share of a core for compactions is %g; it must be between 0 and 1", o.Share)
 	case o.CacheBytes < 0:
-		return o, mayfly.Errorf(mayfly.Invalid, "the cache is %d bytes", o.CacheBytes)
+		return o, mayfly.Errorf(mayfly.Invalid, "the cache of %d bytes is negative", o.CacheBytes)
 	case o.MemtableBytes < minMemtable || o.MemtableBytes > maxMemtable:
-		return o, mayfly.Errorf(mayfly.Invalid, "a memtable of %d bytes is not between %d and %d", o.MemtableBytes, minMemtable, maxMemtable)
+		return o, mayfly.Errorf(mayfly.Invalid, "the memtable has %d bytes; it must have between %d and %d", o.MemtableBytes, minMemtable, maxMemtable)
 	}
 	return o, nil
 }
 
-// pebbleOptions are chosen for many small durable commits, bursts of rewritten
-// rows, and reads that do not feel them: docs/decisions/0003.
+// pebbleOptions returns options chosen for many small durable commits, bursts of
+// rewritten rows, and reads that are not slowed by them: docs/decisions/0003.
 func (s *Store) pebbleOptions() *pebble.Options {
 	o := &pebble.Options{
 		FS:                          s.fs,
-		FormatMajorVersion:          pebble.FormatTableFormatV6,                         // fixed: a newer one is a step of its own
-		CacheSize:                   s.opts.CacheBytes + memtables*s.opts.MemtableBytes, // Pebble takes the memtables out of it
+		FormatMajorVersion:          pebble.FormatTableFormatV6,                         // fixed: a newer one needs a new Format
+		CacheSize:                   s.opts.CacheBytes + memtables*s.opts.MemtableBytes, // Pebble counts the memtables as part of the cache
 		MemTableSize:                uint64(s.opts.MemtableBytes),
 		MemTableStopWritesThreshold: memtables,
 		L0CompactionThreshold:       2,
@@ -88,7 +93,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		EventListener:               s.trouble.Listener(s.opts.Logger),
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 	}
-	o.Experimental.ReadSamplingMultiplier = -1 // no compactions because of reads
+	o.Experimental.ReadSamplingMultiplier = -1 // reads start no compactions
 	o.FlushSplitBytes = 2 * mebibyte
 	o.TargetFileSizes[0] = 4 * mebibyte
 	for i := range o.Levels {
@@ -96,10 +101,43 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		l.FilterPolicy = pebble.NoFilterPolicy
 		l.BlockSize = 16 << 10
 		l.IndexBlockSize = 64 << 10
-		if i < len(o.Levels)-1 { // a lookup never asks the last level's
+		if i < len(o.Levels)-1 { // a look-up never uses the filter of the last level
 			l.FilterPolicy = bloom.FilterPolicy(bitsPerKey)
 		}
 		l.Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
 	}
 	return o
+}
+
+// pressure tells whether flushes and compactions must run at full speed: a
+// memtable waits behind the one being flushed, or tables pile up in the first
+// level, where every read has to search all of them.
+type pressure struct {
+	db    atomic.Pointer[pebble.DB]
+	mu    sync.Mutex
+	asked func() time.Duration // since the metrics were last read
+	last  bool                 // the answer then
+}
+
+const (
+	pressureEvery     = 50 * time.Millisecond
+	pressureSublevels = 6 // L0 is compacted from 2 sublevels on, and blocks writes at 32
+	pressureMemtables = 3 // the one being written, the one being flushed and one that waits
+)
+
+// high reports whether flushes and compactions must not rest now.
+func (p *pressure) high() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked != nil && p.asked() < pressureEvery {
+		return p.last
+	}
+	p.asked = loop.Stopwatch()
+	db := p.db.Load()
+	if db == nil { // being opened or closed
+		return true
+	}
+	m := db.Metrics()
+	p.last = m.MemTable.Count >= pressureMemtables || m.Levels[0].Sublevels >= pressureSublevels
+	return p.last
 }

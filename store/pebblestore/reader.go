@@ -13,13 +13,13 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// reader reads a stream for a group.
+// reader reads one stream for one group.
 type reader struct {
 	s      *Store
 	stream mayfly.Stream
-	key    []byte             // of the group's place
+	key    []byte             // of the group's committed positions
 	at     [partitions]uint64 // the next number to read
-	start  uint32             // the partition that the next call begins with
+	start  uint32             // the partition that the next call reads first
 	closed bool
 }
 
@@ -28,27 +28,28 @@ const maxGroup = 128
 // Reader implements store.Log.
 func (s events) Reader(ctx context.Context, stream mayfly.Stream, group string) (store.Reader, error) {
 	if stream != mayfly.Births && stream != mayfly.Ends {
-		return nil, mayfly.Errorf(mayfly.Invalid, "%s is not a stream", stream)
+		return nil, mayfly.Errorf(mayfly.Invalid, "unknown stream %s", stream)
 	}
 	if group == "" || len(group) > maxGroup {
-		return nil, mayfly.Errorf(mayfly.Invalid, "a group has a name of 1 to %d bytes", maxGroup)
+		return nil, mayfly.Errorf(mayfly.Invalid, "the name of the group has %d bytes; it must have 1 to %d", len(group), maxGroup)
 	}
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
 	r := &reader{s: s.Store, stream: stream, key: append([]byte{metaPrefix, metaGroup, byte(stream)}, group...)}
-	if !s.log.occupy(r.key) {
-		return nil, mayfly.Errorf(mayfly.Conflict, "group %q reads %s already", group, stream)
+	if !s.log.open(r.key) {
+		return nil, mayfly.Errorf(mayfly.Conflict, "group %q has an open reader of %s already; close it first", group, stream)
 	}
 	if err := r.resume(); err != nil {
-		s.log.vacate(r.key)
+		s.log.release(r.key)
 		return nil, readError("group "+group, err)
 	}
 	return r, nil
 }
 
-func (l *tails) occupy(key []byte) bool {
+// open marks the group as open, and reports whether it was not open before.
+func (l *tails) open(key []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.groups[string(key)] {
@@ -58,7 +59,7 @@ func (l *tails) occupy(key []byte) bool {
 	return true
 }
 
-func (l *tails) vacate(key []byte) {
+func (l *tails) release(key []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.groups, string(key))
@@ -68,11 +69,12 @@ func (r *reader) tail(partition int) *tail {
 	return &r.s.log.tail[tailIndex(r.stream, uint32(partition))]
 }
 
-// resume goes to where the group committed; a new one begins at the oldest.
+// resume moves to the group's committed positions; a new group begins at the oldest
+// record.
 func (r *reader) resume() error {
 	_, err := r.s.get(r.key, func(value []byte) error {
 		if len(value) != 8*partitions {
-			return mayfly.Errorf(mayfly.Corrupt, "place of a group with %d bytes", len(value))
+			return mayfly.Errorf(mayfly.Corrupt, "the positions of the group have %d bytes, not %d", len(value), 8*partitions)
 		}
 		for p := range r.at {
 			r.at[p] = min(binary.BigEndian.Uint64(value[8*p:]), r.tail(p).end.Load())
@@ -92,16 +94,16 @@ func (r *reader) begin(ctx context.Context) error {
 // Next implements store.Reader.
 func (r *reader) Next(ctx context.Context, limit int) ([]store.Record, error) {
 	if limit <= 0 {
-		return nil, mayfly.Errorf(mayfly.Invalid, "a limit of %d records", limit)
+		return nil, mayfly.Errorf(mayfly.Invalid, "the limit of %d records is not positive", limit)
 	}
 	for {
-		bell := r.s.log.bells[r.stream-mayfly.Births].wait()
+		added := r.s.log.added[r.stream-mayfly.Births].next()
 		records, err := r.read(ctx, limit)
 		if err != nil || len(records) > 0 {
 			return records, err
 		}
 		select {
-		case <-bell:
+		case <-added:
 		case <-ctx.Done():
 			return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("read %s: %w", r.stream, ctx.Err()), "")
 		case <-r.s.closing:
@@ -112,7 +114,8 @@ func (r *reader) Next(ctx context.Context, limit int) ([]store.Record, error) {
 	}
 }
 
-// read takes what is there, beginning with another partition each time.
+// read returns the records that are there. It begins with another partition each
+// time, so that a busy one does not keep the others waiting.
 func (r *reader) read(ctx context.Context, limit int) (records []store.Record, err error) {
 	if err := r.begin(ctx); err != nil {
 		return nil, err
@@ -122,7 +125,7 @@ func (r *reader) read(ctx context.Context, limit int) (records []store.Record, e
 	if waiting == 0 {
 		return nil, nil
 	}
-	var ends [partitions]uint64 // asked before the iterator looks: it sees all of that
+	var ends [partitions]uint64 // read before the iterator is made, which then sees all of them
 	for p := range ends {
 		ends[p] = r.tail(p).end.Load()
 	}
@@ -132,7 +135,7 @@ func (r *reader) read(ctx context.Context, limit int) (records []store.Record, e
 		return nil, readError("read "+r.stream.String(), err)
 	}
 	records = make([]store.Record, 0, min(int64(limit), waiting))
-	at := r.at // moved only when all went well
+	at := r.at // stored only if all partitions could be read
 	for n := range uint32(partitions) {
 		p := (r.start + n) % partitions
 		stop := min(ends[p], max(at[p], r.tail(int(p)).first.Load())+uint64(limit-len(records)))
@@ -147,7 +150,7 @@ func (r *reader) read(ctx context.Context, limit int) (records []store.Record, e
 	return records, nil
 }
 
-// readPartition reads on from at, which it moves, up to stop.
+// readPartition reads the records from at to stop, and advances at.
 func (r *reader) readPartition(iter *pebble.Iterator, p uint32, at *uint64, stop uint64, records []store.Record) ([]store.Record, error) {
 	first := &r.tail(int(p)).first
 	*at = max(*at, first.Load())
@@ -161,10 +164,10 @@ func (r *reader) readPartition(iter *pebble.Iterator, p uint32, at *uint64, stop
 			if err := iter.Error(); err != nil {
 				return records, err
 			}
-			if *at < first.Load() { // trimmed just now; the next call begins behind it
+			if *at < first.Load() { // trimmed meanwhile; the next call begins after it
 				return records, nil
 			}
-			return records, mayfly.Errorf(mayfly.Corrupt, "record %d of %s/%d is missing", *at, r.stream, p)
+			return records, mayfly.Errorf(mayfly.Corrupt, "log record %d of %s/%d is missing", *at, r.stream, p)
 		}
 		value, err := iter.ValueAndErr()
 		if err != nil {
@@ -172,7 +175,7 @@ func (r *reader) readPartition(iter *pebble.Iterator, p uint32, at *uint64, stop
 		}
 		event, err := readRecord(value)
 		if err != nil {
-			return records, fmt.Errorf("record %d of %s/%d: %w", *at, r.stream, p, err)
+			return records, fmt.Errorf("log record %d of %s/%d: %w", *at, r.stream, p, err)
 		}
 		records = append(records, store.Record{Partition: p, Offset: *at, Event: event})
 		*at++
@@ -182,7 +185,7 @@ func (r *reader) readPartition(iter *pebble.Iterator, p uint32, at *uint64, stop
 
 func readRecord(value []byte) (mayfly.Event, error) {
 	if len(value) != recordSize {
-		return mayfly.Event{}, mayfly.Errorf(mayfly.Corrupt, "record of %d bytes cannot be read", len(value))
+		return mayfly.Event{}, mayfly.Errorf(mayfly.Corrupt, "a log record has %d bytes, not %d", len(value), recordSize)
 	}
 	return store.ReadEvent(value[recordHead:])
 }
@@ -209,7 +212,7 @@ func (r *reader) Commit(ctx context.Context) error {
 	w := &writing{batch: r.s.db.NewBatch()}
 	if err := w.batch.Set(r.key, value, nil); err != nil {
 		r.s.leave()
-		return readError("commit of a group", err)
+		return readError("commit positions", err)
 	}
 	return r.s.write(ctx, w)
 }
@@ -247,7 +250,7 @@ func (r *reader) Lag(ctx context.Context) (int64, error) {
 func (r *reader) Close() error {
 	if !r.closed {
 		r.closed = true
-		r.s.log.vacate(r.key)
+		r.s.log.release(r.key)
 	}
 	return nil
 }

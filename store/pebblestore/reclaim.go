@@ -10,13 +10,14 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// reclaimChunk is how many rows are reclaimed under their locks at once.
+// reclaimChunk is how many rows are reclaimed in one batch, under their locks.
 const reclaimChunk = 64
 
-// Reclaim takes the space of rows back whose ReclaimAt has come, at most limit
-// entries of the index, oldest first, and answers how many entries it took. It
-// costs what is due, never a scan. A row is asked itself, under its lock: one
-// that was written again for longer stays, and only its old entry goes (I12).
+// Reclaim deletes rows whose ReclaimAt has passed. It handles at most limit entries
+// of the reclaim index, oldest first, and returns how many. Its cost depends on what
+// is due, not on the size of the table. It reads each row under its lock: a row
+// that was written again with a later ReclaimAt stays, and only the old entry is
+// deleted (I12).
 func (s *Store) Reclaim(ctx context.Context, now mayfly.Instant, limit int) (n int, err error) {
 	for n < limit {
 		taken, err := s.reclaim(ctx, now, min(limit-n, reclaimChunk))
@@ -63,7 +64,7 @@ func (s *Store) reclaim(ctx context.Context, now mayfly.Instant, limit int) (int
 	return len(due), nil
 }
 
-// due are the keys of the entries whose time has come.
+// due returns the keys of the entries whose time has passed.
 func (s *Store) due(now mayfly.Instant, limit int) (keys [][]byte, err error) {
 	upper := appendInstant([]byte{reclaimPrefix}, min(max(now, 0), maxInstant-1)+1)
 	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{reclaimPrefix}, UpperBound: upper})
@@ -79,12 +80,13 @@ func (s *Store) due(now mayfly.Instant, limit int) (keys [][]byte, err error) {
 	return keys, nil
 }
 
+// reclaimRow deletes the entry, and its row if the row is due.
 func (s *Store) reclaimRow(b *pebble.Batch, entry []byte, now mayfly.Instant) error {
 	row := append([]byte{tablePrefix}, entry[reclaimHead:]...)
 	due := false
 	_, err := s.get(row, func(value []byte) error {
 		if len(value) < rowValueHead {
-			return mayfly.Errorf(mayfly.Corrupt, "row %x with %d bytes", row, len(value))
+			return mayfly.Errorf(mayfly.Corrupt, "row %x has only %d bytes", row, len(value))
 		}
 		at := instantAt(value)
 		due = at != 0 && at <= now
@@ -96,12 +98,12 @@ func (s *Store) reclaimRow(b *pebble.Batch, entry []byte, now mayfly.Instant) er
 	return errors.Join(err, b.Delete(entry, nil))
 }
 
-// rowLockOf is the lock of the row with this key, given without its prefix.
+// rowLockOf returns the lock of the row with this key, given without its prefix.
 func rowLockOf(key []byte) (lock, error) {
 	if len(key) >= 3 {
 		if n := 3 + int(key[1])<<8 + int(key[2]); n <= len(key) {
 			return rowLock(key[0], store.Key{Partition: string(key[3:n]), Clustering: string(key[n:])}), nil
 		}
 	}
-	return 0, mayfly.Errorf(mayfly.Corrupt, "reclaim entry of %x", key)
+	return 0, mayfly.Errorf(mayfly.Corrupt, "the reclaim entry names the malformed key %x", key)
 }

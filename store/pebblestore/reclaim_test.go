@@ -37,13 +37,13 @@ func reclaim(t *testing.T, s *Store, now mayfly.Instant, limit, want int) {
 	}
 }
 
-func TestReclaimTakesWhatIsDueAndNothingElse(t *testing.T) {
+func TestReclaimDeletesOnlyRowsThatAreDue(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
 	commit(t, s, func(b *store.Batch) {
 		for n := range 200 {
 			b.Put(remind.Reminders, store.Key{Partition: fmt.Sprint("p", n)}, []byte("v"), mayfly.Instant(1000+n))
 		}
-		b.Put(remind.Reminders, store.Key{Partition: "for ever"}, []byte("v"), 0)
+		b.Put(remind.Reminders, store.Key{Partition: "kept"}, []byte("v"), 0)
 	})
 	reclaim(t, s, 999, 1000, 0)
 	reclaim(t, s, 1000, 1000, 1)
@@ -56,13 +56,13 @@ func TestReclaimTakesWhatIsDueAndNothingElse(t *testing.T) {
 	if n := keysUnder(t, s, reclaimPrefix); n != 0 {
 		t.Errorf("%d entries are left", n)
 	}
-	values, err := s.Rows().Get(t.Context(), remind.Reminders, store.Key{Partition: "for ever"})
+	values, err := s.Rows().Get(t.Context(), remind.Reminders, store.Key{Partition: "kept"})
 	if err != nil || values[0] == nil {
 		t.Error(values, err)
 	}
 }
 
-func TestReclaimAsksTheRowItself(t *testing.T) {
+func TestReclaimKeepsARowThatWasWrittenAgain(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
 	plain, swapped := store.Key{Partition: "p", Clustering: "s"}, store.Key{Partition: "q"}
 	for _, at := range []mayfly.Instant{10, 20, 0} {
@@ -79,11 +79,11 @@ func TestReclaimAsksTheRowItself(t *testing.T) {
 	reclaim(t, s, 25, 100, 4)
 	values, err := s.Rows().Get(t.Context(), engine.Owners, plain)
 	if err != nil || string(values[0]) != "0" {
-		t.Errorf("a row that was written again for ever is %q, %v", values, err)
+		t.Errorf("a row that was written again without a reclaim time is %q, %v", values, err)
 	}
 	values, err = s.Rows().Get(t.Context(), walk.Leases, swapped)
 	if err != nil || string(values[0]) != "b" {
-		t.Errorf("a row that was swapped for longer is %q, %v", values, err)
+		t.Errorf("a row that was swapped with a later reclaim time is %q, %v", values, err)
 	}
 	reclaim(t, s, 30, 100, 1)
 	if n := keysUnder(t, s, tablePrefix); n != 1 {
@@ -91,7 +91,7 @@ func TestReclaimAsksTheRowItself(t *testing.T) {
 	}
 }
 
-func TestALargePartitionIsDroppedInPieces(t *testing.T) {
+func TestALargePartitionIsDroppedInChunks(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
 	const n = 2*dropChunk + 10
 	for from := 0; from < n; from += 1000 {

@@ -6,8 +6,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// A row is a head of fixed places and a tail of what only some rows have:
-// docs/format-pebble.md. What a transition changes stands first.
+// A row has a head of fixed offsets and a tail of fields that only some rows have:
+// docs/format-pebble.md. The fields that a transition changes come first.
 const (
 	rowFormat = 1
 	rowHead   = 44
@@ -18,19 +18,19 @@ const (
 	atGeneration = 4
 	atNonce      = 8
 	atChanged    = 16
-	atSort       = 24 // sort, fate, audience, media
+	atProduct    = 24 // product, fate, audience, media
 	atOwner      = 28
 
 	hasHold  = 1 << 0
 	hasRun   = 1 << 1
 	hasServe = 1 << 2
-	hasKeys  = 1 << 3 // the keys are not the born ones
-	hasMedia = 1 << 4 // there is an upload id
+	hasKeys  = 1 << 3 // the keys are not those of a new item
+	hasMedia = 1 << 4 // the row has an upload id
 
 	knownFlags = hasHold | hasRun | hasServe | hasKeys | hasMedia
 )
 
-// bornKeys are the keys that the media count alone tells.
+// bornKeys returns the keys that an item with this number of media has at birth.
 func bornKeys(media uint8) mayfly.Keys {
 	if media == 0 {
 		return mayfly.Keys{}
@@ -38,6 +38,7 @@ func bornKeys(media uint8) mayfly.Keys {
 	return mayfly.Keys{Hot: mayfly.Born}
 }
 
+// rowFlags returns the flags and the size of the row of item.
 func rowFlags(item *mayfly.Item) (flags byte, size int) {
 	size = rowHead
 	if item.Held {
@@ -62,13 +63,13 @@ func rowFlags(item *mayfly.Item) (flags byte, size int) {
 	return flags, size
 }
 
-// putRow writes the row of item into b, which has the size that rowFlags said.
+// putRow writes the row of item into b. Flags and the size of b are rowFlags'.
 func putRow(b []byte, item *mayfly.Item, flags byte) {
 	b[0], b[atState], b[atFlags], b[atCause] = rowFormat, byte(item.State), flags, byte(item.Cause)
 	binary.BigEndian.PutUint32(b[atGeneration:], uint32(item.Generation))
 	binary.BigEndian.PutUint64(b[atNonce:], uint64(item.Nonce))
 	binary.BigEndian.PutUint64(b[atChanged:], uint64(item.Changed))
-	b[atSort], b[atSort+1], b[atSort+2], b[atSort+3] = byte(item.Product), byte(item.Fate), byte(item.Audience), item.Media
+	b[atProduct], b[atProduct+1], b[atProduct+2], b[atProduct+3] = byte(item.Product), byte(item.Fate), byte(item.Audience), item.Media
 	copy(b[atOwner:], item.Owner[:])
 	b = b[rowHead:]
 	if flags&hasRun != 0 {
@@ -89,20 +90,20 @@ func putRow(b []byte, item *mayfly.Item, flags byte) {
 	}
 }
 
-// readRow reads the row of id into item. Bytes that putRow cannot have written
-// are Corrupt.
+// readRow decodes the row of id into item. Bytes that putRow cannot have written are
+// Corrupt.
 func readRow(item *mayfly.Item, id mayfly.ID, b []byte) error {
 	if len(b) < rowHead || b[0] != rowFormat || b[atFlags]&^knownFlags != 0 {
-		return mayfly.Errorf(mayfly.Corrupt, "row of %s: %d bytes that cannot be read", id, len(b))
+		return mayfly.Errorf(mayfly.Corrupt, "row of %s: its %d bytes cannot be decoded", id, len(b))
 	}
 	flags := b[atFlags]
 	*item = mayfly.Item{
 		ID:         id,
 		Owner:      mayfly.UserID(b[atOwner:rowHead]),
-		Product:    mayfly.Product(b[atSort]),
-		Fate:       mayfly.Fate(b[atSort+1]),
-		Audience:   mayfly.Audience(b[atSort+2]),
-		Media:      b[atSort+3],
+		Product:    mayfly.Product(b[atProduct]),
+		Fate:       mayfly.Fate(b[atProduct+1]),
+		Audience:   mayfly.Audience(b[atProduct+2]),
+		Media:      b[atProduct+3],
 		State:      mayfly.State(b[atState]),
 		Generation: mayfly.Generation(binary.BigEndian.Uint32(b[atGeneration:])),
 		Nonce:      mayfly.Nonce(binary.BigEndian.Uint64(b[atNonce:])),
@@ -132,9 +133,9 @@ func readRow(item *mayfly.Item, id mayfly.ID, b []byte) error {
 	if part := take(hasMedia, 16); part != nil {
 		item.Upload = mayfly.ID(part)
 	}
-	// The size follows from what was read: a row has one spelling.
+	// An item has exactly one encoding: flags and size must be the ones it would get.
 	if again, size := rowFlags(item); again != flags || size != len(b) {
-		return mayfly.Errorf(mayfly.Corrupt, "row of %s: %d bytes that cannot be read", id, len(b))
+		return mayfly.Errorf(mayfly.Corrupt, "row of %s: its %d bytes cannot be decoded", id, len(b))
 	}
 	return nil
 }

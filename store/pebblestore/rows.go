@@ -11,11 +11,11 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// A value of a table is when it may be reclaimed and the value itself.
+// A stored value is the row's ReclaimAt followed by the value itself.
 const rowValueHead = 6
 
-// setRow writes a row of a table and, if it is to be reclaimed, its entry in
-// the reclaim index. An older entry of the row stays: Reclaim asks the row.
+// setRow writes a row of a table and, if it has a ReclaimAt, an entry in the reclaim
+// index. An older entry of the row stays, because Reclaim reads the row anyway.
 func setRow(b *pebble.Batch, t store.Table, key store.Key, value []byte, reclaimAt mayfly.Instant, scratch []byte) []byte {
 	reclaimAt = min(max(reclaimAt, 0), maxInstant)
 	scratch = appendTableKey(scratch[:0], t, key)
@@ -34,7 +34,7 @@ func setRow(b *pebble.Batch, t store.Table, key store.Key, value []byte, reclaim
 
 func rowValue(value []byte) ([]byte, error) {
 	if len(value) < rowValueHead {
-		return nil, mayfly.Errorf(mayfly.Corrupt, "row of a table with %d bytes", len(value))
+		return nil, mayfly.Errorf(mayfly.Corrupt, "a row of a table has only %d bytes", len(value))
 	}
 	return append([]byte{}, value[rowValueHead:]...), nil
 }
@@ -107,9 +107,8 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 	return found, nil
 }
 
-// Swap implements store.Rows. It keeps the row's lock until the swap is
-// durable, so that who is told "it is this now" is not told of something that
-// a power loss takes back.
+// Swap implements store.Rows. It keeps the row's lock until the swap is durable, so
+// that no other call returns a value that a power loss could undo.
 func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
 	if err := s.tables.CheckSwap(t, key); err != nil {
 		return false, nil, err
@@ -149,11 +148,11 @@ func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new [
 	return true, new, nil
 }
 
-// dropChunk is how many rows of a dropped partition go in one batch.
+// dropChunk is how many rows of a dropped partition are deleted in one batch.
 const dropChunk = 4096
 
-// drop deletes the rows of a partition one by one: a range deletion for each
-// small partition would slow every later read (trap 22).
+// drop deletes the rows of a partition one by one: many small range deletions would
+// slow down every later read (trap 22).
 func (s *Store) drop(ctx context.Context, d store.Drop) error {
 	prefix := appendPartition(nil, d.Table, d.Partition)
 	for from, more := prefix, true; more; {
@@ -174,7 +173,8 @@ func (s *Store) drop(ctx context.Context, d store.Drop) error {
 	return nil
 }
 
-// dropFrom deletes at most dropChunk keys from from on and says where to go on.
+// dropFrom deletes at most dropChunk keys of [from, to). If there are more, next is
+// the first of them.
 func (s *Store) dropFrom(b *pebble.Batch, from, to []byte) (next []byte, more bool, err error) {
 	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {

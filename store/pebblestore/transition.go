@@ -12,13 +12,14 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// page is the memory of one Transition, used again by the next.
+// page is the scratch memory of a Transition, reused by later ones.
 type page struct {
 	keys  []rowKey
-	order []int32 // of the changes, by key; changes of one row stay in order
+	order []int32 // indexes of the changes, sorted by key; changes of one row stay in order
 }
 
-// seekFrom is from how many changes on one iterator beats a lookup each.
+// seekFrom is the number of changes from which one iterator is faster than a look-up
+// for each change.
 const seekFrom = 8
 
 // Transition implements store.Ledger.
@@ -52,7 +53,7 @@ func (s ledger) Transition(ctx context.Context, changes []mayfly.Change) ([]stor
 	return outcomes, nil
 }
 
-// arrange sorts the changes by key and answers the locks that they need.
+// arrange sorts the changes by key and returns the locks that they need.
 func (p *page) arrange(changes []mayfly.Change) []lock {
 	p.keys, p.order = p.keys[:0], p.order[:0]
 	var held []lock
@@ -74,8 +75,8 @@ func (p *page) arrange(changes []mayfly.Change) []lock {
 	return sorted(held)
 }
 
-// advance decides every change against its row as it is now and writes the rows
-// that moved into the batch.
+// advance decides every change against the current row, and writes the rows that
+// changed into the batch.
 func (s *Store) advance(b *pebble.Batch, p *page, changes []mayfly.Change, outcomes []store.Outcome) (err error) {
 	read, done, err := s.rowReader(p)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *Store) advance(b *pebble.Batch, p *page, changes []mayfly.Change, outco
 	return nil
 }
 
-// decide applies one change to the row in memory.
+// decide applies one change to the row in memory, and reports whether it changed.
 func decide(row *store.Found, c *mayfly.Change, out *store.Outcome) (moved bool) {
 	if !row.Found {
 		out.Result = store.Missing
@@ -127,9 +128,9 @@ func decide(row *store.Found, c *mayfly.Change, out *store.Outcome) (moved bool)
 
 type rowRead func(row *store.Found, key *rowKey, id mayfly.ID) error
 
-// rowReader reads rows in ascending order of their keys: one by one when they
-// are few, else by one iterator that steps from each to the next, because a
-// walk hands in neighbours.
+// rowReader returns a function that reads rows in ascending order of their keys. Few
+// rows are looked up one by one; many are read by one iterator that steps from each
+// to the next, because the changes of a walk are neighbours.
 func (s *Store) rowReader(p *page) (read rowRead, done func() error, err error) {
 	if len(p.order) < seekFrom {
 		return func(row *store.Found, _ *rowKey, id mayfly.ID) error { return s.row(row, id) }, func() error { return nil }, nil

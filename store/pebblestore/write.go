@@ -10,22 +10,21 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// writing is one Pebble batch on its way to the disk, with the locks that it
-// was composed under.
+// writing is one Pebble batch being written, with the locks that its caller took.
 type writing struct {
 	batch *pebble.Batch
 	held  []lock
-	marks []mark // how far the log has come with it
-	late  bool   // the locks are kept until it is durable
+	marks []mark // new ends of log partitions
+	late  bool   // release the locks only when the batch is durable
 
 	visible atomic.Bool
 }
 
-// write applies w and waits until it is durable. It takes over the locks and
-// the stay (enter) of its caller, whatever happens. A goroutine of its own does
-// the work, because Pebble's calls do not end when the disk has failed: the
-// caller is answered by the fuse, or while nothing is visible yet by its context.
-// An error says that the outcome is not known.
+// write applies w and waits until it is durable. It always releases the locks of w
+// and leaves the store for its caller. The work is done in a goroutine, because
+// Pebble's calls do not return after the disk has failed: then write returns when
+// the fuse blows or, as long as nothing is visible yet, when the context ends. After
+// an error the outcome is unknown.
 func (s *Store) write(ctx context.Context, w *writing) error {
 	done := make(chan error, 1)
 	go func() { done <- s.apply(w) }()
@@ -44,8 +43,8 @@ func (s *Store) write(ctx context.Context, w *writing) error {
 			return inDoubt(ctx.Err())
 		}
 	}
-	// It can be read already: saying "not known" would let the caller read it
-	// back and take it for durable.
+	// The batch is visible already: a caller that was answered "unknown" now would
+	// read it back and take it for durable.
 	select {
 	case err := <-done:
 		return err
@@ -54,6 +53,7 @@ func (s *Store) write(ctx context.Context, w *writing) error {
 	}
 }
 
+// apply does the work of write.
 func (s *Store) apply(w *writing) (err error) {
 	defer s.leave()
 	defer func() {
@@ -83,14 +83,14 @@ func (s *Store) apply(w *writing) (err error) {
 	return w.batch.Close()
 }
 
-// inDoubt says of a write that was under way that its outcome is not known; the
-// reason's kind holds too.
+// inDoubt wraps the reason why the outcome of a write is unknown. The error has the
+// kind Unknown and the kind of the reason.
 func inDoubt(reason error) error {
 	return mayfly.Wrap(mayfly.Unknown, fmt.Errorf("the write may or may not have happened: %w", reason), "")
 }
 
-// barrier makes the batch wait for whatever is visible now, when it has nothing
-// to write itself.
+// barrier gives an empty batch something to write, so that the caller waits until
+// everything that is visible now is durable.
 func barrier(b *pebble.Batch) error {
 	if b.Empty() {
 		return b.LogData(nil, nil)

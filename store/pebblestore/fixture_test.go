@@ -13,7 +13,7 @@ import (
 
 const testBirth = mayfly.Instant(1_800_000_000_000)
 
-// openMem opens a store on memory; small memtables make it flush and compact.
+// openMem opens a store on fs with small memtables, so that it flushes and compacts.
 func openMem(t testing.TB, fs vfs.FS) *Store {
 	t.Helper()
 	return openWith(t, Options{FS: fs, Dir: "db", MemtableBytes: 256 << 10, CacheBytes: 1 << 20})
@@ -34,7 +34,7 @@ func openWith(t testing.TB, opts Options) *Store {
 	return s
 }
 
-// seeded is a source of randomness whose seed is printed.
+// seeded returns a random source and logs its seed.
 func seeded(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -51,7 +51,7 @@ func newID(t testing.TB, birth mayfly.Instant, lifetime mayfly.Lifetime, owner m
 	return id
 }
 
-func hours(t testing.TB, text string) mayfly.Lifetime {
+func lifetime(t testing.TB, text string) mayfly.Lifetime {
 	t.Helper()
 	l, err := mayfly.ParseLifetime(text)
 	if err != nil {
@@ -60,14 +60,14 @@ func hours(t testing.TB, text string) mayfly.Lifetime {
 	return l
 }
 
-// birth is a story without media.
-func birth(t testing.TB, r *rand.Rand, at mayfly.Instant, lifetime string) store.Birth {
+// birth returns the birth of a story without media.
+func birth(t testing.TB, r *rand.Rand, at mayfly.Instant, length string) store.Birth {
 	t.Helper()
 	var owner mayfly.UserID
 	for i := range owner {
 		owner[i] = byte(r.Uint32())
 	}
-	id := newID(t, at, hours(t, lifetime), owner, r.Uint64())
+	id := newID(t, at, lifetime(t, length), owner, r.Uint64())
 	return store.Birth{
 		Item: mayfly.Item{
 			ID: id, Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
@@ -77,6 +77,7 @@ func birth(t testing.TB, r *rand.Rand, at mayfly.Instant, lifetime string) store
 	}
 }
 
+// expire returns the change that expires item.
 func expire(item mayfly.Item, nonce mayfly.Nonce) mayfly.Change {
 	return mayfly.Change{
 		ID: item.ID, From: item.State, Generation: item.Generation, To: mayfly.ExpiredHot,
@@ -84,6 +85,7 @@ func expire(item mayfly.Item, nonce mayfly.Nonce) mayfly.Change {
 	}
 }
 
+// commit commits the batch that fill fills.
 func commit(t testing.TB, s *Store, fill func(b *store.Batch)) {
 	t.Helper()
 	var b store.Batch

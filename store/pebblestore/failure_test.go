@@ -17,7 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// failing is a file system that fails some calls once it is switched on.
+// failing is a file system on which some calls fail once the toggle is on.
 type failing struct {
 	*errorfs.Toggle
 	fs vfs.FS
@@ -33,8 +33,8 @@ func failWhen(under vfs.FS, err error, match func(op errorfs.Op) bool) failing {
 	return failing{toggle, injected(under, toggle)}
 }
 
-// injected is errorfs that also fails files that are used again: errorfs hands
-// those out as they are, and Pebble uses its logs again.
+// injected is errorfs that also injects into reused files: errorfs returns those
+// unwrapped, and Pebble reuses its logs.
 func injected(under vfs.FS, inj errorfs.Injector) vfs.FS { return reusing{errorfs.Wrap(under, inj)} }
 
 type reusing struct{ *errorfs.FS }
@@ -48,40 +48,40 @@ func (r reusing) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCa
 
 func writes(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
 
-// theEnds are the failures of the disk after which nothing may be acknowledged.
-func theEnds() map[string]struct {
+// diskFailures are the failures after which nothing may be acknowledged.
+func diskFailures() map[string]struct {
 	err   error
 	match func(op errorfs.Op) bool
 } {
-	type end = struct {
+	type failure = struct {
 		err   error
 		match func(op errorfs.Op) bool
 	}
-	return map[string]end{
-		"the fsync of the write-ahead log": {syscall.EIO, func(op errorfs.Op) bool {
+	return map[string]failure{
+		"fsync of the write-ahead log": {syscall.EIO, func(op errorfs.Op) bool {
 			return strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData)
 		}},
-		"the write of the write-ahead log on a full disk": {syscall.ENOSPC, func(op errorfs.Op) bool {
+		"write of the write-ahead log on a full disk": {syscall.ENOSPC, func(op errorfs.Op) bool {
 			return strings.HasSuffix(op.Path, ".log") && op.Kind == errorfs.OpFileWrite
 		}},
-		"the creation of the next write-ahead log": {syscall.ENOSPC, func(op errorfs.Op) bool {
+		"creation of the next write-ahead log": {syscall.ENOSPC, func(op errorfs.Op) bool {
 			return strings.HasSuffix(op.Path, ".log") && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpRename)
 		}},
-		"the fsync of the manifest": {syscall.EIO, func(op errorfs.Op) bool {
+		"fsync of the manifest": {syscall.EIO, func(op errorfs.Op) bool {
 			return strings.Contains(op.Path, "MANIFEST-") && op.Kind == errorfs.OpFileSync
 		}},
 		"every write, on a disk that became read-only": {syscall.EROFS, writes},
 	}
 }
 
-// TestFailedDurableWriteBlowsTheFuseAndNothingMoreIsAcknowledged writes from
-// many goroutines until the disk has failed: every one of them is answered, and
-// what was acknowledged is there after a power loss.
-func TestFailedDurableWriteBlowsTheFuseAndNothingMoreIsAcknowledged(t *testing.T) {
-	for name, end := range theEnds() {
+// TestNothingIsAcknowledgedAfterAFailedDurableWrite writes from many goroutines until
+// the disk fails: every call returns, and all acknowledged births are there after a
+// power loss.
+func TestNothingIsAcknowledgedAfterAFailedDurableWrite(t *testing.T) {
+	for name, failure := range diskFailures() {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewCrashableMem()
-			disk := failWhen(mem, end.err, end.match)
+			disk := failWhen(mem, failure.err, failure.match)
 			fuse := store.NewFuse()
 			s := openWith(t, Options{FS: disk.fs, Dir: "db", Fuse: fuse, MemtableBytes: 64 << 10})
 			r := seeded(t)
@@ -116,7 +116,7 @@ func TestFailedDurableWriteBlowsTheFuseAndNothingMoreIsAcknowledged(t *testing.T
 			<-fuse.Blown()
 			wantStopped(t, s, birth(t, r, testBirth, "24h"))
 			if err := s.Close(); !errors.Is(err, mayfly.Unavailable) {
-				t.Errorf("Close answers %v", err)
+				t.Errorf("Close returns %v", err)
 			}
 			again := openMem(t, mem.CrashClone(vfs.CrashCloneCfg{}))
 			total := 0
@@ -124,13 +124,13 @@ func TestFailedDurableWriteBlowsTheFuseAndNothingMoreIsAcknowledged(t *testing.T
 				for _, one := range births[w][:acked[w]] {
 					total++
 					if _, ok := found(t, again, one.Item.ID); !ok {
-						t.Fatalf("%s was acknowledged and is lost", one.Item.ID)
+						t.Fatalf("%s was acknowledged and is not there", one.Item.ID)
 					}
 				}
 			}
-			t.Logf("%d births were acknowledged before the end", total)
+			t.Logf("%d births were acknowledged before the failure", total)
 			if total == 0 {
-				t.Error("nothing was acknowledged before the end: nothing is proved")
+				t.Error("nothing was acknowledged before the failure, so nothing is proved")
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func wantStopped(t *testing.T, s *Store, one store.Birth) {
 		"Trim":   s.Log().Trim(t.Context(), 1, 0),
 	} {
 		if !errors.Is(err, mayfly.Unavailable) {
-			t.Errorf("%s answers %v after the fuse has blown", what, err)
+			t.Errorf("%s returns %v after the fuse has blown", what, err)
 		}
 	}
 	s.Figures() // must not hang
@@ -167,9 +167,9 @@ func TestOpenOnAReadOnlyDiskIsRefusedWithAHint(t *testing.T) {
 	}
 }
 
-// TestFullDiskUnderTablesIsReportedAndOvercome: tables that cannot be written
-// are written again; the log has all of it meanwhile.
-func TestFullDiskUnderTablesIsReportedAndOvercome(t *testing.T) {
+// TestAFlushThatFailsOnAFullDiskIsRetriedAndLosesNothing: the write-ahead log holds
+// the data until the tables are written.
+func TestAFlushThatFailsOnAFullDiskIsRetriedAndLosesNothing(t *testing.T) {
 	var failures atomic.Int64
 	disk := failWhen(vfs.NewMem(), syscall.ENOSPC, func(op errorfs.Op) bool {
 		return strings.HasSuffix(op.Path, ".sst") && writes(op) && failures.Add(1) <= 5
@@ -185,7 +185,7 @@ func TestFullDiskUnderTablesIsReportedAndOvercome(t *testing.T) {
 		births = append(births, one)
 	}
 	if s.Figures().BackgroundErrors == 0 {
-		t.Error("nobody was told")
+		t.Error("the failed flush was not counted")
 	}
 	for _, one := range births {
 		if _, ok := found(t, s, one.Item.ID); !ok {
@@ -197,7 +197,7 @@ func TestFullDiskUnderTablesIsReportedAndOvercome(t *testing.T) {
 	}
 }
 
-func TestBirthsAreRefusedBelowTheFloorAndEverythingElseGoesOn(t *testing.T) {
+func TestBelowTheFloorOnlyBirthsAreRefused(t *testing.T) {
 	mem := vfs.NewMem()
 	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 2000})
 	s := openWith(t, Options{FS: mem, Dir: "db", Floor: 1000})
@@ -217,7 +217,7 @@ func TestBirthsAreRefusedBelowTheFloorAndEverythingElseGoesOn(t *testing.T) {
 		t.Fatalf("a birth below the floor: %v", err)
 	}
 	if values, err := s.Rows().Get(t.Context(), engine.Owners, key); err != nil || values[0] != nil {
-		t.Fatalf("something of the refused batch was written: %q, %v", values, err)
+		t.Fatalf("part of the refused batch was written: %q, %v", values, err)
 	}
 	out := transition(t, s, expire(first.Item, 5))
 	if out[0].Result != store.Applied {
