@@ -191,6 +191,9 @@ func (n *Node) prepare(ctx context.Context) error {
 // Clock is the node's one clock.
 func (n *Node) Clock() *clock.Clock { return n.clock }
 
+// Store returns the store, for products.
+func (n *Node) Store() store.Set { return n.set }
+
 // Intake is where items are born.
 func (n *Node) Intake() *intake.Intake { return n.engine.intake }
 

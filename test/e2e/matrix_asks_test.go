@@ -38,27 +38,25 @@ func asks() map[string]ask {
 	}
 }
 
-// withoutItem are the operations that carry no item, with the reason.
+// askOf returns how an operation on an item is asked. One that asks() does not name
+// must show its item to the viewers who may open it, and to no other.
+func (m *matrix) askOf(op operation) (ask, bool) {
+	if a, named := asks()[op.id]; named {
+		return a, true
+	}
+	rt := m.route(op)
+	return ask{byScope, noRole}, withoutItem()[op.id] == "" && !rt.Admin && !rt.Changes() && strings.Contains(rt.Pattern, "{id}")
+}
+
+// withoutItem are the operations that look as if they carried an item and do not,
+// with the reason.
 func withoutItem() map[string]string {
-	relations := "a list of the caller's own; what it changes is asked of items here, as roles"
 	return map[string]string{
-		"getToken":         "tokens name users, never items",
-		"preflight":        "counts of the caller's own; live-limit.txt",
-		"reserveUpload":    "an upload is no item until it is published; reserve.txt",
-		"getUpload":        "an upload is its owner's alone; reserve.txt",
-		"putMedium":        "an upload is its owner's alone; reserve.txt",
-		"publishStory":     "makes an item; the answer is its author's own",
-		"listCloseFriends": relations, "addCloseFriend": relations, "removeCloseFriend": relations,
-		"listBlocks": relations, "addBlock": relations, "removeBlock": relations,
-		"addFollower": relations, "removeFollower": relations,
-		"getDocument": "the same for everybody", "readDocs": "the same for everybody", "readHome": "the same for everybody",
-		"isAlive": "the process, no item", "isReady": "the process, no item", "getReadiness": "the process, no item", "headReadiness": "the process, no item", "getMetrics": "counts, no item",
-		"listWalks":       "watermarks, no item",
+		"reserveUpload":   "an upload is no item until it is published; reserve.txt",
+		"getUpload":       "an upload is its owner's alone; reserve.txt",
+		"publishStory":    "makes an item; the answer is its author's own",
 		"listDeadLetters": "ids and steps, for administrators; none here", "retryDeadLetter": "a step, for administrators", "dropDeadLetter": "a step, for administrators",
-		"eraseAccount": "an account; account.txt",
-		"listRuns":     "runs of walks, no item", "findOrphans": "media that no item owns", "eraseOrphans": "media that no item owns", "getScrub": "counts of copies, for administrators",
-		"listAudit": "what operators did, for administrators", "verifyAudit": "what operators did, for administrators",
-		"listProfiles": "the process, no item", "getProfile": "the process, no item", "getCPUProfile": "the process, no item", "getTrace": "the process, no item",
+		"getScrub": "counts of copies, for administrators", "listAudit": "what operators did, for administrators",
 	}
 }
 
@@ -70,6 +68,15 @@ func (op operation) target(s *specimen) string {
 // byToken asks as who the token says.
 func byToken(m *matrix, op operation, r role, s *specimen) []row {
 	return []row{{request: request{method: op.method, target: op.target(s), header: m.header(r, s)}, wants: expected(op.id, r, s.state, s.audience)}}
+}
+
+// byScope asks as who the token says, for a route that declares its scopes.
+func byScope(m *matrix, op operation, r role, s *specimen) []row {
+	wants := expected("openStory", r, s.state, s.audience)
+	if scopes := m.route(op).Scopes; len(scopes) > 0 && !holdersOf(scopes)(r) {
+		wants = []int{refusedRole(r)}
+	}
+	return []row{{request: request{method: op.method, target: op.target(s), header: m.header(r, s)}, wants: wants}}
 }
 
 // with is the row with a header more, which changes the status of who is shown

@@ -60,6 +60,7 @@ func planted() []fault {
 		{"LEAK", "openStory", false, moderatorsEyes},
 		{"LEAK", "getMedium", false, moderatorsEyes},
 		{"LEAK", "getRing", false, moderatorsEyes},
+		{"LEAK", "getBirth", false, moderatorsEyes}, // of the product that the matrix does not name
 		{"EARLY", "openStory", false, refuses},
 		{"EARLY", "headMedium", false, refuses},
 		{"EARLY", "viewStory", false, refuses},

@@ -42,14 +42,10 @@ func explain(m *matrix, op operation, r role, s *specimen) []row {
 }
 
 func asOperator(r role, status int) int {
-	switch {
-	case theOperator(r):
+	if theOperator(r) {
 		return status
-	case r == anonymous:
-		return http.StatusUnauthorized
-	default:
-		return http.StatusForbidden
 	}
+	return refusedRole(r)
 }
 
 // operator asks for an operation of support. The answer to other roles is that they

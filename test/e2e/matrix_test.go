@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/test/probe"
 )
 
 // matrix checks every route against the oracle: route × role × state × audience.
@@ -39,12 +40,13 @@ func TestEveryRouteIsExactForEveryRoleInEveryState(t *testing.T) {
 	})
 }
 
-// newMatrix returns a matrix of everything that the listeners document.
+// newMatrix returns a matrix of everything that the listeners document, of a node
+// with one product more: the matrix covers it by what it declares.
 func newMatrix(t *testing.T, audiences ...string) *matrix {
 	t.Helper()
 	cfg := nodeConfig()
 	cfg.Stories.Live = 1000
-	m := &matrix{testNode: openNode(t, cfg), audiences: audiences, specimens: map[corner][]*specimen{}, used: map[corner]int{}, rows: map[string]int{}, counts: map[string]int{}}
+	m := &matrix{testNode: openNode(t, cfg, probe.New(probe.Table()).Product(false)), audiences: audiences, specimens: map[corner][]*specimen{}, used: map[corner]int{}, rows: map[string]int{}, counts: map[string]int{}}
 	m.operations = m.documents
 	m.checkTable()
 	return m
@@ -130,7 +132,7 @@ func (m *matrix) at(instant mayfly.Instant, of ...state) {
 // operation asks one operation of one corner as every role; those to whom an operation
 // is allowed get a specimen of their own for it.
 func (m *matrix) operation(op operation, c corner) {
-	ask, known := asks()[op.id]
+	ask, known := m.askOf(op)
 	if !known {
 		return // said by verdict
 	}
@@ -155,8 +157,11 @@ func (m *matrix) verdict() {
 		switch reason := withoutItem()[op.id]; {
 		case m.rows[op.id] > 0 && reason != "":
 			m.Errorf("%s has rows, and a reason to have none", op.id)
-		case m.rows[op.id] == 0 && reason == "" && guardedByScope(m.route(op)):
-			m.Logf("%-16s no rows: it names no item; its scopes are checked", op.id)
+		case m.rows[op.id] == 0 && !carriesItem(m.route(op)):
+			if reason != "" {
+				m.Errorf("%s needs no reason in withoutItem(): %s", op.id, reason)
+			}
+			m.Logf("%-16s no rows: it declares no item, and its scopes are checked", op.id)
 		case m.rows[op.id] == 0 && reason == "":
 			m.Errorf("%s %s (%s) has no rows: teach asks() what it asks, or say in withoutItem() why it carries no item", op.method, op.path, op.id)
 		case m.rows[op.id] == 0:

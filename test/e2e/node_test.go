@@ -52,19 +52,21 @@ func nodeConfig() config.Config {
 // liveLimit is how many live stories an author of a golden story may have.
 const liveLimit = 5
 
-// openNode starts a node; the caller closes it, within the bubble.
-func openNode(t *testing.T, cfg config.Config) *testNode {
+// openNode starts a node with the products of the module and some more; the caller
+// closes it, within the bubble.
+func openNode(t *testing.T, cfg config.Config, more ...node.Product) *testNode {
 	t.Helper()
 	h := &testNode{T: t}
 	key, err := account.LoadKey(t.TempDir() + "/key")
 	if err != nil {
 		t.Fatal(err)
 	}
+	products := append(node.Products(), more...)
 	disk := vfs.NewMem()
 	if err := disk.MkdirAll(cfg.Data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if h.store, err = profile.EmbeddedOn(disk, cfg.Data, cfg, node.Tables()); err != nil {
+	if h.store, err = profile.EmbeddedOn(disk, cfg.Data, cfg, node.Tables(products...)); err != nil {
 		t.Fatal(err)
 	}
 	o := node.FromConfig(cfg)
@@ -72,7 +74,7 @@ func openNode(t *testing.T, cfg config.Config) *testNode {
 	o.Products.Key = key
 	o.Cadence, o.Walk.Lease, o.Clock.SavePeriod, o.AccountsEvery = walksLook, 3*walksLook, walksLook, walksLook
 	o.Problem = func(loop string, err error) { t.Errorf("%s: %v", loop, err) }
-	if h.node, err = node.Start(context.Background(), h.store.Set, o); err != nil {
+	if h.node, err = node.Start(context.Background(), h.store.Set, o, products...); err != nil {
 		t.Fatal(errors.Join(err, h.store.Close()))
 	}
 	handlers, err := h.node.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
+	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 	"github.com/mayflyhq/mayfly/test/probe"
 )
@@ -35,7 +37,7 @@ func published(t *testing.T, s *nodetest.Server, p *probe.Probe) mayfly.ID {
 }
 
 func TestAProductIsAddedByOneEntry(t *testing.T) {
-	p := probe.New()
+	p := probe.New(probe.Table())
 	s := serve(t, p, false)
 	id := published(t, s, p)
 
@@ -68,11 +70,27 @@ func TestAProductIsAddedByOneEntry(t *testing.T) {
 	}
 }
 
-// The proof finds what the product holds before the erasure, and nothing after it.
+// erased erases the account of ana, of whom the probe has counted one story, and
+// returns what the proof names before and after.
+func erased(t *testing.T, s *nodetest.Server) (before, after []string, receipt accounterase.Receipt) {
+	t.Helper()
+	named := func() []string {
+		left, err := s.AccountErase().Scan(t.Context(), nodetest.User("ana"))
+		s.Must(err)
+		return slices.DeleteFunc(left.Examples, func(e string) bool { return !strings.HasPrefix(e, probe.Name) })
+	}
+	before = named()
+	receipt, err := s.AccountErase().Account(t.Context(), nodetest.User("ana"), "support", "asked to", s.Now())
+	s.Must(err)
+	return before, named(), receipt
+}
+
+// The proof finds what the product holds before the erasure, in its table and
+// outside of it, and nothing after it.
 func TestAccountErasureAndItsProofCoverAProduct(t *testing.T) {
 	for name, off := range map[string]bool{"on": false, "off": true} {
 		t.Run(name, func(t *testing.T) {
-			p := probe.New()
+			p := probe.New(probe.Table())
 			on := serve(t, p, false)
 			published(t, on, p)
 			s := on
@@ -82,26 +100,36 @@ func TestAccountErasureAndItsProofCoverAProduct(t *testing.T) {
 				}
 				s = nodetest.Serve(t, nodetest.Options{Engine: on.Engine, Products: []node.Product{p.Product(true)}})
 			}
-			user, eraser := nodetest.User("ana"), s.AccountErase()
-			named := func() bool {
-				left, err := eraser.Scan(t.Context(), user)
-				s.Must(err)
-				return slices.ContainsFunc(left.Examples, func(e string) bool { return strings.HasPrefix(e, probe.Name+":") })
+			before, after, receipt := erased(t, s)
+			if len(before) != 2 || !strings.HasPrefix(before[0], probe.Table().Name) || len(after) != 0 {
+				t.Errorf("named before: %v; after: %v", before, after)
 			}
-			if !named() {
-				t.Error("the proof does not see what the probe holds")
+			left, err := p.Count(t.Context(), nodetest.User("ana"))
+			if receipt.Rows[probe.Table().Name] != 1 || receipt.Rows[probe.Name] != 1 || left+p.Greeted(nodetest.User("ana")) != 0 || err != nil {
+				t.Errorf("receipt %+v, %d left, %v", receipt.Rows, left, err)
 			}
-			receipt, err := eraser.Account(t.Context(), user, "support", "asked to", s.Now())
-			s.Must(err)
-			if receipt.Rows[probe.Name] != 1 || p.Count(user) != 0 || named() {
-				t.Errorf("receipt %+v, %d left", receipt.Rows, p.Count(user))
+		})
+	}
+}
+
+// A rule that says too little leaves rows, and the proof does not believe it.
+func TestTheProofNamesRowsThatAWrongErasureRuleLeaves(t *testing.T) {
+	for name, rule := range map[string]store.Erasure{"no user": store.NoUser, "names items": store.NamesItems, "partition is item": store.PartitionIsItem} {
+		t.Run(name, func(t *testing.T) {
+			d := probe.Table()
+			d.Erasure = rule
+			p := probe.New(d)
+			s := serve(t, p, false)
+			published(t, s, p)
+			if _, after, _ := erased(t, s); len(after) != 1 || !strings.HasPrefix(after[0], d.Name) {
+				t.Errorf("the proof names %v", after)
 			}
 		})
 	}
 }
 
 func TestAProductThatIsOffHasNoRoutesAndNoReaders(t *testing.T) {
-	p := probe.New()
+	p := probe.New(probe.Table())
 	s := serve(t, p, true)
 	s.Publish("ana", `{"audience":"everyone"}`)
 	s.Get("ana", path, http.StatusNotFound)
@@ -111,7 +139,7 @@ func TestAProductThatIsOffHasNoRoutesAndNoReaders(t *testing.T) {
 }
 
 func TestTheHookRunsAtTheFirstRequestOfEachUserAndAgainAfterAnError(t *testing.T) {
-	p := probe.New()
+	p := probe.New(probe.Table())
 	s := serve(t, p, false)
 	ana, ben := nodetest.User("ana"), nodetest.User("ben")
 	for range 3 {
@@ -132,7 +160,7 @@ func TestTheHookRunsAtTheFirstRequestOfEachUserAndAgainAfterAnError(t *testing.T
 }
 
 func TestProductsNeedNamesOfTheirOwn(t *testing.T) {
-	p := probe.New()
+	p := probe.New(probe.Table())
 	s := nodetest.Start(t, nodetest.Options{})
 	_, err := node.Start(t.Context(), s.Set, node.Options{Idle: true, Source: s.Machine.Source()}, p.Product(false), p.Product(false))
 	if !errors.Is(err, mayfly.Invalid) {
