@@ -17,40 +17,25 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func samekeyKey() store.Key { return store.Key{Partition: "tokens", Clustering: "key"} }
-
-// sameKey refuses a node of several whose key is not that of the others: what one
-// signs the others would not know, and users would be signed out at every other
-// request. The first node of a store says which key it is; changed tells that it
-// was changed on purpose. A store of one process keeps its key beside it.
+// sameKey refuses a node whose key is not the one that the other nodes of the store
+// have: they would refuse its tokens, and users would be signed out at every other
+// request. The first node of a store writes the id of its key; changed says that the
+// key was changed on purpose. A store of one process keeps its key beside it.
 func sameKey(ctx context.Context, rows store.Rows, id string, changed bool) error {
-	found, err := rows.Get(ctx, engine.Settings, samekeyKey())
+	key := store.Key{Partition: "tokens", Clustering: "key"}
+	current, err := store.Update(ctx, rows, engine.Settings, key, 0, func(old []byte) ([]byte, error) {
+		if old == nil || changed {
+			return []byte(id), nil
+		}
+		return old, nil
+	})
 	if err != nil {
-		return fmt.Errorf("see which key signs: %w", err)
-	}
-	current := found[0]
-	if current == nil || changed && string(current) != id {
-		swapped, now, err := rows.Swap(ctx, engine.Settings, samekeyKey(), current, []byte(id), 0)
-		if errors.Is(err, mayfly.Unknown) {
-			if found, err = rows.Get(ctx, engine.Settings, samekeyKey()); err == nil {
-				now = found[0]
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("say which key signs: %w", err)
-		}
-		if swapped {
-			return nil
-		}
-		if now == nil {
-			return mayfly.Errorf(mayfly.Unavailable, "say which key signs: the outcome is not known").WithHint("start again")
-		}
-		current = now // another node was first
+		return fmt.Errorf("compare the signing key with the other nodes' key: %w", err)
 	}
 	if string(current) == id {
 		return nil
 	}
-	return mayfly.Errorf(mayfly.Conflict, "this node signs with the key %s, and the others with %.32q", id, current).
+	return mayfly.Errorf(mayfly.Conflict, "this node signs with key %s, the other nodes with %.32q", id, current).
 		WithHint("give every node the same tokens.key_file; if the key was changed on purpose, stop all nodes and start one with --new-key")
 }
 
@@ -61,15 +46,15 @@ func keyFile(c config.Config) string {
 	return filepath.Join(c.Data, "key")
 }
 
-// TokenRequest is what an access token is to say.
+// TokenRequest says what an access token is for.
 type TokenRequest struct {
 	User  string // UUID, ~name or name; may be empty for other scopes than user
 	Scope string // user, service, moderator or admin
 	Lasts time.Duration
 }
 
-// MintToken signs an access token with the key that a configuration names; no
-// server is needed. It makes no key: only a server's is good for anything.
+// MintToken signs an access token with the key that a configuration names, without
+// a server. It makes no key: no server would accept its tokens.
 func MintToken(c config.Config, r TokenRequest, now mayfly.Instant) (account.Token, error) {
 	if _, err := os.Stat(keyFile(c)); errors.Is(err, fs.ErrNotExist) {
 		return "", mayfly.Errorf(mayfly.NotFound, "there is no key at %s", keyFile(c)).WithHint("name the server's data folder with --data; mayfly serve makes the key at its first start")
@@ -85,8 +70,8 @@ func MintToken(c config.Config, r TokenRequest, now mayfly.Instant) (account.Tok
 	return key.Mint(g, now)
 }
 
-// UserNamed is the user that text names: a UUID, or a name that the home issuer
-// knows them by, with ~ or without.
+// UserNamed returns the user that text names: a UUID, or the user's name at the home
+// issuer, with ~ or without.
 func UserNamed(c config.Config, text string) mayfly.UserID {
 	home := c.Tokens.Home
 	if home == "" {

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -63,15 +62,10 @@ func thumbnailLimits(c config.Stories) media.Limits {
 	return limits
 }
 
-// longestTries is how often the row is swapped: more often than nodes start at once.
-const longestTries = 16
-
-func longestKey() store.Key { return store.Key{Partition: "stories", Clustering: "longest"} }
-
-// rememberLongest is the longest lifetime that stories of this store were ever
-// allowed, these included. It is durable before one of them is born: stories live
-// on when the operator shortens the list, and rings and the live limit must still
-// find them (ST1, ST4).
+// rememberLongest stores and returns the longest lifetime that stories of this store
+// were ever allowed, with the given ones. It is durable before a story is published:
+// stories live on when the operator shortens the list, and rings and the live limit
+// must still find them (ST1, ST4).
 func rememberLongest(ctx context.Context, rows store.Rows, allowed []mayfly.Lifetime) (time.Duration, error) {
 	var longest time.Duration
 	for _, l := range allowed {
@@ -79,24 +73,17 @@ func rememberLongest(ctx context.Context, rows store.Rows, allowed []mayfly.Life
 			longest = max(longest, l.Duration())
 		}
 	}
-	for range longestTries {
-		found, err := rows.Get(ctx, engine.Settings, longestKey())
-		if err != nil {
-			return 0, fmt.Errorf("load the longest lifetime: %w", err)
+	key := store.Key{Partition: "stories", Clustering: "longest"}
+	current, err := store.Update(ctx, rows, engine.Settings, key, 0, func(old []byte) ([]byte, error) {
+		if known, err := readLongest(old); err != nil || known >= longest {
+			return old, err
 		}
-		known, err := readLongest(found[0])
-		if err != nil || known >= longest {
-			return known, err
-		}
-		swapped, _, err := rows.Swap(ctx, engine.Settings, longestKey(), found[0], longestBytes(longest), 0)
-		if swapped && err == nil {
-			return longest, nil
-		}
-		if err != nil && !errors.Is(err, mayfly.Unknown) {
-			return 0, fmt.Errorf("remember the longest lifetime: %w", err)
-		}
+		return longestBytes(longest), nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("remember the longest lifetime: %w", err)
 	}
-	return 0, mayfly.Errorf(mayfly.Unavailable, "the longest lifetime keeps changing").WithHint("start again")
+	return readLongest(current)
 }
 
 const longestFormat = 1
@@ -105,13 +92,13 @@ func longestBytes(d time.Duration) []byte {
 	return binary.BigEndian.AppendUint64([]byte{longestFormat}, uint64(d.Milliseconds()))
 }
 
-// readLongest reads what was remembered; of nothing it is nothing.
+// readLongest reads the row of the longest lifetime; 0 if there is none.
 func readLongest(b []byte) (time.Duration, error) {
 	if b == nil {
 		return 0, nil
 	}
 	if len(b) != 1+8 || b[0] != longestFormat {
-		return 0, mayfly.Errorf(mayfly.Corrupt, "the longest lifetime is not readable: %x", b)
+		return 0, mayfly.Errorf(mayfly.Corrupt, "the longest lifetime cannot be read: %x", b)
 	}
 	return time.Duration(binary.BigEndian.Uint64(b[1:])) * time.Millisecond, nil
 }

@@ -203,16 +203,8 @@ func inDoubt(may bool, err error) error {
 // succeeds or not: the next record updates a row that was left behind.
 func (l *Log) move(ctx context.Context) {
 	next := l.chain.seal()
-	for range tries {
-		swapped, current, err := l.rows.Swap(ctx, Table, listingKey(l.chain.Chain), l.row, next, 0)
-		switch {
-		case err != nil:
-			return
-		case swapped, bytes.Equal(current, next):
-			l.row = next
-			return
-		default:
-			l.row = current // an earlier move with an unknown result has landed
-		}
+	row, err := store.UpdateFrom(ctx, l.rows, Table, listingKey(l.chain.Chain), l.row, 0, func([]byte) ([]byte, error) { return next, nil })
+	if err == nil {
+		l.row = row
 	}
 }

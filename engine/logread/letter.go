@@ -59,20 +59,12 @@ func readLetter(group string, b []byte) (Letter, error) {
 
 // bury keeps a letter. An older one of the same event is replaced.
 func (r *Reader) bury(ctx context.Context, l Letter) error {
-	const tries = 4
-	key, value := letterKey(l.Group, l.Event), l.bytes()
-	var old []byte
-	for range tries {
-		swapped, current, err := r.set.Rows.Swap(ctx, DeadEvents, key, old, value, l.Since.Add(r.o.Kept))
-		if err != nil {
-			return fmt.Errorf("keep %s as a dead letter: %w", l.Event.Type(), err)
-		}
-		if swapped || string(current) == string(value) {
-			return nil
-		}
-		old = current
+	value := l.bytes()
+	_, err := store.UpdateFrom(ctx, r.set.Rows, DeadEvents, letterKey(l.Group, l.Event), nil, l.Since.Add(r.o.Kept), func([]byte) ([]byte, error) { return value, nil })
+	if err != nil {
+		return fmt.Errorf("keep %s as a dead letter: %w", l.Event.Type(), err)
 	}
-	return mayfly.Errorf(mayfly.Unavailable, "keep %s as a dead letter: the row keeps changing", l.Event.Type())
+	return nil
 }
 
 // Letters returns the dead letters of a group in the order of their keys, after

@@ -4,16 +4,11 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
-	"errors"
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
-
-// rounds is how often a change that met a moving row is composed again: more
-// often than a row changes while it is read.
-const rounds = 16
 
 // Issue begins a family of refresh tokens for a user: the first of them, and an
 // access token. Subject is what access tokens call the user; the user's number
@@ -70,66 +65,42 @@ func errRefresh() error {
 
 // rotate makes the next token the good one.
 func (a *Accounts) rotate(ctx context.Context, t refreshToken, now mayfly.Instant) (family, Token, error) {
-	key := familyKey(t.user, t.family)
 	made := a.o.Key.refreshOf(t.user, t.family, t.number)
 	genuine := hmac.Equal(made.secret[:], t.secret[:])
-	for range rounds {
-		found, err := a.o.Rows.Get(ctx, Families, key)
+	var after family
+	var next refreshToken
+	_, err := store.Update(ctx, a.o.Rows, Families, familyKey(t.user, t.family), now.Add(a.o.Refresh), func(old []byte) ([]byte, error) {
+		if old == nil {
+			return nil, errRefresh()
+		}
+		f, err := readFamily(old)
 		if err != nil {
-			return family{}, "", err
+			return nil, err
 		}
-		if found[0] == nil {
-			return family{}, "", errRefresh()
-		}
-		f, err := readFamily(found[0])
-		if err != nil {
-			return family{}, "", err
-		}
-		switch f.stands(t, genuine, now) {
-		case goodToken:
-			if err := a.refuseErased(ctx, t.user); err != nil {
-				return family{}, "", err
-			}
-			next := a.o.Key.refreshOf(t.user, t.family, f.number+1)
-			after := family{number: next.number, good: next.hash(), before: f.good, rotated: now, until: now.Add(a.o.Refresh), subject: f.subject}
-			swapped, err := a.swapFamily(ctx, key, found[0], after)
-			if err != nil {
-				return family{}, "", err
-			}
-			if swapped {
-				return after, next.token(), nil
-			}
-		case retriedToken:
-			if err := a.refuseErased(ctx, t.user); err != nil {
-				return family{}, "", err
-			}
-			next := a.o.Key.refreshOf(t.user, t.family, f.number)
-			if next.hash() != f.good { // made by another key, which is gone
-				return family{}, "", errRefresh()
-			}
-			return f, next.token(), nil
+		switch standing := f.stands(t, genuine, now); standing {
 		case reusedToken:
 			f.revoked = true
-			swapped, err := a.swapFamily(ctx, key, found[0], f)
-			if err != nil {
-				return family{}, "", err
+			after = f
+			return f.bytes(), nil
+		case goodToken, retriedToken:
+			if err := a.refuseErased(ctx, t.user); err != nil {
+				return nil, err
 			}
-			if swapped {
-				return family{}, "", errRefresh()
+			if standing == goodToken {
+				next = a.o.Key.refreshOf(t.user, t.family, f.number+1)
+				after = family{number: next.number, good: next.hash(), before: f.good, rotated: now, until: now.Add(a.o.Refresh), subject: f.subject}
+				return after.bytes(), nil
 			}
-		default:
-			return family{}, "", errRefresh()
+			if next = a.o.Key.refreshOf(t.user, t.family, f.number); next.hash() != f.good { // made by another key, which is gone
+				return nil, errRefresh()
+			}
+			after = f
+			return old, nil
 		}
+		return nil, errRefresh()
+	})
+	if err == nil && after.revoked {
+		err = errRefresh()
 	}
-	return family{}, "", mayfly.Errorf(mayfly.Unavailable, "the family keeps changing").WithHint("try again")
-}
-
-// swapFamily answers false also when the outcome is in doubt: the row, read
-// again, tells, since a token that has been rotated stands as retried.
-func (a *Accounts) swapFamily(ctx context.Context, key store.Key, old []byte, f family) (bool, error) {
-	swapped, _, err := a.o.Rows.Swap(ctx, Families, key, old, f.bytes(), f.until)
-	if errors.Is(err, mayfly.Unknown) {
-		return false, nil
-	}
-	return swapped, err
+	return after, next.token(), err
 }

@@ -95,6 +95,11 @@ func checkRelate(owner, other mayfly.UserID, set, clear mayfly.Relation) error {
 	return nil
 }
 
+// rounds is how often relate composes a change again when another caller was first.
+// Update does not fit: how long a row stays depends on its value, and two rows change
+// in turn.
+const rounds = 16
+
 // relate writes the row also where nothing changes, so that what was asked before
 // and has not landed never does. The other direction is there before a relation, and
 // outlives it: an erasure stopped anywhere finds whatever names its user. Who lets it
