@@ -29,16 +29,6 @@ var (
 		Name: "erased", Number: 11, Purpose: "user → when the account was erased, and how far it has come",
 		Mode: store.Swapped, Erasure: store.Kept,
 	})
-	// Renditions describes the smaller pictures of an item's media.
-	Renditions = store.DeclareTable(store.Declaration{
-		Name: "renditions", Number: 18, Purpose: "item, object → type, size, hash",
-		Mode: store.Plain, Erasure: store.PartitionIsItem,
-	})
-	// Reservations holds uploads whose media arrive one by one.
-	Reservations = store.DeclareTable(store.Declaration{
-		Name: "reservations", Number: 19, Purpose: "user, upload → the media that have arrived",
-		Mode: store.Swapped, Erasure: store.PartitionIsUser,
-	})
 	// Settings holds what all nodes of a store must agree on.
 	Settings = store.DeclareTable(store.Declaration{
 		Name: "settings", Number: 21, Purpose: "subject, name → value that all nodes share",
@@ -48,7 +38,7 @@ var (
 
 // Tables returns the tables that this package declares.
 func Tables() []store.Table {
-	return []store.Table{Owners, Uploads, Restored, Erased, Renditions, Reservations, Settings}
+	return []store.Table{Owners, Uploads, Restored, Erased, Settings}
 }
 
 // OwnerKey returns the key under which the owner index names an item.

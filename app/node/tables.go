@@ -9,6 +9,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/logread"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
@@ -21,7 +22,7 @@ func Tables(products ...Product) []store.Table {
 	if len(products) == 0 {
 		products = Products()
 	}
-	all := slices.Concat(engine.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), account.Tables())
+	all := slices.Concat(engine.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), upload.Tables(), account.Tables())
 	for _, p := range products {
 		all = append(all, p.Tables...)
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/intake"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
@@ -51,7 +51,7 @@ func TestTheScanFindsRelationsAndViewsThatNoRowOfTheUserTellsOf(t *testing.T) {
 	}
 	mine := fx.Story(0)
 	fx.PutRows(map[store.Table]store.Key{story.Views: story.ViewKey(mine.ID, erasure.Ben())})
-	fx.PutRows(map[store.Table]store.Key{engine.Renditions: {Partition: string(mine.ID[:]), Clustering: "\x0a"}})
+	fx.PutRows(map[store.Table]store.Key{upload.Renditions: {Partition: string(mine.ID[:]), Clustering: "\x0a"}})
 	_, err := fx.Eraser().Delete(t.Context(), mine.ID, mayfly.ByUser, fx.Now)
 	fx.Must(err)
 	if got := fx.Scan(erasure.Ana()); got.Count != 3+2+2 { // and the body, and the index
@@ -112,7 +112,7 @@ type arriving struct {
 }
 
 func (a *arriving) Swap(ctx context.Context, t store.Table, key store.Key, old, next []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
-	if t == engine.Reservations && a.arrive != nil {
+	if t == upload.Reservations && a.arrive != nil {
 		arrive := a.arrive
 		a.arrive = nil
 		arrive()
@@ -122,14 +122,14 @@ func (a *arriving) Swap(ctx context.Context, t store.Table, key store.Key, old, 
 
 func TestAMediumThatArrivesWhileItsReservationIsErasedGoesToo(t *testing.T) {
 	fx := erasure.Open(t)
-	upload := fx.Upload(1)
-	key := fx.Reserve(erasure.Ana(), upload.ID)
+	reserved := fx.Upload(1)
+	key := fx.Reserve(erasure.Ana(), reserved.ID)
 	fx.Set.Rows = &arriving{Rows: fx.Real.Rows, arrive: func() {
-		_, err := fx.Real.Hot.Put(t.Context(), mayfly.UploadKey(upload.ID, 1), bytes.NewReader(erasure.Content(1)))
+		_, err := fx.Real.Hot.Put(t.Context(), mayfly.UploadKey(reserved.ID, 1), bytes.NewReader(erasure.Content(1)))
 		fx.Must(err)
-		found, err := fx.Real.Rows.Get(t.Context(), engine.Reservations, key)
+		found, err := fx.Real.Rows.Get(t.Context(), upload.Reservations, key)
 		fx.Must(err)
-		_, _, err = fx.Real.Rows.Swap(t.Context(), engine.Reservations, key, found[0], []byte("one more"), 0)
+		_, _, err = fx.Real.Rows.Swap(t.Context(), upload.Reservations, key, found[0], []byte("one more"), 0)
 		fx.Must(err)
 	}}
 	r, err := fx.Accounts().Account(t.Context(), erasure.Ana(), "support", "asked to", fx.Now)

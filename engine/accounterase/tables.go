@@ -15,7 +15,7 @@ func (e *Eraser) eraseTable(ctx context.Context, r *Receipt, tables []store.Tabl
 	switch {
 	case d.Erasure != store.PartitionIsUser || t == engine.Owners: // the owner index goes with the items
 		return nil
-	case t == engine.Reservations:
+	case t == upload.Reservations:
 		return e.eraseReservations(ctx, r)
 	}
 	mirror, _ := store.TableNamed(tables, d.Mirror)
@@ -35,6 +35,6 @@ func (e *Eraser) eraseTable(ctx context.Context, r *Receipt, tables []store.Tabl
 func (e *Eraser) eraseReservations(ctx context.Context, r *Receipt) error {
 	rows, objects, err := upload.EraseOf(ctx, e.set, r.User)
 	r.Objects += objects
-	r.count(engine.Reservations, rows)
+	r.count(upload.Reservations, rows)
 	return err
 }

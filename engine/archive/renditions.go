@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -44,7 +43,7 @@ func (p *pass) lookForRenditions(ctx context.Context, rows []mayfly.Item, bodies
 	if len(keys) == 0 {
 		return nil
 	}
-	found, err := p.set.Rows.Get(ctx, engine.Renditions, keys...)
+	found, err := p.set.Rows.Get(ctx, upload.Renditions, keys...)
 	if err != nil {
 		return fmt.Errorf("look for %d renditions: %w", len(keys), err)
 	}
@@ -92,7 +91,7 @@ func (p *pass) describe(ctx context.Context, copied map[mayfly.ID]map[int]mayfly
 	var b store.Batch
 	for _, item := range p.rows {
 		for n, medium := range copied[item.ID] {
-			b.Put(engine.Renditions, upload.RenditionKey(item.ID, item.Generation, n), upload.AppendRendition(nil, medium), 0)
+			b.Put(upload.Renditions, upload.RenditionKey(item.ID, item.Generation, n), upload.AppendRendition(nil, medium), 0)
 		}
 	}
 	if len(b.Stages()) == 0 {
@@ -109,7 +108,7 @@ func (p *pass) undescribe(ctx context.Context, lost []mayfly.Item) error {
 	var b store.Batch
 	for _, item := range lost {
 		for n := range p.renditions.made[item.ID] {
-			b.Delete(engine.Renditions, upload.RenditionKey(item.ID, item.Generation, n))
+			b.Delete(upload.Renditions, upload.RenditionKey(item.ID, item.Generation, n))
 		}
 	}
 	if len(b.Stages()) == 0 {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/upload"
@@ -55,7 +54,7 @@ func (h *fixture) rendition(item mayfly.Item, longest int, bytesOf, says []byte)
 	}
 	var b store.Batch
 	medium := mayfly.Medium{Type: "image/jpeg", Size: int64(len(says)), SHA256: sha256.Sum256(says), Width: 320, Height: 160}
-	b.Put(engine.Renditions, upload.RenditionKey(item.ID, g, n), upload.AppendRendition(nil, medium), 0)
+	b.Put(upload.Renditions, upload.RenditionKey(item.ID, g, n), upload.AppendRendition(nil, medium), 0)
 	h.must(h.real.Writer.Commit(context.Background(), &b))
 	return n
 }
@@ -80,7 +79,7 @@ func TestRenditionsGoToColdWithTheirItem(t *testing.T) {
 	if h.has(h.real.Hot, item.MediaKey(mayfly.Born, small)) || !h.has(h.real.Cold, row.MediaKey(row.Keys.Cold, small)) {
 		t.Error("it is still in hot, or not in cold")
 	}
-	found, err := h.real.Rows.Get(t.Context(), engine.Renditions, upload.RenditionKey(item.ID, row.Keys.Cold, small))
+	found, err := h.real.Rows.Get(t.Context(), upload.Renditions, upload.RenditionKey(item.ID, row.Keys.Cold, small))
 	h.must(err)
 	medium, err := upload.ReadRendition(found[0])
 	h.must(err)
@@ -106,7 +105,7 @@ func TestARenditionThatCannotBeCopiedIsLeftOutAndDelaysNothing(t *testing.T) {
 			if h.has(h.real.Cold, row.MediaKey(row.Keys.Cold, n)) || h.has(h.real.Hot, row.MediaKey(mayfly.Born, n)) {
 				t.Errorf("object %d is there", n)
 			}
-			found, err := h.real.Rows.Get(t.Context(), engine.Renditions, upload.RenditionKey(item.ID, row.Keys.Cold, n))
+			found, err := h.real.Rows.Get(t.Context(), upload.Renditions, upload.RenditionKey(item.ID, row.Keys.Cold, n))
 			h.must(err)
 			if found[0] != nil {
 				t.Errorf("object %d is described", n)
@@ -123,7 +122,7 @@ type asking struct {
 }
 
 func (a asking) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
-	if t == engine.Renditions {
+	if t == upload.Renditions {
 		a.asked.Add(1)
 	}
 	return a.Rows.Get(ctx, t, keys...)
@@ -168,7 +167,7 @@ func TestAClaimThatIsOverLeavesNoRenditions(t *testing.T) {
 	if during == 0 || h.row(item.ID).State != mayfly.Deleted {
 		t.Fatal("nothing came in between")
 	}
-	found, err := h.real.Rows.Get(t.Context(), engine.Renditions, upload.RenditionKey(item.ID, during, small))
+	found, err := h.real.Rows.Get(t.Context(), upload.Renditions, upload.RenditionKey(item.ID, during, small))
 	h.must(err)
 	if found[0] != nil || h.has(h.real.Cold, item.MediaKey(during, small)) || h.has(h.real.Cold, item.MediaKey(during, 0)) {
 		t.Error("something is left in cold")
@@ -184,7 +183,7 @@ func (d describing) Commit(ctx context.Context, b *store.Batch) error {
 	err := d.Writer.Commit(ctx, b)
 	for _, s := range b.Stages() {
 		for _, p := range s.Puts {
-			if p.Table == engine.Renditions {
+			if p.Table == upload.Renditions {
 				d.then()
 				return err
 			}

@@ -97,7 +97,7 @@ func (e *Erase) erase(ctx context.Context, rows []mayfly.Item, may renditions) e
 	var b store.Batch
 	for _, row := range rows {
 		forget(&b, row)
-		may.forget(&b, row.ID)
+		e.dropPartitions(&b, row)
 	}
 	if len(b.Stages()) > 0 {
 		if err := e.set.Writer.Commit(ctx, &b); err != nil {
@@ -199,10 +199,19 @@ func (r renditions) add(id mayfly.ID, body mayfly.Body) {
 	}
 }
 
-// forget removes the rows that describe the item's renditions.
-func (r renditions) forget(b *store.Batch, id mayfly.ID) {
-	if len(r[id]) > 0 {
-		b.DeletePartition(engine.Renditions, string(id[:]))
+// isDropped reports whether the rows of an item are removed with one partition,
+// unread: the table is plain, not sliced, and no other table mirrors its rows.
+func isDropped(d store.Declaration) bool {
+	return d.Erasure == store.PartitionIsItem && d.Mode == store.Plain && d.Slices == 0 && d.Mirror == ""
+}
+
+// dropPartitions removes the rows of an item from every declared table of items that
+// needs no look at them.
+func (e *Erase) dropPartitions(b *store.Batch, item mayfly.Item) {
+	for _, t := range e.set.Rows.Tables() {
+		if d := t.Declared(); isDropped(d) && (d.MayHave == nil || d.MayHave(item)) {
+			b.DeletePartition(t, string(item.ID[:]))
+		}
 	}
 }
 
@@ -213,16 +222,16 @@ const rowsPage = 500
 // slices of a batch would take a minute in a cluster.
 const together = 32
 
-// eraseRows removes the rows of items in every declared table of items, with the
-// mirror of each row. A row that is written meanwhile is removed by its time to
-// live. Renditions were removed with the objects.
+// eraseRows removes the rows of items in the other declared tables of items, with
+// the mirror of each row. A row that is written meanwhile is removed by its time to
+// live.
 func (e *Erase) eraseRows(ctx context.Context, items []mayfly.Item) error {
 	tables := e.set.Rows.Tables()
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(together)
 	for _, t := range tables {
 		d := t.Declared()
-		if d.Erasure != store.PartitionIsItem || t == engine.Renditions {
+		if d.Erasure != store.PartitionIsItem || isDropped(d) {
 			continue
 		}
 		for _, item := range items {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
@@ -65,7 +64,7 @@ func (h *Hydrate) presignRenditions(ctx context.Context, p presigning, at []int)
 	if len(keys) == 0 {
 		return nil
 	}
-	values, err := h.rows.Get(ctx, engine.Renditions, keys...)
+	values, err := h.rows.Get(ctx, upload.Renditions, keys...)
 	if err != nil {
 		return fmt.Errorf("presign: read %d renditions: %w", len(keys), err)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
@@ -83,7 +82,7 @@ func (h *Hydrate) openRendition(ctx context.Context, item mayfly.Item, n int) (*
 	if len(keys) == 0 {
 		return nil, missing
 	}
-	values, err := h.rows.Get(ctx, engine.Renditions, keys...)
+	values, err := h.rows.Get(ctx, upload.Renditions, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("hydrate %s: read the description of object %d: %w", item.ID, n, err)
 	}
@@ -215,7 +214,7 @@ func (h *Hydrate) keep(ctx context.Context, r rendition, made *picture) error {
 		}
 	}
 	var b store.Batch
-	b.Put(engine.Renditions, upload.RenditionKey(row.ID, g, r.n), upload.AppendRendition(nil, made.Medium), reclaimAt(row, r.now))
+	b.Put(upload.Renditions, upload.RenditionKey(row.ID, g, r.n), upload.AppendRendition(nil, made.Medium), reclaimAt(row, r.now))
 	if err := h.writer.Commit(ctx, &b); err != nil {
 		return h.takeBack(ctx, row, g, r.n, fmt.Errorf("store the description: %w", err))
 	}
@@ -261,7 +260,7 @@ func (h *Hydrate) takeBack(ctx context.Context, row mayfly.Item, g mayfly.Genera
 		return fmt.Errorf("remove object %d: %w", n, err)
 	}
 	var b store.Batch
-	b.Delete(engine.Renditions, upload.RenditionKey(row.ID, g, n))
+	b.Delete(upload.Renditions, upload.RenditionKey(row.ID, g, n))
 	if err := h.writer.Commit(ctx, &b); err != nil {
 		return fmt.Errorf("remove the description of object %d: %w", n, err)
 	}

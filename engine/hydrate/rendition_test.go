@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/media"
@@ -172,7 +171,7 @@ func (g *gallery) objects() (found []mayfly.BlobKey) {
 
 func (g *gallery) descriptions() int {
 	g.Helper()
-	rows, err := g.real.Rows.Range(context.Background(), engine.Renditions, store.Range{Partition: string(g.id[:]), Limit: 100})
+	rows, err := g.real.Rows.Range(context.Background(), upload.Renditions, store.Range{Partition: string(g.id[:]), Limit: 100})
 	g.must(err)
 	return len(rows)
 }

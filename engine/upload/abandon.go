@@ -50,7 +50,7 @@ const erasePage = 100
 func EraseOf(ctx context.Context, set store.Set, user mayfly.UserID) (rows, objects int, err error) {
 	r := store.Range{Partition: string(user[:]), Limit: erasePage}
 	for {
-		page, err := set.Rows.Range(ctx, engine.Reservations, r)
+		page, err := set.Rows.Range(ctx, Reservations, r)
 		if err != nil {
 			return rows, objects, fmt.Errorf("erase reservations: %w", err)
 		}
@@ -75,7 +75,7 @@ func eraseReservation(ctx context.Context, set store.Set, key store.Key, old []b
 	if len(key.Clustering) != len(mayfly.ID{}) {
 		return 0, mayfly.Errorf(mayfly.Corrupt, "the key of a reservation has %d bytes", len(key.Clustering))
 	}
-	_, err = store.UpdateFrom(ctx, set.Rows, engine.Reservations, key, old, 0, func(old []byte) ([]byte, error) {
+	_, err = store.UpdateFrom(ctx, set.Rows, Reservations, key, old, 0, func(old []byte) ([]byte, error) {
 		if old == nil {
 			return nil, nil
 		}

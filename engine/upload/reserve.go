@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
 )
 
 // fillWithin is how long the request that fills a slot may take. A slot that was
@@ -43,7 +42,7 @@ func (u *Uploads) Reserve(ctx context.Context, owner mayfly.UserID, count int, n
 		return Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
 	row := reserved{slots: slices.Repeat([]slot{{state: slotEmpty}}, count)}
-	swapped, _, err := u.set.Rows.Swap(ctx, engine.Reservations, reservedKey(owner, upload.ID), nil, row.append(nil), reclaimAt(upload.ID))
+	swapped, _, err := u.set.Rows.Swap(ctx, Reservations, reservedKey(owner, upload.ID), nil, row.append(nil), reclaimAt(upload.ID))
 	if err == nil && !swapped {
 		err = mayfly.Errorf(mayfly.Unavailable, "the id %s is taken", upload.ID).WithHint("try again")
 	}

@@ -283,7 +283,7 @@ func TestErasingTheReservationsOfAUserErasesTheirMedia(t *testing.T) {
 	}
 	want := []mayfly.BlobKey{mayfly.UploadKey(others.Upload, 0), mayfly.UploadKey(published.Upload, 0)}
 	slices.Sort(want)
-	if left := r.Objects(r.Real.Hot); !slices.Equal(left, want) || len(r.Partition(engine.Reservations, string(ana[:]))) > 0 {
+	if left := r.Objects(r.Real.Hot); !slices.Equal(left, want) || len(r.Partition(upload.Reservations, string(ana[:]))) > 0 {
 		t.Errorf("left %v, want %v", left, want)
 	}
 	if rows, objects, err := upload.EraseOf(t.Context(), r.Set, ana); err != nil || rows+objects != 0 {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -67,7 +66,7 @@ func (u *Uploads) reserved(ctx context.Context, owner mayfly.UserID, upload mayf
 	if owner.IsZero() {
 		return reserved{}, mayfly.NotFound
 	}
-	found, err := u.set.Rows.Get(ctx, engine.Reservations, reservedKey(owner, upload))
+	found, err := u.set.Rows.Get(ctx, Reservations, reservedKey(owner, upload))
 	if err != nil {
 		return reserved{}, fmt.Errorf("read reservation %s: %w", upload, err)
 	}
@@ -83,7 +82,7 @@ func (u *Uploads) change(ctx context.Context, owner mayfly.UserID, upload mayfly
 	if owner.IsZero() {
 		return mayfly.NotFound
 	}
-	_, err := store.Update(ctx, u.set.Rows, engine.Reservations, reservedKey(owner, upload), reclaimAt(upload), func(old []byte) ([]byte, error) {
+	_, err := store.Update(ctx, u.set.Rows, Reservations, reservedKey(owner, upload), reclaimAt(upload), func(old []byte) ([]byte, error) {
 		row, err := readReserved(old)
 		if err == nil {
 			err = do(&row)

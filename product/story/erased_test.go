@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/story"
 )
 
@@ -33,7 +33,7 @@ func TestAMediumThatArrivesBehindTheErasureOfItsAccountGoes(t *testing.T) {
 	body := &meanwhile{bytes.NewReader(photo(t, 2)), func() {
 		receipt, err := e.accounts.Account(t.Context(), user("ana"), "support", "asked to", e.clock())
 		e.Must(err)
-		if receipt.Objects != 1 || receipt.Rows[engine.Reservations.String()] != 1 {
+		if receipt.Objects != 1 || receipt.Rows[upload.Reservations.String()] != 1 {
 			t.Errorf("%+v", receipt)
 		}
 	}}

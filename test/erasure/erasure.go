@@ -501,10 +501,10 @@ func (fx *Fixture) Count(t store.Table, partition string) int {
 }
 
 // Reserve writes the row of an upload whose media arrive one by one.
-func (fx *Fixture) Reserve(user mayfly.UserID, upload mayfly.ID) store.Key {
+func (fx *Fixture) Reserve(user mayfly.UserID, id mayfly.ID) store.Key {
 	fx.Helper()
-	key := store.Key{Partition: string(user[:]), Clustering: string(upload[:])}
-	fx.SwapIn(engine.Reservations, key)
+	key := store.Key{Partition: string(user[:]), Clustering: string(id[:])}
+	fx.SwapIn(upload.Reservations, key)
 	return key
 }
 
@@ -743,7 +743,7 @@ func (fx *Fixture) Renditions(item mayfly.Item, tier store.Blobs, g mayfly.Gener
 			key := item.MediaKey(g, n)
 			fx.Put(tier, key)
 			keys = append(keys, key)
-			b.Put(engine.Renditions, upload.RenditionKey(item.ID, g, n), upload.AppendRendition(nil, mayfly.Medium{Type: "image/jpeg", Size: 7}), 0)
+			b.Put(upload.Renditions, upload.RenditionKey(item.ID, g, n), upload.AppendRendition(nil, mayfly.Medium{Type: "image/jpeg", Size: 7}), 0)
 		}
 	}
 	fx.Must(fx.Real.Writer.Commit(context.Background(), &b))
@@ -753,7 +753,7 @@ func (fx *Fixture) Renditions(item mayfly.Item, tier store.Blobs, g mayfly.Gener
 // Descriptions returns the number of described renditions of an item.
 func (fx *Fixture) Descriptions(item mayfly.Item) int {
 	fx.Helper()
-	rows, err := fx.Real.Rows.Range(context.Background(), engine.Renditions, store.Range{Partition: string(item.ID[:]), Limit: 100})
+	rows, err := fx.Real.Rows.Range(context.Background(), upload.Renditions, store.Range{Partition: string(item.ID[:]), Limit: 100})
 	fx.Must(err)
 	return len(rows)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/logread"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/story"
@@ -19,5 +20,5 @@ import (
 
 // All returns every declared table.
 func All() []store.Table {
-	return slices.Concat(engine.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), account.Tables(), story.Tables())
+	return slices.Concat(engine.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), upload.Tables(), account.Tables(), story.Tables())
 }
