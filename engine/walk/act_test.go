@@ -103,7 +103,7 @@ func TestAFailureInsideAMillisecondLosesNoItem(t *testing.T) {
 	set.Writer = w
 	walker := walker(t, set, k.walk(), walk.Options{Unpaced: true, Page: 5, Batch: 2})
 	due(t, set, start.Add(-time.Second))
-	now := start.Add(time.Second) // within the lease
+	now := start.Add(time.Second)            // within the lease
 	pass(t, walker, start.Add(-time.Second)) // begins the run, which is a write of its own
 	ids := due(t, set, spread(start, 0, 10)...)
 	k.done = nil
