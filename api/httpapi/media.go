@@ -151,7 +151,7 @@ func rangeOf(h http.Header, tag string, size int64) (part byteRange, whole bool,
 	case !ok || !firstOK || !lastOK || from == "" && to == "":
 		return all, true, nil
 	case from == "": // the last bytes
-		if last == 0 {
+		if last == 0 || size == 0 {
 			return all, false, errRange
 		}
 		return byteRange{max(0, size-last), size - 1}, false, nil

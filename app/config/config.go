@@ -142,6 +142,9 @@ type Tokens struct {
 	JWKSURL  string `key:"jwks_url"`
 	// JWKSEvery is how often these keys are read again.
 	JWKSEvery time.Duration `key:"jwks_interval"`
+	// TrustedScopes are the scopes that the trusted issuer may grant: of user, service,
+	// moderator and admin. Others in its tokens are ignored.
+	TrustedScopes []string
 }
 
 // Rates configures the rate limits (C3). 300/3h means at most 300 requests in 3

@@ -28,7 +28,7 @@ func Default() Config {
 			HeaderWithin: 10 * time.Second, BodyWithin: 30 * time.Second, IdleWithin: 2 * time.Minute, DrainWithin: 20 * time.Second,
 			Connections: 10_000,
 		},
-		Tokens: Tokens{Issuer: "mayfly", Audience: "mayfly", Access: 15 * time.Minute, Refresh: 30 * day, JWKSEvery: 5 * time.Minute},
+		Tokens: Tokens{Issuer: "mayfly", Audience: "mayfly", Access: 15 * time.Minute, Refresh: 30 * day, JWKSEvery: 5 * time.Minute, TrustedScopes: []string{"user"}},
 		Rates: Rates{
 			Writes: Rate{300, 3 * time.Hour}, Reads: Rate{1_500, 15 * time.Minute}, AddressReads: Rate{3_000, 15 * time.Minute}, AddressWrites: Rate{300, 3 * time.Hour},
 		},

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,6 +92,14 @@ func (t Tokens) check() []error {
 		errs = append(errs, invalid("set one of tokens.jwks_file and tokens.jwks_url", "tokens.trusted has %d sources of keys", keys))
 	case t.Trusted != "" && t.Trusted == t.Issuer:
 		errs = append(errs, invalid("give tokens.issuer another name", "tokens.trusted and tokens.issuer are the same"))
+	}
+	if len(t.TrustedScopes) == 0 {
+		errs = append(errs, invalid("write user, or what else the trusted issuer may grant", "tokens.trusted_scopes is empty"))
+	}
+	for _, scope := range t.TrustedScopes {
+		if !slices.Contains([]string{"user", "service", "moderator", "admin"}, scope) {
+			errs = append(errs, invalid("write some of user, service, moderator, admin", "tokens.trusted_scopes has %q", scope))
+		}
 	}
 	if t.JWKSURL != "" && !isURL(t.JWKSURL, "https") && !isLoopback(t.JWKSURL) {
 		errs = append(errs, invalid("use an https URL", "tokens.jwks_url is %q", withoutSecret(t.JWKSURL)))

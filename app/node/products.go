@@ -66,6 +66,9 @@ func (n *Node) openAccounts() (err error) {
 	}
 	if p.Tokens.Trusted != "" {
 		o.Trusted = account.Trusted{Issuer: p.Tokens.Trusted, File: p.Tokens.JWKSFile, URL: p.Tokens.JWKSURL, Every: p.Tokens.JWKSEvery}
+		for _, scope := range p.Tokens.TrustedScopes {
+			o.Trusted.Scopes = append(o.Trusted.Scopes, account.Scope(scope))
+		}
 	}
 	if n.accounts, err = account.New(o); err != nil {
 		return err

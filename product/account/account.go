@@ -89,7 +89,7 @@ func New(o Options) (*Accounts, error) {
 		return nil, err
 	}
 	a := &Accounts{o: o, verified: newVerifiedTokens(o.Verified)}
-	if o.Trusted != (Trusted{}) {
+	if o.Trusted.Issuer != "" || o.Trusted.File != "" || o.Trusted.URL != "" {
 		if a.trusted, err = newTrustedKeys(o.Trusted); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"crypto"
 	"crypto/ed25519"
 
 	"github.com/mayflyhq/mayfly"
@@ -14,3 +15,15 @@ func (a *Accounts) Touch(now mayfly.Instant) { a.trusted.touch(now) }
 
 // Settle waits until no read of the trusted keys runs.
 func (a *Accounts) Settle() { a.trusted.wg.Wait() }
+
+// ReadJWKS returns the public keys of a JWKS that can verify tokens.
+func ReadJWKS(text []byte) (keys []crypto.PublicKey, err error) {
+	set, err := readJWKS(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range set.keys {
+		keys = append(keys, k.public)
+	}
+	return keys, nil
+}

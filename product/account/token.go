@@ -216,6 +216,9 @@ func (a *Accounts) keyFor(ctx context.Context, t *jwt.Token, c *claims, now mayf
 		}
 		return a.o.Key.Public(), nil, nil
 	case a.trusted != nil && c.Issuer == a.trusted.o.Issuer:
+		if err := checkType(t.Header); err != nil {
+			return nil, nil, err
+		}
 		return a.trusted.key(ctx, id, t.Method.Alg(), now)
 	default:
 		return nil, nil, refuse("the issuer of the token is not trusted", "tokens.trusted and tokens.issuer name the accepted issuers")
@@ -247,19 +250,26 @@ func readable(err error) error {
 
 // principal returns the principal for the claims of a verified token. Unknown scopes
 // are ignored. A token of the trusted issuer without the claim scope has the scope
-// user, because many issuers have no scopes.
+// user, because many issuers have no scopes; of its scopes it has those that the
+// issuer may grant.
 func (a *Accounts) principal(c *claims) (Principal, error) {
 	if !goodSubject(c.Subject) {
 		return Principal{}, refuse("the token has no valid subject", "sub must be 1 to 256 bytes of text")
 	}
-	p := Principal{Issuer: c.Issuer, Subject: c.Subject, Scopes: []Scope{User}}
+	p, granted, allowed := Principal{Issuer: c.Issuer, Subject: c.Subject}, string(User), Scopes()
 	if c.Scope != nil {
-		p.Scopes = nil
-		for word := range strings.FieldsSeq(*c.Scope) {
-			if s := Scope(word); slices.Contains(Scopes(), s) && !p.Has(s) {
-				p.Scopes = append(p.Scopes, s)
-			}
+		granted = *c.Scope
+	}
+	if c.Issuer != a.o.Issuer {
+		allowed = a.trusted.o.Scopes
+	}
+	for word := range strings.FieldsSeq(granted) {
+		if s := Scope(word); slices.Contains(allowed, s) && !p.Has(s) {
+			p.Scopes = append(p.Scopes, s)
 		}
+	}
+	if len(p.Scopes) == 0 && c.Issuer != a.o.Issuer {
+		return Principal{}, refuse("the token grants no scope that its issuer may grant", "tokens.trusted_scopes names the scopes of a trusted issuer")
 	}
 	if !p.Has(User) && !p.Has(Moderator) {
 		return p, nil // a service or an operator: no user

@@ -62,7 +62,7 @@ func TestATokenIsOverToTheMillisecondAlsoWhenItIsRemembered(t *testing.T) {
 }
 
 // sign makes a token with any key.
-func sign(t *testing.T, method jwt.SigningMethod, key any, header, claims map[string]any) string {
+func sign(t testing.TB, method jwt.SigningMethod, key any, header, claims map[string]any) string {
 	t.Helper()
 	token := jwt.NewWithClaims(method, jwt.MapClaims(claims))
 	maps.Copy(token.Header, header)

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ type Trusted struct {
 	URL     string        // https, or http on this machine; read again after Every
 	Every   time.Duration // default 5 min
 	Longest time.Duration // lifetime of its tokens; default 24 h
+	Scopes  []Scope       // what its tokens may grant; default user
 }
 
 const (
@@ -47,6 +49,9 @@ func (o Trusted) withDefaults() (Trusted, error) {
 	}
 	if o.Longest == 0 {
 		o.Longest = 24 * time.Hour
+	}
+	if len(o.Scopes) == 0 {
+		o.Scopes = []Scope{User}
 	}
 	if o.File != "" {
 		o.Every = min(o.Every, fileEvery)
@@ -171,6 +176,21 @@ func (t *trustedKeys) key(ctx context.Context, id, alg string, now mayfly.Instan
 		return key, set, nil
 	}
 	return nil, nil, refuse("the token is signed with a key that is not in its issuer's JWKS", "sign it with a key of the JWKS, EdDSA or RS256, and set the header kid")
+}
+
+// checkType refuses what its issuer has not signed as an access token, such as a
+// logout token. Many issuers set no type, or JWT.
+func checkType(header map[string]any) error {
+	typ, set := header["typ"]
+	if !set || typ == nil {
+		return nil
+	}
+	text, _ := typ.(string)
+	switch strings.TrimPrefix(strings.ToLower(text), "application/") {
+	case "jwt", accessType:
+		return nil
+	}
+	return refuse("the token is not an access token", "the header typ is JWT or at+jwt, or is left out")
 }
 
 // checkSpan refuses tokens with a long lifetime, because they cannot be revoked.

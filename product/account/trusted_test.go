@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,9 +122,6 @@ func TestTokensOfATrustedIssuerAreBelieved(t *testing.T) {
 		if p.User != mayfly.UserOf("shop", "ana") || !p.Has(account.User) || p.Issuer != "shop" {
 			t.Errorf("%s: %+v", s.id, p)
 		}
-		if p := h.verified(s.token(t, map[string]any{"scope": "service"}), start); p.Has(account.User) || !p.User.IsZero() {
-			t.Errorf("%s: %+v", s.id, p)
-		}
 		h.verified(s.token(t, map[string]any{"aud": []string{"x", "mayfly"}, "iat": nil, "exp": seconds(86_400)}), start)
 	}
 	// C8: a UUID subject is the user only of the home issuer.
@@ -174,6 +172,42 @@ func TestTokensThatATrustedIssuerMayNotMakeAreRefused(t *testing.T) {
 	alone := open(t, trustFile(jwksFile(t, ed)))
 	alone.verified(nameless.token(t, nil), start)
 	alone.refused("the key of ours for the trusted issuer", signer{h.key.ID(), jwt.SigningMethodEdDSA, h.key.Private()}.token(t, nil), start)
+}
+
+func TestATrustedIssuerGrantsOnlyTheScopesItMay(t *testing.T) {
+	ed := edKey(t, "ed")
+	path := jwksFile(t, ed)
+	scope := func(words string) string { return ed.token(t, map[string]any{"scope": words}) }
+	h := open(t, trustFile(path))
+	for _, words := range []string{"admin", "service", "moderator", "admin service", "", "other"} {
+		h.refused("the scope "+words, scope(words), start)
+	}
+	if p := h.verified(scope("user admin service moderator"), start); !slices.Equal(p.Scopes, []account.Scope{account.User}) {
+		t.Errorf("%+v", p)
+	}
+	wide := open(t, trustFile(path), func(o *account.Options) { o.Trusted.Scopes = []account.Scope{account.User, account.Service} })
+	if p := wide.verified(scope("service admin"), start); !slices.Equal(p.Scopes, []account.Scope{account.Service}) || !p.User.IsZero() {
+		t.Errorf("%+v", p)
+	}
+	if p := wide.verified(ed.token(t, nil), start); !slices.Equal(p.Scopes, []account.Scope{account.User}) {
+		t.Errorf("without the claim: %+v", p)
+	}
+	services := open(t, trustFile(path), func(o *account.Options) { o.Trusted.Scopes = []account.Scope{account.Service} })
+	services.refused("no claim, which means user", ed.token(t, nil), start)
+}
+
+func TestATrustedTokenOfAnotherTypeIsRefused(t *testing.T) {
+	ed := edKey(t, "ed")
+	h := open(t, trustFile(jwksFile(t, ed)))
+	typed := func(typ any) string {
+		return sign(t, ed.method, ed.key, map[string]any{"kid": "ed", "typ": typ}, shops(nil))
+	}
+	for _, typ := range []any{nil, "JWT", "jwt", "at+jwt", "application/at+jwt", "AT+JWT"} {
+		h.verified(typed(typ), start)
+	}
+	for _, typ := range []any{"logout+jwt", "dpop+jwt", "secevent+jwt", "JWE", "", 7, []string{"JWT"}} {
+		h.refused(fmt.Sprintf("typ %v", typ), typed(typ), start)
+	}
 }
 
 // look reads the trusted keys again if they are due, and waits for it. A read
