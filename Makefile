@@ -1,6 +1,6 @@
 # `make` prints the targets: each line below that carries a ## comment.
 .DEFAULT_GOAL := help
-.PHONY: help demo run build test test-cluster quick lint fmt mutants bench bench-quick soak soak-cluster clean
+.PHONY: help demo run build test test-cluster quick lint fmt mutants bench bench-quick peers soak soak-cluster clean
 
 # Stamp the commit into the binary where git can tell it; build all the same where it cannot.
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
@@ -41,6 +41,9 @@ test-cluster: ## of make test only the suites on real servers, which it download
 
 mutants: ## break the code on purpose, line by line; a suite must notice each (test/mutants/faults.txt)
 	go run ./test/mutants
+
+peers: ## build the peers of make bench, such as PocketBase, into bin/peers (versions: bench/peers/go.mod)
+	CGO_ENABLED=0 go -C bench/peers build $(VCS) -trimpath -o ../../bin/peers/ ./...
 
 bench: build ## all benchmarks at full size
 	bin/mayfly bench all

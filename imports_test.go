@@ -410,3 +410,23 @@ func goList(t *testing.T, args ...string) string {
 	}
 	return string(out)
 }
+
+func TestEveryDependencyHasItsLine(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons, err := os.ReadFile("docs/decisions/0013-dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllSubmatch(mod, -1)
+	if len(direct) < 20 {
+		t.Fatalf("go.mod has %d direct requirements", len(direct))
+	}
+	for _, m := range direct {
+		if !strings.Contains(string(reasons), "`"+string(m[1])+"`") {
+			t.Errorf("docs/decisions/0013-dependencies.md does not say what %s is for", m[1])
+		}
+	}
+}

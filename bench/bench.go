@@ -59,7 +59,7 @@ func benchTrials() []benchTrial {
 		{name: "growth", short: "the sweep with few and with many live items; restart, disk and memory with many", run: func(ctx context.Context, b *bench, folder string) error {
 			return growthTrialOf(b.form).run(ctx, b, folder)
 		}},
-		{name: "http", short: "a whole server over HTTP, clients on the same cores: publish and read, in turns with bare net/http", run: func(ctx context.Context, b *bench, folder string) error {
+		{name: "http", short: "a whole server over HTTP, clients on the same cores: publish and read, in turns with bare net/http and, after make peers, PocketBase", run: func(ctx context.Context, b *bench, folder string) error {
 			return httpTrialOf(b.form).run(ctx, b, folder)
 		}},
 		{name: "cluster", short: "two nodes on Cassandra, Redis, Kafka and S3: batches against single rows, births, archive, whole lives and an audit of them", run: func(ctx context.Context, b *bench, folder string) error {
@@ -76,6 +76,7 @@ type bench struct {
 	sources  config.Sources // of the cluster
 	report   *benchReport
 	progress *progress.Progress
+	peers    string // folder of the programs that make peers built; "": beside this one
 }
 
 // Options configures Run.
@@ -87,6 +88,7 @@ type Options struct {
 	Dir        string // where the data folder is created; default: the folder for temporary files
 	Seed       uint64 // of ids, owners and arrivals
 	CPUProfile string // file; default: none
+	Peers      string // folder of the programs of bench/peers; default: peers, beside this program
 
 	Config      config.Sources // servers of the cluster trial
 	Out         io.Writer
@@ -106,7 +108,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Quick && o.Long {
 		return mayfly.Errorf(mayfly.Invalid, "--quick and --long exclude each other").WithHint("choose one of them")
 	}
-	b := &bench{form: fullForm, seed: o.Seed, quiet: 300 * time.Millisecond, sources: o.Config}
+	b := &bench{form: fullForm, seed: o.Seed, quiet: 300 * time.Millisecond, sources: o.Config, peers: o.Peers}
 	b.report, b.progress = newBenchReport(o.Out, o.JSON), progress.New(o.Diagnostics, o.JSON)
 	switch {
 	case o.Quick:

@@ -28,6 +28,11 @@ func promised() map[string]string {
 		"archive.ratio_bare":      "1",
 		"http.creates_ratio_bare": "1",
 		"http.reads_ratio_bare":   "1",
+
+		"http.creates_ratio_pocketbase": "1",
+		"http.reads_ratio_pocketbase":   "1",
+		"http.bytes_ratio_pocketbase":   "1",
+
 		"births.metadata_per_s":   "1/s",
 		"births.media_per_s":      "1/s",
 		"sweep.stories_per_s":     "1/s",
@@ -88,12 +93,12 @@ func TestEveryBenchReportsItsFigures(t *testing.T) {
 		"archive": archiveTrial{stories: 2_000}.run,
 		"reads":   readsTrial{pairs: 2, archived: 1, moveEach: 500, round: 300 * ms, warm: 100 * ms, dueEach: 2_000, live: 2_000, ended: 200, perSecond: 500, settle: 200 * ms, cadence: 10 * ms}.run,
 		"growth":  growthTrial{few: 500, many: 3_000, minutes: 2, due: 1_000, restarts: 1, load: 300 * ms}.run,
-		"http":    httpTrial{writers: 4, readers: 4, warm: 50 * ms, lasts: 900 * ms, authors: 20, viewers: 40, stories: 200}.run,
+		"http":    httpTrial{writers: 4, readers: 4, warm: 50 * ms, lasts: 900 * ms, authors: 20, viewers: 40, stories: 200, peerLive: 2}.run,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out, diagnostics bytes.Buffer
-			b := &bench{seed: 7, quiet: 10 * ms, report: newBenchReport(&out, true), progress: progress.New(&diagnostics, true)}
+			b := &bench{seed: 7, quiet: 10 * ms, report: newBenchReport(&out, true), progress: progress.New(&diagnostics, true), peers: standInPeers(t)}
 			if err := run(t.Context(), b, t.TempDir()); err != nil {
 				t.Fatal(err)
 			}

@@ -24,20 +24,21 @@ import (
 
 // httpTrial sends requests to a whole server over sockets of the loopback: it
 // publishes, then reads, each over so many connections, with the next request when
-// the answer to the last has come, in turns with a bare net/http server. Servers
-// and clients share the machine.
+// the answer to the last has come, in turns with a bare net/http server; then in
+// turns with PocketBase, if there is one. Servers and clients share the machine.
 type httpTrial struct {
 	writers, readers int // connections
 	warm, lasts      time.Duration
 	authors          int // who publish
 	viewers          int // who read
 	stories          int // that are read
+	peerLive         int // live stories of each author in the comparison with a peer
 }
 
 func httpTrialOf(f benchForm) httpTrial {
-	t := httpTrial{writers: 64, readers: 32, warm: 3 * time.Second, lasts: 30 * time.Second, authors: 10_000, viewers: 2_000, stories: 4_000}
+	t := httpTrial{writers: 64, readers: 32, warm: 3 * time.Second, lasts: 30 * time.Second, authors: 10_000, viewers: 2_000, stories: 4_000, peerLive: mayfly.DefaultLive}
 	if f == quickForm {
-		t.warm, t.lasts, t.authors, t.viewers, t.stories = time.Second, 7*time.Second, 3_000, 1_000, 2_000
+		t.warm, t.lasts, t.authors, t.viewers, t.stories = time.Second, 5*time.Second, 3_000, 1_000, 2_000
 	}
 	return t
 }
@@ -66,6 +67,9 @@ func (t httpTrial) run(ctx context.Context, b *bench, folder string) (err error)
 	reads := httpPair{what: "reads", title: "read", askers: readers, request: slices.Clone(readers[0].next()), want: http.StatusOK}
 	if err := t.compare(ctx, b, s, folder, reads); err != nil {
 		return fmt.Errorf("read: %w", err)
+	}
+	if err := t.comparePocketBase(ctx, b, s, folder); err != nil {
+		return fmt.Errorf("PocketBase: %w", err)
 	}
 	total := s.server.Store.Meter.Read().Total()
 	b.addIO("http", benchIO{fsyncs: total.Syncs, bytes: total.Bytes})

@@ -96,7 +96,7 @@ func (r *httpStories) befriend(ctx context.Context, conn *httpConn, service http
 
 func (r *httpStories) publish(ctx context.Context, conn *httpConn, a, stories int, picture []byte, stage *progress.Stage) error {
 	random := rand.New(rand.NewPCG(uint64(a), 3))
-	everyone, followers := newHTTPForm(picture, "everyone"), newHTTPForm(picture, "followers")
+	everyone, followers := newHTTPForm(picture, formStory("everyone")), newHTTPForm(picture, formStory("followers"))
 	for n := 0; n < max(2, stories) && ctx.Err() == nil; n++ {
 		form, into := everyone, &r.open[a]
 		if n%2 == 1 {

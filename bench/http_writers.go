@@ -32,7 +32,7 @@ func (t httpTrial) newWriters(s *httpBench, seed uint64) ([]httpAsker, error) {
 		return nil, err
 	}
 	return dialAll(s.server.API(), t.writers, func(conn *httpConn, n int) httpAsker {
-		return &httpWriter{conn: conn, random: rand.New(rand.NewPCG(seed, uint64(n))), authors: authors, form: newHTTPForm(picture, "everyone")}
+		return &httpWriter{conn: conn, random: rand.New(rand.NewPCG(seed, uint64(n))), authors: authors, form: newHTTPForm(picture, formStory("everyone"))}
 	})
 }
 
@@ -65,29 +65,42 @@ type httpForm struct {
 }
 
 const (
-	formEdge = "----mayfly-bench-4f1c"
-	formHead = "--" + formEdge + "\r\nContent-Disposition: form-data; name=\"story\"\r\nContent-Type: application/json\r\n\r\n"
-	formNext = "\r\n--" + formEdge + "\r\nContent-Disposition: form-data; name=\"media\"; filename=\"photo.jpg\"\r\nContent-Type: image/jpeg\r\n\r\n"
-	formEnd  = "\r\n--" + formEdge + "--\r\n"
+	formEdge  = "----mayfly-bench-4f1c"
+	formPhoto = "--" + formEdge + "\r\nContent-Disposition: form-data; name=\"media\"; filename=\"photo.jpg\"\r\nContent-Type: image/jpeg\r\n\r\n"
+	formEnd   = "\r\n--" + formEdge + "--\r\n"
 )
 
-func newHTTPForm(picture []byte, audience string) httpForm {
-	head := formHead + `{"caption":"` + loadCaption + `","audience":"` + audience + `"}` + formNext
+// formStory is the field of a form that describes a story.
+func formStory(audience string) string {
+	return "--" + formEdge + "\r\nContent-Disposition: form-data; name=\"story\"\r\nContent-Type: application/json\r\n\r\n" +
+		`{"caption":"` + loadCaption + `","audience":"` + audience + "\"}\r\n"
+}
+
+// newHTTPForm returns a form with the fields and then the picture.
+func newHTTPForm(picture []byte, fields string) httpForm {
+	head := fields + formPhoto
 	f := httpForm{body: []byte(head), table: len(head) + bytes.Index(picture, []byte{0xff, 0xdb}) + 5}
 	f.body = append(append(f.body, picture...), formEnd...)
 	return f
 }
 
-// publish appends the request of an author to out. No two pictures are the same:
-// any quantisation table without a zero makes a picture.
+// publish appends the request of an author to out.
 func (f httpForm) publish(out []byte, author httpUser, random *rand.Rand) []byte {
-	binary.BigEndian.PutUint64(f.body[f.table:], random.Uint64()|0x0101010101010101)
-	out = append(out, "POST /v1/stories HTTP/1.1\r\nHost: mayfly\r\nAuthorization: Bearer "...)
-	out = append(out, author.token...)
-	out = append(out, "\r\nContent-Type: multipart/form-data; boundary="+formEdge+"\r\nContent-Length: "...)
+	return f.request(out, "/v1/stories", "Bearer "+author.token, random)
+}
+
+// request appends a POST of the form to out. No two pictures are the same: any
+// quantisation table without a zero makes a picture.
+func (f httpForm) request(out []byte, path, authorization string, random *rand.Rand) []byte {
+	out = append(out, "POST "...)
+	out = append(append(out, path...), " HTTP/1.1\r\nHost: mayfly\r\nAuthorization: "...)
+	out = append(append(out, authorization...), "\r\nContent-Type: multipart/form-data; boundary="+formEdge+"\r\nContent-Length: "...)
 	out = strconv.AppendInt(out, int64(len(f.body)), 10)
 	out = append(out, "\r\n\r\n"...)
-	return append(out, f.body...)
+	picture := len(out) + f.table
+	out = append(out, f.body...)
+	binary.BigEndian.PutUint64(out[picture:], random.Uint64()|0x0101010101010101)
+	return out
 }
 
 // benchPicture is a JPEG of about the size of a medium of the other trials. It is

@@ -22,9 +22,8 @@ import (
 // redisPeer is a redis-server of the benchmark, which syncs every write before it
 // answers, with its append-only file on the disk that is measured.
 type redisPeer struct {
-	process *exec.Cmd
-	exited  chan error
-	client  rueidis.Client
+	*peer
+	client rueidis.Client
 }
 
 // startRedis starts redis-server on a free port of the loopback. An error means
@@ -49,13 +48,12 @@ func startRedis(ctx context.Context, folder string) (*redisPeer, error) {
 	if err != nil {
 		return nil, err
 	}
-	process := exec.CommandContext(ctx, program, "--bind", "127.0.0.1", "--port", port, "--dir", folder,
-		"--appendonly", "yes", "--appendfsync", "always", "--save", "", "--daemonize", "no", "--logfile", "redis.log")
-	if err := process.Start(); err != nil {
+	process, err := startPeer(exec.CommandContext(ctx, program, "--bind", "127.0.0.1", "--port", port, "--dir", folder,
+		"--appendonly", "yes", "--appendfsync", "always", "--save", "", "--daemonize", "no", "--logfile", "redis.log"))
+	if err != nil {
 		return nil, err
 	}
-	p := &redisPeer{process: process, exited: make(chan error, 1)}
-	go func() { p.exited <- process.Wait() }()
+	p := &redisPeer{peer: process}
 	if err := p.connect(ctx, address); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
@@ -96,17 +94,12 @@ func (p *redisPeer) connect(ctx context.Context, address string) error {
 	}
 }
 
-// stop ends the server. Its exit code means nothing, because it is killed.
+// stop ends the server.
 func (p *redisPeer) stop() error {
 	if p.client != nil {
 		p.client.Close()
 	}
-	err := p.process.Process.Kill()
-	if errors.Is(err, os.ErrProcessDone) {
-		err = nil
-	}
-	<-p.exited
-	return err
+	return p.peer.stop()
 }
 
 // redisDrain is a turn of the baseline: stories whose ends are members of sorted

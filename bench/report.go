@@ -108,6 +108,12 @@ func benchFigures() []benchFigure {
 		{"http.reads_p50_ms", "ms", nothing, "of one of them"},
 		{"http.reads_p99_ms", "ms", nothing, "of one of them"},
 		{"http.reads_ratio_bare", "1", nothing, "that rate / bare net/http with the same bytes, by turns"},
+		{"http.creates_ratio_pocketbase", "1", atLeast(2), "published by 32 authors with 100 live stories each, row and photo synced before the answer / PocketBase, which syncs neither (WAL, synchronous=NORMAL)"},
+		{"http.reads_ratio_pocketbase", "1", atLeast(5), "JSON of a live story / of a record of PocketBase, by turns"},
+		{"http.bytes_ratio_pocketbase", "1", atLeast(3), "photo of 8 KiB of a live story / file of PocketBase, by turns"},
+		{"http.creates_pocketbase_per_s", "1/s", nothing, "records created by PocketBase"},
+		{"http.reads_pocketbase_per_s", "1/s", nothing, "records read from PocketBase"},
+		{"http.bytes_pocketbase_per_s", "1/s", nothing, "files read from PocketBase"},
 
 		{"cluster.sweep_ratio", "1", atLeast(8), "batches of 500 / single rows, by turns, median of the pairs"},
 		{"cluster.sweep_batch_per_s", "1/s", nothing, "stories swept, one conditional batch for 500 of them, 16 clients"},

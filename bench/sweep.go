@@ -43,10 +43,9 @@ func (t sweepTrial) run(ctx context.Context, b *bench, folder string) (err error
 	}
 	peer, err := startRedis(ctx, filepath.Join(folder, "redis"))
 	if err != nil {
-		if ctx.Err() != nil {
+		if err := b.withoutPeer(ctx, "sweep.ratio_redis is", err); err != nil {
 			return err
 		}
-		b.progress.Note("sweep.ratio_redis is left out, because redis-server could not be started: %v", err)
 	} else {
 		defer func() { err = errors.Join(err, peer.stop()) }()
 	}
