@@ -11,16 +11,16 @@ import (
 // network: token, gate, signed URLs, JSON.
 func BenchmarkOpenStory(b *testing.B) {
 	h := newTestNode(b)
-	h.follow("ana", "ben")
-	s := h.publish("ana", `{"audience":"followers","caption":"sea"}`)
-	h.token("ben")
+	h.Follow("ana", "ben")
+	s := h.Publish("ana", `{"audience":"followers","caption":"sea"}`)
+	h.Token("ben")
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		r := httptest.NewRequest("GET", "/v1/stories/"+s.ID.String(), http.NoBody)
-		r.Header.Set("Authorization", "Bearer "+h.tokens["ben"])
+		r.Header.Set("Authorization", "Bearer "+h.Token("ben"))
 		for pb.Next() {
 			w := &discard{header: http.Header{}}
-			h.api.Public().ServeHTTP(w, r)
+			h.Handlers.Public().ServeHTTP(w, r)
 			if w.status != http.StatusOK {
 				b.Errorf("%d", w.status)
 				return

@@ -12,33 +12,34 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 // dial serves the node on loopback and returns a connection to it.
 func (h *testNode) dial() net.Conn {
-	h.t.Helper()
-	server := httptest.NewServer(h.public)
-	h.t.Cleanup(server.Close)
+	h.Helper()
+	server := httptest.NewServer(h.Public)
+	h.Cleanup(server.Close)
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
-		h.t.Fatal(err)
+		h.Fatal(err)
 	}
-	h.t.Cleanup(func() { _ = conn.Close() })
+	h.Cleanup(func() { _ = conn.Close() })
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		h.t.Fatal(err)
+		h.Fatal(err)
 	}
 	return conn
 }
 
 // post returns the head of a request that publishes a story.
 func (h *testNode) post(typ string, length int) string {
-	return fmt.Sprintf("POST /v1/stories HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", h.token("ana"), typ, length)
+	return fmt.Sprintf("POST /v1/stories HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", h.Token("ana"), typ, length)
 }
 
 // stored returns how many stories are in ana's ring.
 func (h *testNode) stored() int {
-	h.t.Helper()
-	return strings.Count(h.get("ana", "/v1/users/~ana/ring", 200).Body.String(), `"short"`)
+	h.Helper()
+	return strings.Count(h.Get("ana", "/v1/users/~ana/ring", 200).Body.String(), `"short"`)
 }
 
 func TestAClientThatSendsTooSlowlyIsCutOff(t *testing.T) {
@@ -89,7 +90,7 @@ func TestABodyThatNoHandlerReadsIsNotWaitedFor(t *testing.T) {
 func TestAnIncompleteBodyStoresNothing(t *testing.T) {
 	h := newTestNode(t)
 	photo := picture(t, 1)
-	form, typ := formOf(t, "story", `{}`, "media", photo)
+	form, typ := nodetest.Form(t, "story", `{}`, "media", photo)
 	whole := map[string]bool{"a length that is too short": true, "a form without its end": true, "nothing": true} // for these the request is complete
 	for name, sent := range map[string]string{
 		"a length that is too long":  h.post("image/jpeg", len(photo)+10) + photo,
@@ -131,14 +132,14 @@ func TestAnIncompleteBodyStoresNothing(t *testing.T) {
 
 func TestAClientThatReadsNothingIsCutOff(t *testing.T) {
 	h := newTestNode(t, func(c *config.Config) { c.Listen.BodyWithin = 200 * time.Millisecond })
-	s := h.publish("ana", `{"audience":"everyone"}`)
+	s := h.Publish("ana", `{"audience":"everyone"}`)
 	done := make(chan struct{})
 	far, near := net.Pipe() // has no buffer: every byte waits for its reader
 	go func() {
 		defer close(done)
 		w := &pipeWriter{conn: near, header: http.Header{}}
 		r := httptest.NewRequest("GET", "/v1/stories/"+s.ID.String(), http.NoBody)
-		h.public.ServeHTTP(w, r)
+		h.Public.ServeHTTP(w, r)
 	}()
 	<-done
 	_ = far.Close()

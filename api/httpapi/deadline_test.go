@@ -1,53 +1,51 @@
 package httpapi_test
 
 import (
-	"context"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mayflyhq/mayfly/api/wire"
-	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/clock"
-	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/test/fixture"
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 func TestAStoryIsGoneFromEveryRouteAtTheMillisecondOfItsDeadline(t *testing.T) {
 	h := newTestNode(t)
-	h.follow("ana", "ben")
-	s := h.publish("ana", `{"audience":"followers"}`)
-	h.machine.Advance(24*time.Hour - time.Millisecond)
+	h.Follow("ana", "ben")
+	s := h.Publish("ana", `{"audience":"followers"}`)
+	h.Machine.Advance(24*time.Hour - time.Millisecond)
 	path := "/v1/stories/" + s.ID.String()
-	before := read[wire.Story](t, h.get("ben", path, 200))
+	before := nodetest.ReadJSON[wire.Story](t, h.Get("ben", path, 200))
 	if before.Media[0].URLUntil != s.ExpiresAt {
 		t.Errorf("a URL is valid until %s, want the deadline %s", before.Media[0].URLUntil, s.ExpiresAt)
 	}
 	ring := "/v1/users/~ana/ring"
 	urls := []string{before.Media[0].URL, before.Media[0].Renditions[0].URL, before.Media[0].Renditions[1].URL}
 	for _, url := range append(urls, "/v1/media/"+s.ID.String()+"/0", path) {
-		h.get("ben", url, 200)
+		h.Get("ben", url, 200)
 	}
-	h.must(request{as: "ben", method: "POST", path: path + "/view"}, 204)
-	if !strings.Contains(h.get("ben", ring, 200).Body.String(), s.ID.String()) {
+	h.Want(nodetest.Request{As: "ben", Method: "POST", Path: path + "/view"}, 204)
+	if !strings.Contains(h.Get("ben", ring, 200).Body.String(), s.ID.String()) {
 		t.Error("EARLY: the story has left the ring")
 	}
-	h.machine.Advance(time.Millisecond)
+	h.Machine.Advance(time.Millisecond)
 	for _, url := range append(urls, "/v1/media/"+s.ID.String()+"/0", path) {
-		h.get("ben", url, 410)
+		h.Get("ben", url, 410)
 	}
-	h.must(request{as: "ben", method: "POST", path: path + "/view"}, 410)
-	if strings.Contains(h.get("ben", ring, 200).Body.String(), s.ID.String()) {
+	h.Want(nodetest.Request{As: "ben", Method: "POST", Path: path + "/view"}, 410)
+	if strings.Contains(h.Get("ben", ring, 200).Body.String(), s.ID.String()) {
 		t.Error("LATE: the story is in the ring")
 	}
-	after := read[wire.Story](t, h.get("ana", path, 200))
-	if got := after.Media[0].URLUntil.Sub(h.node.Clock().Read().Now); got > time.Hour || got < 30*time.Minute {
+	after := nodetest.ReadJSON[wire.Story](t, h.Get("ana", path, 200))
+	if got := after.Media[0].URLUntil.Sub(h.Clock().Read().Now); got > time.Hour || got < 30*time.Minute {
 		t.Errorf("a URL of the archive is valid for %s", got)
 	}
-	h.get("anonymous", after.Media[0].URL, 200)
-	if m := h.must(request{method: "GET", path: "/metrics", as: "anonymous", admin: true}, 200).Body.String(); !strings.Contains(m, "mayfly_served_after_deadline_total 0") {
+	h.Get("anonymous", after.Media[0].URL, 200)
+	if m := h.Want(nodetest.Request{Method: "GET", Path: "/metrics", As: "anonymous", Admin: true}, 200).Body.String(); !strings.Contains(m, "mayfly_served_after_deadline_total 0") {
 		t.Error("served after the deadline")
 	}
 }
@@ -74,43 +72,20 @@ func (c *steppingClock) source() clock.Source {
 }
 
 func TestAStoryThatEndsWhileItsAnswerIsMadeIsNotSent(t *testing.T) {
-	slow := &steppingClock{machine: clock.NewManual(morning), by: time.Millisecond}
-	c := config.Default()
-	c.Data = t.TempDir()
-	parts, closed := open(t)
-	key, err := account.LoadKey(filepath.Join(c.Data, "key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := node.FromConfig(c)
-	o.Idle, o.Source, o.Products.Key, o.Products.Rates = true, slow.source(), key, config.Rates{}
-	n, err := node.Start(context.Background(), parts, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := n.API(node.ServeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := n.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-		closed()
-	}()
-	h := &testNode{t: t, node: n, machine: slow.machine, public: validated(t, api.Public()), admin: validated(t, api.Admin()), tokens: map[string]string{}}
+	slow := &steppingClock{machine: clock.NewManual(fixture.Start), by: time.Millisecond}
+	h := nodetest.Serve(t, nodetest.Options{Node: func(o *node.Options) { o.Source = slow.source() }})
 	kept, withheld := 0, 0
 	for at := int64(1); at <= 6; at++ {
 		for _, route := range []string{"story", "medium", "ring"} {
-			s := h.publish("ana", `{"audience":"everyone"}`)
+			s := h.Publish("ana", `{"audience":"everyone"}`)
 			slow.machine.Advance(24*time.Hour - time.Millisecond)
 			path := map[string]string{
 				"story": "/v1/stories/" + s.ID.String(), "ring": "/v1/users/~ana/ring",
-				"medium": read[wire.Story](t, h.get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media[0].URL,
+				"medium": nodetest.ReadJSON[wire.Story](t, h.Get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media[0].URL,
 			}[route]
 			slow.reads.Store(0)
 			slow.at.Store(at)
-			w := h.do(request{as: "anonymous", method: "GET", path: path})
+			w := h.Do(nodetest.Request{As: "anonymous", Method: "GET", Path: path})
 			slow.at.Store(0)
 			has := w.Code == 200 && (route != "ring" || strings.Contains(w.Body.String(), s.ID.String()))
 			switch moved := slow.reads.Load() >= at; {
@@ -129,26 +104,26 @@ func TestAStoryThatEndsWhileItsAnswerIsMadeIsNotSent(t *testing.T) {
 	if kept == 0 || withheld == 0 {
 		t.Errorf("%d sent and %d withheld: the deadline was never within a request", kept, withheld)
 	}
-	if m := h.must(request{method: "GET", path: "/metrics", as: "anonymous", admin: true}, 200).Body.String(); !strings.Contains(m, "mayfly_served_after_deadline_total 0") {
+	if m := h.Want(nodetest.Request{Method: "GET", Path: "/metrics", As: "anonymous", Admin: true}, 200).Body.String(); !strings.Contains(m, "mayfly_served_after_deadline_total 0") {
 		t.Error("served after the deadline")
 	}
 }
 
 func TestAMediumIsNotCachedPastTheEndOfItsStory(t *testing.T) {
 	h := newTestNode(t)
-	s := h.publish("ana", `{"audience":"everyone","lifetime":"6h"}`)
+	s := h.Publish("ana", `{"audience":"everyone","lifetime":"6h"}`)
 	path := "/v1/stories/" + s.ID.String()
 	at := func(left time.Duration) string {
-		h.machine.Advance(s.ExpiresAt.Sub(h.node.Clock().Read().Now) - left)
-		url := read[wire.Story](t, h.get("anonymous", path, 200)).Media[0].URL
-		return h.get("anonymous", url, 200).Header().Get("Cache-Control")
+		h.Machine.Advance(s.ExpiresAt.Sub(h.Clock().Read().Now) - left)
+		url := nodetest.ReadJSON[wire.Story](t, h.Get("anonymous", path, 200)).Media[0].URL
+		return h.Get("anonymous", url, 200).Header().Get("Cache-Control")
 	}
-	// An hour before the end the URL itself has 40 s left, and is not cached longer than that.
+	// An hour before the end the URL itself has 42 s left, and is not cached longer than that.
 	for _, row := range []struct {
 		left time.Duration
 		want string
 	}{
-		{time.Hour, "public, max-age=40, s-maxage=40, stale-while-revalidate=0, stale-if-error=0"},
+		{time.Hour, "public, max-age=42, s-maxage=42, stale-while-revalidate=0, stale-if-error=0"},
 		{20 * time.Second, "public, max-age=18, s-maxage=18, stale-while-revalidate=0, stale-if-error=0"},
 		{4999 * time.Millisecond, "public, max-age=2, s-maxage=2, stale-while-revalidate=0, stale-if-error=0"},
 		{3 * time.Second, "public, max-age=1, s-maxage=1, stale-while-revalidate=0, stale-if-error=0"},
@@ -163,18 +138,18 @@ func TestAMediumIsNotCachedPastTheEndOfItsStory(t *testing.T) {
 
 func TestAMediaURLExpiresWithinAMinute(t *testing.T) {
 	h := newTestNode(t)
-	s := h.publish("ana", `{"audience":"everyone"}`)
+	s := h.Publish("ana", `{"audience":"everyone"}`)
 	for range 200 {
-		m := read[wire.Story](t, h.get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media[0]
-		left := m.URLUntil.Sub(h.node.Clock().Read().Now)
+		m := nodetest.ReadJSON[wire.Story](t, h.Get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media[0]
+		left := m.URLUntil.Sub(h.Clock().Read().Now)
 		if left <= 0 || left > time.Minute {
 			t.Fatalf("a URL is valid for %s", left)
 		}
-		h.get("anonymous", m.URL, 200)
-		h.machine.Advance(left - time.Millisecond)
-		h.get("anonymous", m.URL, 200)
-		h.machine.Advance(time.Millisecond)
-		h.get("anonymous", m.URL, 404)
-		h.machine.Advance(777 * time.Millisecond)
+		h.Get("anonymous", m.URL, 200)
+		h.Machine.Advance(left - time.Millisecond)
+		h.Get("anonymous", m.URL, 200)
+		h.Machine.Advance(time.Millisecond)
+		h.Get("anonymous", m.URL, 404)
+		h.Machine.Advance(777 * time.Millisecond)
 	}
 }

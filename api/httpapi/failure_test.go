@@ -13,22 +13,23 @@ import (
 
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 // corrupt replaces the bytes of a story's first medium in hot storage.
 func (h *testNode) corrupt(s wire.Story) {
-	h.t.Helper()
-	rows, err := h.set.Ledger.Get(context.Background(), s.ID)
+	h.Helper()
+	rows, err := h.Set.Ledger.Get(context.Background(), s.ID)
 	if err != nil {
-		h.t.Fatal(err)
+		h.Fatal(err)
 	}
 	item := rows[0].Item
 	key := item.MediaKey(item.Keys.Hot, 0)
-	if err := h.set.Hot.Delete(context.Background(), key); err != nil {
-		h.t.Fatal(err)
+	if err := h.Set.Hot.Delete(context.Background(), key); err != nil {
+		h.Fatal(err)
 	}
-	if _, err := h.set.Hot.Put(context.Background(), key, bytes.NewReader(bytes.Repeat([]byte("x"), int(s.Media[0].Size)))); err != nil {
-		h.t.Fatal(err)
+	if _, err := h.Set.Hot.Put(context.Background(), key, bytes.NewReader(bytes.Repeat([]byte("x"), int(s.Media[0].Size)))); err != nil {
+		h.Fatal(err)
 	}
 }
 
@@ -50,9 +51,9 @@ func large(t testing.TB) string {
 // Bytes that are not what was uploaded are answered with a complete problem (I14).
 func TestACorruptMediumIsAnsweredWithAProblem(t *testing.T) {
 	h := newTestNode(t)
-	s := h.publish("ana", `{"audience":"everyone"}`)
+	s := h.Publish("ana", `{"audience":"everyone"}`)
 	h.corrupt(s)
-	server := httptest.NewServer(h.api.Public())
+	server := httptest.NewServer(h.Handlers.Public())
 	defer server.Close()
 	res, err := http.Get(server.URL + s.Media[0].URL)
 	if err != nil {
@@ -68,10 +69,10 @@ func TestACorruptMediumIsAnsweredWithAProblem(t *testing.T) {
 // An answer that was aborted is counted, and no longer counts as in progress (O3).
 func TestAnAbortedAnswerIsCounted(t *testing.T) {
 	h := newTestNode(t)
-	form, typ := formOf(t, "story", `{"audience":"everyone"}`, "media", large(t))
-	s := read[wire.Story](t, h.must(request{as: "ana", method: "POST", path: "/v1/stories", typ: typ, body: form}, 201))
+	form, typ := nodetest.Form(t, "story", `{"audience":"everyone"}`, "media", large(t))
+	s := nodetest.ReadJSON[wire.Story](t, h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/stories", Type: typ, Body: form}, 201))
 	h.corrupt(s)
-	server := httptest.NewServer(h.api.Public())
+	server := httptest.NewServer(h.Handlers.Public())
 	for range 3 {
 		res, err := http.Get(server.URL + s.Media[0].URL)
 		if err != nil {
@@ -83,7 +84,7 @@ func TestAnAbortedAnswerIsCounted(t *testing.T) {
 		}
 	}
 	server.Close() // waits for the handlers
-	metrics := h.do(request{as: "anonymous", method: "GET", path: "/metrics", admin: true}).Body.String()
+	metrics := h.Do(nodetest.Request{As: "anonymous", Method: "GET", Path: "/metrics", Admin: true}).Body.String()
 	for _, want := range []string{
 		`mayfly_http_requests_total{method="GET",product="story",route="/v1/media/{id}/{object}",status="200"} 3`,
 		"mayfly_http_requests_underway 1", // the request for the metrics
@@ -98,29 +99,29 @@ func TestAnAbortedAnswerIsCounted(t *testing.T) {
 func TestAnAdministratorGetsNoTokensForAUser(t *testing.T) {
 	h := newTestNode(t)
 	for as, want := range map[string]int{"admin": 403, "moderator": 403, "ana": 403, "anonymous": 401, "service": 200} {
-		h.must(request{as: as, method: "POST", path: "/v1/token", body: `{"user":"~ben"}`}, want)
+		h.Want(nodetest.Request{As: as, Method: "POST", Path: "/v1/token", Body: `{"user":"~ben"}`}, want)
 	}
 }
 
 // The service's own token is valid, so the answer is 403 and not 401 (C1).
 func TestAServiceGetsNoTokensForAnErasedAccount(t *testing.T) {
 	h := newTestNode(t)
-	h.publish("ana", `{"audience":"everyone"}`)
-	h.must(request{as: "admin", method: "DELETE", path: "/v1/users/~ana", admin: true, body: `{"reason":"asked"}`}, 200)
-	h.must(request{as: "service", method: "POST", path: "/v1/token", body: `{"user":"~ana"}`}, 403)
+	h.Publish("ana", `{"audience":"everyone"}`)
+	h.Want(nodetest.Request{As: "admin", Method: "DELETE", Path: "/v1/users/~ana", Admin: true, Body: `{"reason":"asked"}`}, 200)
+	h.Want(nodetest.Request{As: "service", Method: "POST", Path: "/v1/token", Body: `{"user":"~ana"}`}, 403)
 }
 
 // A client that lost the answer may put the same bytes again (I3).
 func TestAMediumMayBePutAgain(t *testing.T) {
 	h := newTestNode(t)
-	u := read[wire.Upload](t, h.must(request{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":1}`}, 201))
-	put := request{as: "ana", method: "PUT", path: "/v1/uploads/" + u.ID.String() + "/0", typ: "image/jpeg", body: picture(t, 3)}
-	first := read[wire.Uploaded](t, h.must(put, 201))
-	if again := read[wire.Uploaded](t, h.must(put, 201)); again != first {
+	u := nodetest.ReadJSON[wire.Upload](t, h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: `{"media":1}`}, 201))
+	put := nodetest.Request{As: "ana", Method: "PUT", Path: "/v1/uploads/" + u.ID.String() + "/0", Type: "image/jpeg", Body: picture(t, 3)}
+	first := nodetest.ReadJSON[wire.Uploaded](t, h.Want(put, 201))
+	if again := nodetest.ReadJSON[wire.Uploaded](t, h.Want(put, 201)); again != first {
 		t.Errorf("%+v, then %+v", first, again)
 	}
-	put.body = picture(t, 4)
-	h.must(put, 409)
+	put.Body = picture(t, 4)
+	h.Want(put, 409)
 }
 
 // Guessing tokens is limited by address (C3).
@@ -131,7 +132,7 @@ func TestBadTokensCountAgainstTheAddress(t *testing.T) {
 		r := httptest.NewRequest("GET", "/v1/users/~ana/ring", http.NoBody)
 		r.Header.Set("Authorization", "Bearer a.b.c")
 		w := httptest.NewRecorder()
-		h.api.Public().ServeHTTP(w, r)
+		h.Handlers.Public().ServeHTTP(w, r)
 		codes[w.Code]++
 	}
 	if codes[401] != 5 || codes[429] != 45 {

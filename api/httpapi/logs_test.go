@@ -4,32 +4,34 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 func TestTheLogsContainNoSecrets(t *testing.T) {
 	c := newScenarioNode(t)
 	for _, scenarios := range publicScenarios(t) {
 		for _, s := range scenarios {
-			c.do(request{as: s.as, method: s.method, path: c.words.Replace(s.path), typ: s.typ, body: c.words.Replace(s.body), header: s.header})
+			c.Do(nodetest.Request{As: s.as, Method: s.method, Path: c.words.Replace(s.path), Type: s.typ, Body: c.words.Replace(s.body), Header: s.header})
 		}
 	}
 	for _, scenarios := range adminScenarios() {
 		for _, s := range scenarios {
-			c.do(request{as: s.as, method: s.method, path: c.words.Replace(s.path), body: c.words.Replace(s.body), header: s.header, admin: true})
+			c.Do(nodetest.Request{As: s.as, Method: s.method, Path: c.words.Replace(s.path), Body: c.words.Replace(s.body), Header: s.header, Admin: true})
 		}
 	}
-	c.must(request{as: "anonymous", method: "GET", path: "/v1/stories/x?canary=in-the-query", header: map[string]string{"Authorization": "Bearer canary.in.token", "Idempotency-Key": "canary-key"}}, http.StatusUnauthorized)
-	lines := strings.Count(c.logs.String(), "\n")
+	c.Want(nodetest.Request{As: "anonymous", Method: "GET", Path: "/v1/stories/x?canary=in-the-query", Header: map[string]string{"Authorization": "Bearer canary.in.token", "Idempotency-Key": "canary-key"}}, http.StatusUnauthorized)
+	lines := strings.Count(c.Logs.String(), "\n")
 	t.Logf("%d lines", lines)
 	if lines < 300 {
 		t.Errorf("only %d lines were logged", lines)
 	}
-	secrets := []string{"canary", "sig=", "to all", "to followers", "boat", "Bearer", "eyJ", "mfr1", user("ana").String(), user("ben").String(), "k1\"", "a court asks"}
-	for _, token := range c.tokens {
-		secrets = append(secrets, token)
+	secrets := []string{"canary", "sig=", "to all", "to followers", "boat", "Bearer", "eyJ", "mfr1", nodetest.User("ana").String(), nodetest.User("ben").String(), "k1\"", "a court asks"}
+	for _, role := range []string{"ana", "ben", "friend", "blocked", "stranger", "service", "moderator", "admin"} {
+		secrets = append(secrets, c.Token(role))
 	}
 	for _, secret := range secrets {
-		for line := range strings.Lines(c.logs.String()) {
+		for line := range strings.Lines(c.Logs.String()) {
 			if strings.Contains(line, secret) {
 				t.Errorf("%.12s… is in the log: %s", secret, line)
 				break

@@ -16,10 +16,10 @@ import (
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/storyapi"
 	"github.com/mayflyhq/mayfly/engine/archive"
-	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 // storage is a tier with an HTTP server of its own. A presigned URL allows one
@@ -85,21 +85,20 @@ func (s *storage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // presignedNode is a test node whose storage returns presigned URLs.
 type presignedNode struct {
-	*testNode
+	*nodetest.Server
 	hot, cold *storage
 }
 
 func newPresignedNode(t testing.TB, on bool) *presignedNode {
 	t.Helper()
 	p := &presignedNode{}
-	machine := clock.NewManual(morning)
-	read := machine.Source().Read
-	now := func() mayfly.Instant { return mayfly.Instant(read().Wall / int64(time.Millisecond)) }
-	p.testNode = newTestNodeOn(t, machine, func(set *store.Set) {
+	now := func() mayfly.Instant { return p.Now() }
+	p.Server = nodetest.Serve(t, nodetest.Options{Wrap: func(set *store.Set) {
 		p.hot, p.cold = newStorage(t, set.Hot, now), newStorage(t, set.Cold, now)
 		set.Hot, set.Cold = p.hot, p.cold
-	})
-	n := p.node
+	}})
+	p.Machine.Advance(655 * time.Millisecond) // to a whole second: presigned URLs end at one
+	n := p.Node
 	stories, err := storyapi.Routes(storyapi.Options{Stories: n.Stories(), Key: n.Key(), Presign: on})
 	if err != nil {
 		t.Fatal(err)
@@ -108,59 +107,57 @@ func newPresignedNode(t testing.TB, on bool) *presignedNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.public = validated(t, api.Public())
+	p.Public = nodetest.Validated(t, api.Public())
 	return p
 }
 
-func (p *presignedNode) now() mayfly.Instant { return p.node.Clock().Read().Now }
-
-func (p *presignedNode) advanceTo(at mayfly.Instant) { p.machine.Advance(at.Sub(p.now())) }
+func (p *presignedNode) advanceTo(at mayfly.Instant) { p.Machine.Advance(at.Sub(p.Now())) }
 
 // send sends a request to a storage, or to the node if the URL is relative.
 func (p *presignedNode) send(method, url, body string) (status int, answer string) {
-	p.t.Helper()
+	p.Helper()
 	if strings.HasPrefix(url, "/") {
-		w := p.do(request{as: "anonymous", method: method, path: url, body: body})
+		w := p.Do(nodetest.Request{As: "anonymous", Method: method, Path: url, Body: body})
 		return w.Code, w.Body.String()
 	}
-	req, err := http.NewRequestWithContext(p.t.Context(), method, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(p.Context(), method, url, strings.NewReader(body))
 	if err != nil {
-		p.t.Fatal(err)
+		p.Fatal(err)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		p.t.Fatal(err)
+		p.Fatal(err)
 	}
 	defer res.Body.Close()
 	all, err := io.ReadAll(res.Body)
 	if err != nil {
-		p.t.Fatal(err)
+		p.Fatal(err)
 	}
 	return res.StatusCode, string(all)
 }
 
 // toCold sweeps and archives a story that has ended, as the walks do.
 func (p *presignedNode) toCold(id mayfly.ID) {
-	p.t.Helper()
-	ctx := p.t.Context()
-	s, err := sweep.New(p.set, sweep.Options{})
+	p.Helper()
+	ctx := p.Context()
+	s, err := sweep.New(p.Set, sweep.Options{})
 	if err != nil {
-		p.t.Fatal(err)
+		p.Fatal(err)
 	}
-	a, err := archive.New(p.set, archive.Options{})
+	a, err := archive.New(p.Set, archive.Options{})
 	if err != nil {
-		p.t.Fatal(err)
+		p.Fatal(err)
 	}
 	for _, act := range []walk.Act{s.Act, a.Act} {
-		found, err := p.set.Ledger.Get(ctx, id)
+		found, err := p.Set.Ledger.Get(ctx, id)
 		if err != nil {
-			p.t.Fatal(err)
+			p.Fatal(err)
 		}
-		if failed, err := act(ctx, walk.Batch{Items: []mayfly.Item{found[0].Item}, Now: p.now(), Run: 1}); err != nil || len(failed) > 0 {
-			p.t.Fatal(failed, err)
+		if failed, err := act(ctx, walk.Batch{Items: []mayfly.Item{found[0].Item}, Now: p.Now(), Run: 1}); err != nil || len(failed) > 0 {
+			p.Fatal(failed, err)
 		}
-		if err := p.set.Signals.Publish(ctx, store.Signal{Topic: store.RowChanged, ID: id}); err != nil {
-			p.t.Fatal(err)
+		if err := p.Set.Signals.Publish(ctx, store.Signal{Topic: store.RowChanged, ID: id}); err != nil {
+			p.Fatal(err)
 		}
 	}
 }

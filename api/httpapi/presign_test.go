@@ -11,31 +11,32 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 func (p *presignedNode) reserve(media int) wire.Upload {
-	p.t.Helper()
-	return read[wire.Upload](p.t, p.must(request{as: "ana", method: "POST", path: "/v1/uploads", body: fmt.Sprintf(`{"media":%d}`, media)}, http.StatusCreated))
+	p.Helper()
+	return nodetest.ReadJSON[wire.Upload](p, p.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: fmt.Sprintf(`{"media":%d}`, media)}, http.StatusCreated))
 }
 
 func (p *presignedNode) publishUpload(upload mayfly.ID, status int) wire.Story {
-	p.t.Helper()
-	return read[wire.Story](p.t, p.must(request{
-		as: "ana", method: "POST", path: "/v1/stories", body: `{"audience":"everyone","upload":"` + upload.String() + `"}`,
+	p.Helper()
+	return nodetest.ReadJSON[wire.Story](p, p.Want(nodetest.Request{
+		As: "ana", Method: "POST", Path: "/v1/stories", Body: `{"audience":"everyone","upload":"` + upload.String() + `"}`,
 	}, status))
 }
 
 func (p *presignedNode) open(as string, id mayfly.ID) wire.Medium {
-	p.t.Helper()
-	return read[wire.Story](p.t, p.get(as, "/v1/stories/"+id.String(), http.StatusOK)).Media[0]
+	p.Helper()
+	return nodetest.ReadJSON[wire.Story](p, p.Get(as, "/v1/stories/"+id.String(), http.StatusOK)).Media[0]
 }
 
 // loads checks that a URL returns the bytes of the medium.
 func (p *presignedNode) loads(url string, m wire.Medium) {
-	p.t.Helper()
+	p.Helper()
 	status, body := p.send(http.MethodGet, url, "")
 	if sum := sha256.Sum256([]byte(body)); status != http.StatusOK || hex.EncodeToString(sum[:]) != m.SHA256 {
-		p.t.Errorf("%d, %d bytes, want %d", status, len(body), m.Size)
+		p.Errorf("%d, %d bytes, want %d", status, len(body), m.Size)
 	}
 }
 
@@ -44,10 +45,10 @@ func TestAStoryIsPutToTheStorageAndReadFromItDirectly(t *testing.T) {
 	upload := p.reserve(2)
 	for n, target := range upload.Put {
 		at := target.Presigned
-		if at == nil || at.MaxBytes != 64<<20 || at.Until != p.now().Add(15*time.Minute) || !strings.HasPrefix(at.URL, p.hot.server.URL) {
+		if at == nil || at.MaxBytes != 64<<20 || at.Until != p.Now().Add(15*time.Minute) || !strings.HasPrefix(at.URL, p.hot.server.URL) {
 			t.Fatalf("%+v", target)
 		}
-		if status, _ := p.send(http.MethodPut, at.URL, picture(t, n)); status != http.StatusOK {
+		if status, _ := p.send(http.MethodPut, at.URL, picture(t, byte(n))); status != http.StatusOK {
 			t.Errorf("put: %d", status)
 		}
 	}
@@ -55,8 +56,8 @@ func TestAStoryIsPutToTheStorageAndReadFromItDirectly(t *testing.T) {
 	if again := p.publishUpload(upload.ID, http.StatusOK); again.ID != s.ID {
 		t.Errorf("again: %s, want %s", again.ID, s.ID)
 	}
-	for n, m := range read[wire.Story](t, p.get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media {
-		if !strings.HasPrefix(m.URL, p.hot.server.URL) || m.URLUntil != p.now().Add(time.Minute) {
+	for n, m := range nodetest.ReadJSON[wire.Story](t, p.Get("anonymous", "/v1/stories/"+s.ID.String(), 200)).Media {
+		if !strings.HasPrefix(m.URL, p.hot.server.URL) || m.URLUntil != p.Now().Add(time.Minute) {
 			t.Errorf("medium %d: %s until %s", n, m.URL, m.URLUntil)
 		}
 		p.loads(m.URL, m)
@@ -64,7 +65,7 @@ func TestAStoryIsPutToTheStorageAndReadFromItDirectly(t *testing.T) {
 			p.loads(r.URL, m)
 		}
 	}
-	ring := read[wire.Ring](t, p.get("ben", "/v1/users/~ana/ring", 200))
+	ring := nodetest.ReadJSON[wire.Ring](t, p.Get("ben", "/v1/users/~ana/ring", 200))
 	if len(ring.Stories) != 1 || !strings.HasPrefix(ring.Stories[0].Media[0].URL, p.hot.server.URL) {
 		t.Errorf("%+v", ring)
 	}
@@ -72,23 +73,23 @@ func TestAStoryIsPutToTheStorageAndReadFromItDirectly(t *testing.T) {
 
 func TestAPresignedURLIsValidUntilURLUntilAndNotPastTheDeadline(t *testing.T) {
 	p := newPresignedNode(t, true)
-	p.machine.Advance(345 * time.Millisecond)
-	s := p.publish("ana", `{"audience":"everyone"}`)
+	p.Machine.Advance(345 * time.Millisecond)
+	s := p.Publish("ana", `{"audience":"everyone"}`)
 	for _, left := range []time.Duration{10 * time.Minute, 61 * time.Second, 60 * time.Second, 30500 * time.Millisecond, 1500 * time.Millisecond} {
 		p.advanceTo(s.ExpiresAt.Add(-left))
 		m := p.open("ben", s.ID)
-		if !strings.HasPrefix(m.URL, p.hot.server.URL) || m.URLUntil > s.ExpiresAt || m.URLUntil.Sub(p.now()) > time.Minute {
+		if !strings.HasPrefix(m.URL, p.hot.server.URL) || m.URLUntil > s.ExpiresAt || m.URLUntil.Sub(p.Now()) > time.Minute {
 			t.Errorf("%s before the deadline: %s until %s", left, m.URL, m.URLUntil)
 		}
 		p.loads(m.URL, m)
-		p.advanceTo(max(p.now(), m.URLUntil))
+		p.advanceTo(max(p.Now(), m.URLUntil))
 		p.loads(m.URL, m)
-		p.machine.Advance(time.Millisecond)
+		p.Machine.Advance(time.Millisecond)
 		if status, _ := p.send(http.MethodGet, m.URL, ""); status != http.StatusForbidden {
 			t.Errorf("%s before the deadline: %d after it expired", left, status)
 		}
 	}
-	s = p.publish("ana", `{"audience":"everyone","caption":"another"}`)
+	s = p.Publish("ana", `{"audience":"everyone","caption":"another"}`)
 	p.advanceTo(s.ExpiresAt.Add(-900 * time.Millisecond)) // less than a whole second is left
 	m := p.open("ben", s.ID)
 	if !strings.HasPrefix(m.URL, "/v1/media/") || m.URLUntil != s.ExpiresAt {
@@ -96,7 +97,7 @@ func TestAPresignedURLIsValidUntilURLUntilAndNotPastTheDeadline(t *testing.T) {
 	}
 	p.loads(m.URL, m)
 	p.advanceTo(s.ExpiresAt)
-	p.get("ben", "/v1/stories/"+s.ID.String(), http.StatusGone)
+	p.Get("ben", "/v1/stories/"+s.ID.String(), http.StatusGone)
 	if status, _ := p.send(http.MethodGet, m.URL, ""); status != http.StatusGone {
 		t.Errorf("%d at the deadline", status)
 	}
@@ -104,27 +105,27 @@ func TestAPresignedURLIsValidUntilURLUntilAndNotPastTheDeadline(t *testing.T) {
 
 func TestStoriesForOtherAudiencesAreReadFromTheServer(t *testing.T) {
 	p := newPresignedNode(t, true)
-	p.follow("ana", "ben")
+	p.Follow("ana", "ben")
 	own := func(as string, s wire.Story) {
 		t.Helper()
-		for _, one := range []wire.Medium{p.open(as, s.ID), read[wire.Ring](t, p.get(as, "/v1/users/~ana/ring", 200)).Stories[0].Media[0]} {
+		for _, one := range []wire.Medium{p.open(as, s.ID), nodetest.ReadJSON[wire.Ring](t, p.Get(as, "/v1/users/~ana/ring", 200)).Stories[0].Media[0]} {
 			if !strings.HasPrefix(one.URL, "/v1/media/") || !strings.HasPrefix(one.Renditions[0].URL, "/v1/media/") {
 				t.Errorf("%s: %+v", as, one)
 			}
 		}
 	}
-	s := p.publish("ana", `{"audience":"followers"}`)
+	s := p.Publish("ana", `{"audience":"followers"}`)
 	own("ben", s)
 	own("ana", s)
 }
 
 func TestAURLFromBeforeADeleteExpiresWithinAMinute(t *testing.T) {
 	p := newPresignedNode(t, true)
-	s := p.publish("ana", `{"audience":"everyone"}`)
+	s := p.Publish("ana", `{"audience":"everyone"}`)
 	m := p.open("ben", s.ID)
-	p.must(request{as: "ana", method: "DELETE", path: "/v1/stories/" + s.ID.String()}, http.StatusNoContent)
-	p.get("ben", "/v1/stories/"+s.ID.String(), http.StatusNotFound)
-	p.machine.Advance(time.Minute + time.Millisecond)
+	p.Want(nodetest.Request{As: "ana", Method: "DELETE", Path: "/v1/stories/" + s.ID.String()}, http.StatusNoContent)
+	p.Get("ben", "/v1/stories/"+s.ID.String(), http.StatusNotFound)
+	p.Machine.Advance(time.Minute + time.Millisecond)
 	if status, _ := p.send(http.MethodGet, m.URL, ""); status == http.StatusOK {
 		t.Error("the medium can still be read")
 	}
@@ -132,17 +133,17 @@ func TestAURLFromBeforeADeleteExpiresWithinAMinute(t *testing.T) {
 
 func TestAnAuthorReadsTheArchiveFromColdStorage(t *testing.T) {
 	p := newPresignedNode(t, true)
-	s := p.publish("ana", `{"audience":"close_friends"}`)
+	s := p.Publish("ana", `{"audience":"close_friends"}`)
 	p.advanceTo(s.ExpiresAt)
 	hot := p.open("ana", s.ID)
 	if !strings.HasPrefix(hot.URL, "/v1/media/") {
 		t.Errorf("before it was archived: %s", hot.URL)
 	}
-	p.machine.Advance(2 * time.Hour)
+	p.Machine.Advance(2 * time.Hour)
 	p.toCold(s.ID)
-	listed := read[wire.Archive](t, p.get("ana", "/v1/me/archive", 200)).Stories[0].Media[0]
+	listed := nodetest.ReadJSON[wire.Archive](t, p.Get("ana", "/v1/me/archive", 200)).Stories[0].Media[0]
 	for _, m := range []wire.Medium{p.open("ana", s.ID), listed} {
-		if !strings.HasPrefix(m.URL, p.cold.server.URL) || m.URLUntil.Sub(p.now()) > time.Hour {
+		if !strings.HasPrefix(m.URL, p.cold.server.URL) || m.URLUntil.Sub(p.Now()) > time.Hour {
 			t.Errorf("%s until %s", m.URL, m.URLUntil)
 		}
 		p.loads(m.URL, m)
@@ -150,7 +151,7 @@ func TestAnAuthorReadsTheArchiveFromColdStorage(t *testing.T) {
 	if m := p.open("moderator", s.ID); !strings.HasPrefix(m.URL, "/v1/media/") {
 		t.Errorf("for a moderator: %s", m.URL)
 	}
-	p.get("ben", "/v1/stories/"+s.ID.String(), http.StatusGone)
+	p.Get("ben", "/v1/stories/"+s.ID.String(), http.StatusGone)
 }
 
 func TestUploadedBytesAreServedByNoRouteBeforeTheyArePublished(t *testing.T) {
@@ -165,12 +166,12 @@ func TestUploadedBytesAreServedByNoRouteBeforeTheyArePublished(t *testing.T) {
 		"/v1/media/" + upload.ID.String() + "/raw-0", "/v1/media/" + upload.ID.String() + "/0", "/v1/uploads/" + upload.ID.String() + "/raw-0",
 	} {
 		for _, as := range []string{"ana", "anonymous", "moderator"} {
-			if w := p.do(request{as: as, method: "GET", path: path}); w.Code < 400 {
+			if w := p.Do(nodetest.Request{As: as, Method: "GET", Path: path}); w.Code < 400 {
 				t.Errorf("%s as %s: %d", path, as, w.Code)
 			}
 		}
 	}
-	if got := read[wire.Upload](t, p.get("ana", "/v1/uploads/"+upload.ID.String(), 200)); got.Put[0].Done || got.Put[0].Presigned == nil {
+	if got := nodetest.ReadJSON[wire.Upload](t, p.Get("ana", "/v1/uploads/"+upload.ID.String(), 200)); got.Put[0].Done || got.Put[0].Presigned == nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -188,7 +189,7 @@ func TestAnInvalidMediumInTheStorageIsRefusedWhenItIsPublished(t *testing.T) {
 		p.publishUpload(upload.ID, bad.status)
 	}
 	p.send(http.MethodPut, put, picture(t, 2))
-	p.machine.Advance(20 * time.Minute) // the URL has expired; the uploaded bytes remain
+	p.Machine.Advance(20 * time.Minute) // the URL has expired; the uploaded bytes remain
 	if status, _ := p.send(http.MethodPut, put, picture(t, 3)); status != http.StatusForbidden {
 		t.Errorf("put after the URL expired: %d", status)
 	}
@@ -200,7 +201,7 @@ func TestURLsArePresignedOnlyIfPresigningIsEnabled(t *testing.T) {
 	if upload := p.reserve(1); upload.Put[0].Presigned != nil {
 		t.Errorf("%+v", upload)
 	}
-	s := p.publish("ana", `{"audience":"everyone"}`)
+	s := p.Publish("ana", `{"audience":"everyone"}`)
 	if m := p.open("ben", s.ID); !strings.HasPrefix(m.URL, "/v1/media/") {
 		t.Errorf("%+v", m)
 	}

@@ -6,20 +6,21 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 // A load balancer asks the public listener, which must not reveal the reason.
 func TestThePublicListenerReportsThatItIsNotReadyWithoutAReason(t *testing.T) {
 	for name, disturb := range map[string]func(h *testNode){
-		"it is stopping":        func(h *testNode) { h.node.Leave() },
-		"its clock is in doubt": func(h *testNode) { h.machine.Step(time.Hour) },
+		"it is stopping":        func(h *testNode) { h.Leave() },
+		"its clock is in doubt": func(h *testNode) { h.Machine.Step(time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newTestNode(t)
-			s := h.publish("ana", `{"audience":"everyone"}`)
+			s := h.Publish("ana", `{"audience":"everyone"}`)
 			disturb(h)
 			for _, method := range []string{"GET", "HEAD"} {
-				w := h.must(request{as: "anonymous", method: method, path: "/readyz"}, 503)
+				w := h.Want(nodetest.Request{As: "anonymous", Method: method, Path: "/readyz"}, 503)
 				if w.Header().Get("Retry-After") == "" || !strings.Contains(w.Header().Get("Cache-Control"), "no-store") {
 					t.Errorf("%s: %v", method, w.Header())
 				}
@@ -27,8 +28,8 @@ func TestThePublicListenerReportsThatItIsNotReadyWithoutAReason(t *testing.T) {
 					t.Errorf("the body is %s", body)
 				}
 			}
-			h.get("anonymous", "/v1/stories/"+s.ID.String(), 200)
-			for line := range strings.Lines(h.logs.String()) {
+			h.Get("anonymous", "/v1/stories/"+s.ID.String(), 200)
+			for line := range strings.Lines(h.Logs.String()) {
 				if strings.Contains(line, "/readyz") && strings.Contains(line, "ERROR") {
 					t.Errorf("the answer is logged as an error: %s", line)
 				}
@@ -40,6 +41,6 @@ func TestThePublicListenerReportsThatItIsNotReadyWithoutAReason(t *testing.T) {
 func TestReadinessIsNotRateLimited(t *testing.T) {
 	h := newTestNode(t, func(c *config.Config) { c.Rates.AddressReads = config.Rate{Count: 2, Per: time.Minute} })
 	for range 20 {
-		h.get("anonymous", "/readyz", 200)
+		h.Get("anonymous", "/readyz", 200)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 // bytesOf returns an answer without the headers that differ from request to
@@ -55,7 +57,7 @@ func compareRefusals(t *testing.T, accept map[string]string, typ string) {
 			first := ""
 			for _, route := range routes {
 				for _, id := range ids {
-					w := c.do(request{as: "stranger", method: route.method, path: c.words.Replace(fmt.Sprintf(route.path, id)), header: accept})
+					w := c.Do(nodetest.Request{As: "stranger", Method: route.method, Path: c.words.Replace(fmt.Sprintf(route.path, id)), Header: accept})
 					got := bytesOf(w)
 					if w.Header().Get("Content-Type") != typ {
 						t.Errorf("%s %s of %s: %s", route.method, route.path, id, w.Header().Get("Content-Type"))
@@ -75,7 +77,7 @@ func compareRefusals(t *testing.T, accept map[string]string, typ string) {
 		}
 	}
 	check(t)
-	c.machine.Advance(48 * time.Hour)
+	c.Machine.Advance(48 * time.Hour)
 	refused = map[string][]string{"410": {"{never}", "{followers}", "{friends}", "{deleted}", "{held}", "{all}", "{past}", "{ended}"}}
 	check(t)
 	t.Logf("%d answers compared", compared)
@@ -89,15 +91,15 @@ func problemBody(c *scenarioNode, status string, accept map[string]string) []byt
 	if status == "410" {
 		id = "{past}"
 	}
-	return c.do(request{as: "stranger", method: "GET", path: c.words.Replace("/v1/stories/" + id), header: accept}).Body.Bytes()
+	return c.Do(nodetest.Request{As: "stranger", Method: "GET", Path: c.words.Replace("/v1/stories/" + id), Header: accept}).Body.Bytes()
 }
 
 func TestRoutesForTheAuthorRevealNothingToOtherUsers(t *testing.T) {
 	c := newScenarioNode(t)
 	for _, path := range []string{"/v1/stories/%s/viewers", "/v1/stories/%s/reshare", "/v1/stories/%s"} {
 		method := map[string]string{"/v1/stories/%s/viewers": "GET", "/v1/stories/%s/reshare": "POST", "/v1/stories/%s": "DELETE"}[path]
-		seen := bytesOf(c.do(request{as: "ben", method: method, path: c.words.Replace(fmt.Sprintf(path, "{all}"))}))
-		never := bytesOf(c.do(request{as: "ben", method: method, path: c.words.Replace(fmt.Sprintf(path, "{never}"))}))
+		seen := bytesOf(c.Do(nodetest.Request{As: "ben", Method: method, Path: c.words.Replace(fmt.Sprintf(path, "{all}"))}))
+		never := bytesOf(c.Do(nodetest.Request{As: "ben", Method: method, Path: c.words.Replace(fmt.Sprintf(path, "{never}"))}))
 		if seen != never {
 			t.Errorf("%s %s answers differently for a story of another user and for one that does not exist:\n%s\n%s", method, path, seen, never)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 // scenario is a row of the table of requests: caller, request, and the expected
@@ -33,37 +34,37 @@ func newScenarioNode(t testing.TB, set ...setting) *scenarioNode {
 	t.Helper()
 	h := newTestNode(t, set...)
 	for _, follower := range []string{"ben", "blocked"} {
-		h.follow("ana", follower)
+		h.Follow("ana", follower)
 	}
-	h.must(request{as: "ana", method: "PUT", path: "/v1/me/close-friends/~friend"}, http.StatusNoContent)
-	h.must(request{as: "ana", method: "PUT", path: "/v1/me/blocks/~blocked"}, http.StatusNoContent)
-	ended := h.publish("ana", `{"audience":"everyone","lifetime":"6h","caption":"ended"}`)
-	h.machine.Advance(7 * time.Hour)
-	all := h.publish("ana", `{"audience":"everyone","caption":"to all","overlays":[{"kind":"text","x":0.5,"y":0.5,"text":"hi"}]}`)
-	some := h.publish("ana", `{"audience":"followers","caption":"to followers"}`)
-	few := h.publish("ana", `{"audience":"close_friends","caption":"to friends"}`)
-	away := h.publish("ana", `{"audience":"everyone","caption":"deleted"}`)
-	h.must(request{as: "ana", method: "DELETE", path: "/v1/stories/" + away.ID.String()}, http.StatusNoContent)
-	held := h.publish("ana", `{"audience":"everyone","caption":"held"}`)
-	h.must(request{as: "moderator", method: "PUT", path: "/v1/holds/" + held.ID.String(), body: `{"reason":"a court asks"}`, admin: true}, http.StatusNoContent)
-	upload := read[wire.Upload](t, h.must(request{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":2}`}, http.StatusCreated))
-	now := h.node.Clock().Read().Now
+	h.Want(nodetest.Request{As: "ana", Method: "PUT", Path: "/v1/me/close-friends/~friend"}, http.StatusNoContent)
+	h.Want(nodetest.Request{As: "ana", Method: "PUT", Path: "/v1/me/blocks/~blocked"}, http.StatusNoContent)
+	ended := h.Publish("ana", `{"audience":"everyone","lifetime":"6h","caption":"ended"}`)
+	h.Machine.Advance(7 * time.Hour)
+	all := h.Publish("ana", `{"audience":"everyone","caption":"to all","overlays":[{"kind":"text","x":0.5,"y":0.5,"text":"hi"}]}`)
+	some := h.Publish("ana", `{"audience":"followers","caption":"to followers"}`)
+	few := h.Publish("ana", `{"audience":"close_friends","caption":"to friends"}`)
+	away := h.Publish("ana", `{"audience":"everyone","caption":"deleted"}`)
+	h.Want(nodetest.Request{As: "ana", Method: "DELETE", Path: "/v1/stories/" + away.ID.String()}, http.StatusNoContent)
+	held := h.Publish("ana", `{"audience":"everyone","caption":"held"}`)
+	h.Want(nodetest.Request{As: "moderator", Method: "PUT", Path: "/v1/holds/" + held.ID.String(), Body: `{"reason":"a court asks"}`, Admin: true}, http.StatusNoContent)
+	upload := nodetest.ReadJSON[wire.Upload](t, h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: `{"media":2}`}, http.StatusCreated))
+	now := h.Clock().Read().Now
 	return &scenarioNode{testNode: h, words: strings.NewReplacer(
 		"{all}", all.ID.String(), "{followers}", some.ID.String(), "{friends}", few.ID.String(), "{deleted}", away.ID.String(), "{held}", held.ID.String(),
 		"{ended}", ended.ID.String(), "{never}", never(t, now, 24*time.Hour).String(), "{past}", never(t, now.Add(-48*time.Hour), 24*time.Hour).String(),
-		"{short}", all.Short, "{upload}", upload.ID.String(), "{ana}", user("ana").String(),
-		"{url}", read[wire.Story](t, h.get("anonymous", "/v1/stories/"+all.ID.String(), 200)).Media[0].URL,
-		"{url-ben}", read[wire.Story](t, h.get("ben", "/v1/stories/"+some.ID.String(), 200)).Media[0].URL,
-		"{small}", read[wire.Story](t, h.get("ben", "/v1/stories/"+some.ID.String(), 200)).Media[0].Renditions[0].URL,
-		"{url-ended}", read[wire.Story](t, h.get("ana", "/v1/stories/"+ended.ID.String(), 200)).Media[0].URL,
+		"{short}", all.Short, "{upload}", upload.ID.String(), "{ana}", nodetest.User("ana").String(),
+		"{url}", nodetest.ReadJSON[wire.Story](t, h.Get("anonymous", "/v1/stories/"+all.ID.String(), 200)).Media[0].URL,
+		"{url-ben}", nodetest.ReadJSON[wire.Story](t, h.Get("ben", "/v1/stories/"+some.ID.String(), 200)).Media[0].URL,
+		"{small}", nodetest.ReadJSON[wire.Story](t, h.Get("ben", "/v1/stories/"+some.ID.String(), 200)).Media[0].Renditions[0].URL,
+		"{url-ended}", nodetest.ReadJSON[wire.Story](t, h.Get("ana", "/v1/stories/"+ended.ID.String(), 200)).Media[0].URL,
 	)}
 }
 
 // play sends the request of a scenario and checks the answer.
 func (c *scenarioNode) play(t *testing.T, s scenario, admin bool) {
 	t.Helper()
-	q := request{as: s.as, method: s.method, path: c.words.Replace(s.path), typ: s.typ, body: c.words.Replace(s.body), header: s.header, admin: admin}
-	w := c.do(q)
+	q := nodetest.Request{As: s.as, Method: s.method, Path: c.words.Replace(s.path), Type: s.typ, Body: c.words.Replace(s.body), Header: s.header, Admin: admin}
+	w := c.Do(q)
 	what := fmt.Sprintf("%s %s as %s", s.method, s.path, s.as)
 	if w.Code != s.status {
 		t.Errorf("%s: %d, want %d: %.400s", what, w.Code, s.status, w.Body)
@@ -105,7 +106,7 @@ func TestEveryRouteHasScenariosAndEveryScenarioARoute(t *testing.T) {
 	h := newTestNode(t)
 	check := func(handler http.Handler, table map[string][]scenario) {
 		var found []string
-		for path, item := range documentOf(t, handler).Paths.Map() {
+		for path, item := range nodetest.Document(t, handler).Paths.Map() {
 			for method, op := range item.Operations() {
 				found = append(found, op.OperationID)
 				if len(table[op.OperationID]) == 0 {
@@ -122,6 +123,6 @@ func TestEveryRouteHasScenariosAndEveryScenarioARoute(t *testing.T) {
 			t.Errorf("duplicate operation id in %v", found)
 		}
 	}
-	check(h.public, publicScenarios(t))
-	check(h.admin, adminScenarios())
+	check(h.Public, publicScenarios(t))
+	check(h.Admin, adminScenarios())
 }

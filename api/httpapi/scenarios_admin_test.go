@@ -19,7 +19,7 @@ func adminScenarios() map[string][]scenario {
 			{as: "admin", method: "GET", path: "/v1/explain/{all}?viewer=~ben", status: 200, has: []string{`"verdict":"serve"`, `"sentences":["`}},
 			{as: "moderator", method: "GET", path: "/v1/explain/{ended}?viewer={ana}", status: 200, has: []string{`"verdict":"archived"`}},
 			{as: "admin", method: "GET", path: "/v1/explain/{never}", status: 200},
-			{as: "admin", method: "GET", path: "/v1/explain/{past}?at=2026-09-21T00:00:00Z&viewer=moderator", status: 200},
+			{as: "admin", method: "GET", path: "/v1/explain/{past}?at=2027-01-15T00:00:00Z&viewer=moderator", status: 200},
 			{as: "admin", method: "GET", path: "/v1/explain/nonsense", status: 400},
 			{as: "admin", method: "GET", path: "/v1/explain/{all}?at=noon", status: 400},
 			{as: "ana", method: "GET", path: "/v1/explain/{all}", status: 403},
@@ -73,7 +73,7 @@ func adminScenarios() map[string][]scenario {
 		},
 		"listRuns": {
 			{as: "moderator", method: "GET", path: "/v1/runs", status: 200, has: []string{`"runs":[]`}},
-			{as: "admin", method: "GET", path: "/v1/runs?from=2026-09-21T00:00:00Z&limit=1", status: 200},
+			{as: "admin", method: "GET", path: "/v1/runs?from=2027-01-15T00:00:00Z&limit=1", status: 200},
 			{as: "admin", method: "GET", path: "/v1/runs?from=noon", status: 400},
 			{as: "admin", method: "GET", path: "/v1/runs?cursor=1.2.3", status: 400},
 			{as: "service", method: "GET", path: "/v1/runs", status: 403},

@@ -3,26 +3,28 @@ package httpapi_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 // publicScenarios returns the scenarios of every public route, by operation.
 func publicScenarios(t testing.TB) map[string][]scenario {
 	t.Helper()
 	photo := picture(t, 7)
-	form, formType := formOf(t, "story", `{"audience":"everyone","caption":"boat"}`, "media", photo, "media", picture(t, 8))
-	bare, bareType := formOf(t, "media", photo)
+	form, formType := nodetest.Form(t, "story", `{"audience":"everyone","caption":"boat"}`, "media", photo, "media", picture(t, 8))
+	bare, bareType := nodetest.Form(t, "media", photo)
 	eleven := []string{"story", "{}"}
 	for range 11 {
 		eleven = append(eleven, "media", photo)
 	}
-	tooMany, tooManyType := formOf(t, eleven...)
-	badFields, badFieldsType := formOf(t, "story", `{"colour":"red"}`, "media", photo)
-	badOrder, badOrderType := formOf(t, "media", photo, "story", "{}")
-	noMedia, noMediaType := formOf(t, "story", "{}")
-	empty, emptyType := formOf(t, "story", "{}", "media", "")
-	text, textType := formOf(t, "story", "{}", "media", "just text")
-	hugeOverlays, hugeOverlaysType := formOf(t, "story", `{"overlays":[{"kind":"text","x":0,"y":0,"text":"`+strings.Repeat("a", 1<<20)+`"}]}`, "media", photo)
-	badOverlay, badOverlayType := formOf(t, "story", `{"overlays":[{"kind":"laser","x":0,"y":0}]}`, "media", photo)
+	tooMany, tooManyType := nodetest.Form(t, eleven...)
+	badFields, badFieldsType := nodetest.Form(t, "story", `{"colour":"red"}`, "media", photo)
+	badOrder, badOrderType := nodetest.Form(t, "media", photo, "story", "{}")
+	noMedia, noMediaType := nodetest.Form(t, "story", "{}")
+	empty, emptyType := nodetest.Form(t, "story", "{}", "media", "")
+	text, textType := nodetest.Form(t, "story", "{}", "media", "just text")
+	hugeOverlays, hugeOverlaysType := nodetest.Form(t, "story", `{"overlays":[{"kind":"text","x":0,"y":0,"text":"`+strings.Repeat("a", 1<<20)+`"}]}`, "media", photo)
+	badOverlay, badOverlayType := nodetest.Form(t, "story", `{"overlays":[{"kind":"laser","x":0,"y":0}]}`, "media", photo)
 	item := func(method, path string, more ...scenario) []scenario {
 		return append([]scenario{
 			{as: "ben", method: method, path: strings.Replace(path, "{id}", "nonsense", 1), status: 400, has: []string{`"code":"invalid"`, "hint"}},
@@ -44,7 +46,7 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "ben", method: "GET", path: path, status: 200, has: []string{`"users":[]`}},
 			{as: "anonymous", method: "GET", path: path, status: 401, has: []string{"Bearer"}},
 			{as: "service", method: "GET", path: path, status: 403, has: []string{"Mayfly-User"}},
-			{as: "service:ana", method: "GET", path: path + "?limit=1", status: 200, has: []string{user(name).String()}},
+			{as: "service:ana", method: "GET", path: path + "?limit=1", status: 200, has: []string{nodetest.User(name).String()}},
 			{as: "ana", method: "GET", path: path + "?limit=0", status: 400},
 			{as: "ana", method: "GET", path: path + "?cursor=nonsense!", status: 400},
 		}
@@ -115,7 +117,7 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 		"publishStory": {
 			{as: "ana", method: "POST", path: "/v1/stories", typ: formType, body: form, status: 201, has: []string{`"caption":"boat"`, "Location", `"tier":"hot"`, `"state":"active"`}},
 			{as: "ana", method: "POST", path: "/v1/stories", typ: bareType, body: bare, status: 201, has: []string{`"audience":"followers"`, `"lifetime":"24h"`}},
-			{as: "service:ben", method: "POST", path: "/v1/stories", typ: bareType, body: bare, status: 201, has: []string{user("ben").String()}},
+			{as: "service:ben", method: "POST", path: "/v1/stories", typ: bareType, body: bare, status: 201, has: []string{nodetest.User("ben").String()}},
 			{as: "ana", method: "POST", path: "/v1/stories?audience=everyone&lifetime=6h&caption=sea", typ: "image/jpeg", body: photo, status: 201, has: []string{`"caption":"sea"`, `"lifetime":"6h"`}},
 			{as: "ana", method: "POST", path: "/v1/stories?colour=red", typ: "image/jpeg", body: photo, status: 400},
 			{as: "ana", method: "POST", path: "/v1/stories?audience=unknown", typ: "image/jpeg", body: photo, status: 400, has: []string{"close_friends"}},
@@ -175,7 +177,7 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			scenario{as: "ben", method: "POST", path: "/v1/stories/{followers}/view", status: 204},
 			scenario{as: "ben", method: "POST", path: "/v1/stories/{followers}/view", status: 204},
 			scenario{as: "anonymous", method: "POST", path: "/v1/stories/{all}/view", status: 401},
-			scenario{as: "ana", method: "GET", path: "/v1/stories/{followers}/viewers", status: 200, has: []string{`"count":1`, user("ben").String()}},
+			scenario{as: "ana", method: "GET", path: "/v1/stories/{followers}/viewers", status: 200, has: []string{`"count":1`, nodetest.User("ben").String()}},
 			scenario{as: "ben", method: "GET", path: "/v1/users/~ana/ring", status: 200, has: []string{`"seen":true`, `"seen":false`}},
 		),
 		"listViewers": item("GET", "/v1/stories/{id}/viewers",
@@ -204,12 +206,12 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 		},
 		"listArchive": {
 			{as: "ana", method: "GET", path: "/v1/me/archive", status: 200, has: []string{"{ended}", `"tier":"hot"`}, hasNot: []string{"{all}", "{held}"}},
-			{as: "ana", method: "GET", path: "/v1/me/archive?day=2026-09-21", status: 200, has: []string{"{ended}"}},
-			{as: "ana", method: "GET", path: "/v1/me/archive?day=2026-09-22", status: 200, has: []string{`"stories":[]`}},
-			{as: "ana", method: "GET", path: "/v1/me/archive?from=2026-09-21T00:00:00Z&to=2026-09-21T23:00:00Z&limit=1", status: 200, has: []string{"{ended}"}},
+			{as: "ana", method: "GET", path: "/v1/me/archive?day=2027-01-15", status: 200, has: []string{"{ended}"}},
+			{as: "ana", method: "GET", path: "/v1/me/archive?day=2027-01-16", status: 200, has: []string{`"stories":[]`}},
+			{as: "ana", method: "GET", path: "/v1/me/archive?from=2027-01-15T00:00:00Z&to=2027-01-15T23:00:00Z&limit=1", status: 200, has: []string{"{ended}"}},
 			{as: "ana", method: "GET", path: "/v1/me/archive?day=today", status: 400},
-			{as: "ana", method: "GET", path: "/v1/me/archive?day=2026-09-21&from=2026-09-21T00:00:00Z", status: 400},
-			{as: "ana", method: "GET", path: "/v1/me/archive?from=2026-09-22T00:00:00Z&to=2026-09-21T00:00:00Z", status: 400},
+			{as: "ana", method: "GET", path: "/v1/me/archive?day=2027-01-15&from=2027-01-15T00:00:00Z", status: 400},
+			{as: "ana", method: "GET", path: "/v1/me/archive?from=2027-01-16T00:00:00Z&to=2027-01-15T00:00:00Z", status: 400},
 			{as: "ana", method: "GET", path: "/v1/me/archive?cursor=x", status: 400},
 			{as: "ana", method: "GET", path: "/v1/me/archive?to=", status: 400},
 			{as: "ana", method: "GET", path: "/v1/me/archive?day=", status: 400},

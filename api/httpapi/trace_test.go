@@ -12,18 +12,19 @@ import (
 
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 func TestATraceNamesTheRouteAndNoUserOrItem(t *testing.T) {
 	h := newTestNode(t)
-	s := h.publish("ana", `{"audience":"everyone","caption":"sea"}`)
+	s := h.Publish("ana", `{"audience":"everyone","caption":"sea"}`)
 	spans := tracetest.NewSpanRecorder()
-	api, err := h.node.API(node.ServeOptions{Listen: config.Listen{}, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")})
+	api, err := h.API(node.ServeOptions{Listen: config.Listen{}, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := httptest.NewRequest("GET", "/v1/stories/"+s.ID.String()+"?canary=1", http.NoBody)
-	r.Header.Set("Authorization", "Bearer "+h.token("ben"))
+	r.Header.Set("Authorization", "Bearer "+h.Token("ben"))
 	r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	api.Public().ServeHTTP(httptest.NewRecorder(), r)
 	ended := spans.Ended()
@@ -31,7 +32,7 @@ func TestATraceNamesTheRouteAndNoUserOrItem(t *testing.T) {
 		t.Fatalf("%v", ended)
 	}
 	text := fmt.Sprint(ended[0].Attributes())
-	for _, secret := range []string{s.ID.String(), user("ana").String(), user("ben").String(), "canary", "Bearer", "sea"} {
+	for _, secret := range []string{s.ID.String(), nodetest.User("ana").String(), nodetest.User("ben").String(), "canary", "Bearer", "sea"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%q is in %s", secret, text)
 		}
