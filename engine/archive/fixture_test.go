@@ -1,306 +1,150 @@
 package archive_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"errors"
-	"fmt"
-	"io"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/app/config"
-	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
-	"github.com/mayflyhq/mayfly/engine/intake"
-	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/sweep"
-	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/test/tables"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
-const born mayfly.Instant = 1_800_000_000_000
-
-// fixture is the embedded profile in memory. A test may wrap what is in set before
-// it makes the archive.
-type fixture struct {
-	testing.TB
-	set  store.Set // with what comes in the way
-	real store.Set // as it is
-	o    archive.Options
-	now  mayfly.Instant
-
-	close func() error
+// env is a store with the options of the archive under test, which uses Set: a test
+// may wrap what is in it.
+type env struct {
+	*fixture.Engine
+	o archive.Options
 }
 
-func open(t *testing.T) *fixture {
+func open(t testing.TB) *env {
 	t.Helper()
 	return openOn(t, vfs.NewMem())
 }
 
-func openOn(t *testing.T, fs vfs.FS) *fixture {
+func openOn(t testing.TB, fs vfs.FS) *env {
 	t.Helper()
-	cfg := config.Default()
-	cfg.Data, cfg.Disk.Floor = "data", 0 // memory cannot tell how full it is
-	if err := fs.MkdirAll(cfg.Data, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	s, err := profile.EmbeddedOn(fs, cfg.Data, cfg, tables.All())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &fixture{TB: t, set: s.Set, real: s.Set, now: born, close: s.Close}
-	t.Cleanup(func() { h.must(h.close()) })
-	h.o.Erase = h.erase
+	h := &env{Engine: fixture.OpenOn(t, fs)}
+	h.o.Erase = h.EraseMedia
 	return h
 }
 
 // restart closes the store and opens it again on the same disk.
-func (h *fixture) restart(t *testing.T, fs vfs.FS) {
-	t.Helper()
-	h.must(h.close())
-	again := openOn(t, fs)
-	h.set, h.real, h.close = again.set, again.real, func() error { return nil }
-}
-
-// erase is an eraser: every computable key in both tiers, and the body.
-func (h *fixture) erase(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
-	for _, item := range b.Items {
-		if err := item.Erasable(); err != nil {
-			return nil, err
-		}
-		var keys []mayfly.BlobKey
-		for n := range int(item.Media) {
-			for g := mayfly.Born; g <= item.Generation; g++ {
-				keys = append(keys, item.MediaKey(g, n))
-			}
-		}
-		err := errors.Join(h.real.Hot.Delete(ctx, keys...), h.real.Cold.Delete(ctx, keys...), h.real.Ledger.EraseBody(ctx, item.ID))
-		if err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
-func (h *fixture) must(err error) {
+func (h *env) restart(fs vfs.FS) {
 	h.Helper()
-	if err != nil {
-		h.Fatal(err)
-	}
+	h.Close()
+	now := h.Now
+	h.Engine = fixture.OpenOn(h.TB, fs)
+	h.Now, h.o.Erase = now, h.EraseMedia
 }
 
-// story publishes a story of so many media, for an hour.
-func (h *fixture) story(media int) mayfly.Item {
+func (h *env) sweep() walk.Walk {
 	h.Helper()
-	return h.storyOf("ana", media)
-}
-
-func (h *fixture) storyOf(name string, media int) mayfly.Item {
-	h.Helper()
-	in, err := intake.New(h.real, intake.Options{})
-	h.must(err)
-	owner := mayfly.UserOf("test", name)
-	lifetime, err := mayfly.LifetimeOf(time.Hour)
-	h.must(err)
-	d := intake.Draft{Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Text: "a story"}
-	if media > 0 {
-		uploads, err := upload.New(h.real, upload.Options{})
-		h.must(err)
-		d.Upload, err = uploads.Begin(owner, h.now)
-		h.must(err)
-	}
-	for n := range media {
-		_, err := d.Upload.Add(context.Background(), bytes.NewReader(content(n)))
-		h.must(err)
-	}
-	p, err := in.Publish(context.Background(), d, h.now)
-	h.must(err)
-	return p.Item
-}
-
-func content(n int) []byte { return bytes.Repeat([]byte(fmt.Sprintf("medium %d ", n)), 900) }
-
-func (h *fixture) sweep() walk.Walk {
-	h.Helper()
-	s, err := sweep.New(h.real, sweep.Options{})
-	h.must(err)
+	s, err := sweep.New(h.Real, sweep.Options{})
+	h.Must(err)
 	return s.Walk()
 }
 
 // expire lets the deadline and the safety window pass and sweeps.
-func (h *fixture) expire(items ...mayfly.Item) []mayfly.Item {
+func (h *env) expire(items ...mayfly.Item) []mayfly.Item {
 	h.Helper()
-	h.now = items[0].ID.Deadline().Add(90 * time.Minute)
-	failures, err := h.sweep().Act(context.Background(), walk.Batch{Items: items, Now: h.now, Run: 1})
-	h.must(err)
-	if len(failures) > 0 {
-		h.Fatalf("sweep: %v", failures)
-	}
+	h.Now = items[0].ID.Deadline().Add(90 * time.Minute)
+	h.WantActed(h.sweep().Act(context.Background(), walk.Batch{Items: items, Now: h.Now, Run: 1}))
 	return h.rows(items)
 }
 
-func (h *fixture) rows(items []mayfly.Item) []mayfly.Item {
+// rows returns the rows of items as they are now.
+func (h *env) rows(items []mayfly.Item) []mayfly.Item {
 	h.Helper()
 	rows := make([]mayfly.Item, len(items))
 	for i, item := range items {
-		rows[i] = h.row(item.ID)
+		rows[i] = h.Row(item.ID)
 	}
 	return rows
 }
 
-func (h *fixture) row(id mayfly.ID) mayfly.Item {
+func (h *env) newArchive() *archive.Archive {
 	h.Helper()
-	found, err := h.real.Ledger.Get(context.Background(), id)
-	h.must(err)
-	return found[0].Item
-}
-
-func (h *fixture) newArchive() *archive.Archive {
-	h.Helper()
-	a, err := archive.New(h.set, h.o)
-	h.must(err)
+	a, err := archive.New(h.Set, h.o)
+	h.Must(err)
 	return a
 }
 
 // archive acts on items once, by a run of its own.
-func (h *fixture) archive(run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error) {
+func (h *env) archive(run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error) {
 	h.Helper()
 	return h.newArchive().Act(context.Background(), h.batch(run, items...))
 }
 
-func (h *fixture) batch(run mayfly.Run, items ...mayfly.Item) walk.Batch {
-	return walk.Batch{Items: items, Now: h.now, Run: run, Repeat: true}
-}
-
-// readable opens every medium by the row as it is and holds it against what was uploaded.
-func (h *fixture) readable(id mayfly.ID, want hydrate.Tier) {
+// archived archives items once and wants no failure.
+func (h *env) archived(run mayfly.Run, items ...mayfly.Item) {
 	h.Helper()
-	item := h.row(id)
-	body, err := h.real.Ledger.Body(context.Background(), id)
-	h.must(err)
-	for n := range int(item.Media) {
-		reader, err := hydrate.New(h.real, hydrate.Options{})
-		h.must(err)
-		m, err := reader.Open(context.Background(), item, body[0].Body, n, store.Span{})
-		if err != nil {
-			h.Fatalf("medium %d of %s (%s): %v", n, id, item.State, err)
-		}
-		read, err := io.ReadAll(m)
-		if err := errors.Join(err, m.Close()); err != nil || sha256.Sum256(read) != sha256.Sum256(content(n)) {
-			h.Fatalf("medium %d of %s is not what was uploaded: %v", n, id, err)
-		}
-		if want != 0 && m.Tier != want {
-			h.Fatalf("medium %d was read from %s, not from %s", n, m.Tier, want)
-		}
-	}
+	h.WantActed(h.archive(run, items...))
 }
 
-func (h *fixture) objects(tier store.Blobs) int {
+func (h *env) batch(run mayfly.Run, items ...mayfly.Item) walk.Batch {
+	return walk.Batch{Items: items, Now: h.Now, Run: run, Repeat: true}
+}
+
+// readable wants every medium of items as it was uploaded, from a tier; 0 is either.
+func (h *env) readable(want hydrate.Tier, items ...mayfly.Item) {
 	h.Helper()
-	listed, err := tier.List(context.Background(), "", "", 1000)
-	h.must(err)
-	return len(listed)
-}
-
-// transitions calls before in front of and after behind every Transition of the
-// wrapped ledger; either may be nil.
-type transitions struct {
-	store.Ledger
-	before func(call int)
-	after  func(call int)
-	calls  int
-}
-
-func (l *transitions) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	l.calls++
-	call := l.calls
-	if l.before != nil {
-		l.before(call)
-	}
-	outcomes, err := l.Ledger.Transition(ctx, changes)
-	if l.after != nil {
-		l.after(call)
-	}
-	return outcomes, err
-}
-
-// events counts the events of a verb by their key.
-func (h *fixture) events(verb mayfly.Verb) map[mayfly.EventKey]int {
-	h.Helper()
-	ctx := context.Background()
-	r, err := h.real.Log.Reader(ctx, mayfly.Ends, "test")
-	h.must(err)
-	announced := map[mayfly.EventKey]int{}
-	for {
-		lag, err := r.Lag(ctx)
-		h.must(err)
-		if lag == 0 {
-			h.must(r.Close())
-			return announced
-		}
-		records, err := r.Next(ctx, 1000)
-		h.must(err)
-		for _, record := range records {
-			if record.Event.Verb == verb {
-				announced[record.Event.Key()]++
-			}
-		}
-	}
-}
-
-// reminders are those that are due between two instants.
-func (h *fixture) reminders(from, to mayfly.Instant) (all []remind.Reminder) {
-	h.Helper()
-	for minute := from.Minute(); minute <= to.Minute(); minute++ {
-		for shard := range mayfly.Shard(mayfly.Shards) {
-			rows, err := h.real.Rows.Range(context.Background(), remind.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1000})
-			h.must(err)
-			for _, row := range rows {
-				r, err := remind.Read(row)
-				h.must(err)
-				all = append(all, r)
-			}
-		}
-	}
-	return all
-}
-
-// exact says that the tiers hold what the rows name and nothing else.
-func (h *fixture) exact(items ...mayfly.Item) {
-	h.Helper()
-	named := map[string]bool{}
 	for _, item := range h.rows(items) {
-		if item.State == mayfly.Deleted {
-			continue
-		}
-		for n := range int(item.Media) {
-			if item.Keys.Hot != 0 {
-				named["hot "+string(item.MediaKey(item.Keys.Hot, n))] = true
-			}
-			if item.Keys.Cold != 0 {
-				named["cold "+string(item.MediaKey(item.Keys.Cold, n))] = true
-			}
+		if tier := h.Readable(item); item.Media > 0 && want != 0 && tier != want {
+			h.Fatalf("%s was read from %s, not from %s", item.ID, tier, want)
 		}
 	}
-	for name, tier := range map[string]store.Blobs{"hot ": h.real.Hot, "cold ": h.real.Cold} {
-		listed, err := tier.List(context.Background(), "", "", 10_000)
-		h.must(err)
-		for _, o := range listed {
-			if !named[name+string(o.Key)] {
-				h.Errorf("ORPHAN: no row names %s%s", name, o.Key)
-			}
-			delete(named, name+string(o.Key))
+}
+
+// onTransitions calls before in front of and after behind every transition of the
+// archive, with its number; either may be nil.
+func (h *env) onTransitions(before, after func(call int)) {
+	calls := 0
+	h.Hooks.Transition = func(ctx context.Context, changes []mayfly.Change, do fixture.Transition) ([]store.Outcome, error) {
+		calls++
+		call := calls
+		if before != nil {
+			before(call)
+		}
+		outcomes, err := do(ctx, changes)
+		if after != nil {
+			after(call)
+		}
+		return outcomes, err
+	}
+}
+
+// past returns a copy of h that goes past the hooks.
+func (h *env) past() *env {
+	engine := *h.Engine
+	engine.Set = engine.Real
+	return &env{&engine, h.o}
+}
+
+// left is how many items are not cold yet.
+func (h *env) left(items []mayfly.Item) (n int) {
+	for _, item := range h.rows(items) {
+		if item.State != mayfly.Cold {
+			n++
 		}
 	}
-	for key := range named {
-		h.Errorf("LOST: a row names %s", key)
+	return n
+}
+
+// countRowsGet counts the calls of Rows.Get for a table.
+func (h *env) countRowsGet(table store.Table) *int {
+	calls := 0
+	h.Hooks.RowsGet = func(_ context.Context, t store.Table, do func() ([][]byte, error)) ([][]byte, error) {
+		if t == table {
+			calls++
+		}
+		return do()
 	}
+	return &calls
 }

@@ -82,12 +82,12 @@ func TestATierThatHangsIsNotTheItemsFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := open(t)
-				items := h.expire(h.story(1), h.story(2), h.story(0))
+				items := h.expire(h.Story(1), h.Story(2), h.Story(0))
 				if c.hot != nil {
-					h.set.Hot = &hanging{h.real.Hot, c.hot}
+					h.Set.Hot = &hanging{h.Real.Hot, c.hot}
 				}
 				if c.cold != nil {
-					h.set.Cold = &hanging{h.real.Cold, c.cold}
+					h.Set.Cold = &hanging{h.Real.Cold, c.cold}
 				}
 				a := h.newArchive()
 				for _, batch := range [][]mayfly.Item{items, items[:1], items[1:2]} {
@@ -102,17 +102,11 @@ func TestATierThatHangsIsNotTheItemsFault(t *testing.T) {
 						t.Errorf("%d items: %v", len(batch), err)
 					}
 				}
-				for _, item := range items {
-					h.readable(item.ID, 0)
-				}
-				h.set = h.real
-				if failures, err := h.archive(8, h.rows(items)...); err != nil || len(failures) > 0 {
-					t.Fatal(failures, err)
-				}
-				for _, item := range items {
-					h.readable(item.ID, hydrate.Cold)
-				}
-				h.exact(items...)
+				h.readable(0, items...)
+				h.Set = h.Real
+				h.archived(8, h.rows(items)...)
+				h.readable(hydrate.Cold, items...)
+				h.WantNamed(items...)
 			})
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // lyingDisk is a disk that does something else with the media of the cold tier
@@ -33,7 +34,7 @@ type lyingDisk struct {
 
 func (d *lyingDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := d.FS.Create(name, category)
-	if err == nil && strings.HasPrefix(name, "data/cold/files/") {
+	if err == nil && strings.HasPrefix(name, "cold/files/") {
 		f = &lyingFile{File: f, disk: d}
 	}
 	return f, err
@@ -88,23 +89,23 @@ func TestHotIsNeverErasedBehindALyingDisk(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d media", name, media), func(t *testing.T) {
 				disk := &lyingDisk{FS: vfs.NewMem()}
 				h := openOn(t, disk)
-				items := h.expire(h.story(media), h.story(media))
+				items := h.expire(h.Story(media), h.Story(media))
 				disk.tell(lie)
 				failures, err := h.archive(7, items...)
 				if err != nil || len(failures) == 0 || disk.lies == 0 {
 					t.Fatalf("%d failures, %v, %d lies", len(failures), err, disk.lies)
 				}
 				for _, item := range h.rows(items) { // each is readable from where its row says
-					h.readable(item.ID, 0)
+					h.readable(0, item)
 				}
 				for _, f := range failures {
-					if row := h.row(f.Item.ID); row.State != mayfly.Archiving || row.Keys.Cold != 0 || !errors.Is(f.Err, mayfly.Corrupt) {
+					if row := h.Row(f.Item.ID); row.State != mayfly.Archiving || row.Keys.Cold != 0 || !errors.Is(f.Err, mayfly.Corrupt) {
 						t.Errorf("%+v: %v", row, f.Err)
 					}
-					h.readable(f.Item.ID, hydrate.Hot)
+					h.readable(hydrate.Hot, f.Item)
 				}
 				disk.tell(nil)
-				h.restart(t, disk) // what was cut short has moved the end of its volume
+				h.restart(disk) // what was cut short has moved the end of its volume
 				for run := mayfly.Run(8); h.left(items) > 0; run++ {
 					if run > 9 {
 						t.Fatal("it does not come to an end")
@@ -113,25 +114,13 @@ func TestHotIsNeverErasedBehindALyingDisk(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for _, item := range items {
-					h.readable(item.ID, hydrate.Cold)
-				}
-				h.exact(items...)
+				h.readable(hydrate.Cold, items...)
+				h.WantNamed(items...)
 				tried += disk.lies
 			})
 		}
 	}
 	storetest.Proof(t, "lying cold tier", "lies of the disk", tried)
-}
-
-// left is how many items are not cold yet.
-func (h *fixture) left(items []mayfly.Item) (n int) {
-	for _, item := range h.rows(items) {
-		if item.State != mayfly.Cold {
-			n++
-		}
-	}
-	return n
 }
 
 // Whatever a tier does in whatever order, after every try every medium is
@@ -149,7 +138,7 @@ func testNoOrderOfFaults(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, life))
 		disk := &lyingDisk{FS: vfs.NewMem()}
 		h := openOn(t, disk)
-		items := h.expire(h.story(1), h.story(2), h.story(0), h.story(3))
+		items := h.expire(h.Story(1), h.Story(2), h.Story(0), h.Story(3))
 		h.o.Workers = 1 // one at a time, so that the seed says it all
 		trouble := true
 		plan := func(storetest.BlobCall) storetest.BlobFault {
@@ -159,7 +148,7 @@ func testNoOrderOfFaults(t *testing.T) {
 			faults++
 			return storetest.BlobFault(1 + r.IntN(4))
 		}
-		h.set.Cold, h.set.Hot = storetest.FaultyBlobs(h.real.Cold, plan), storetest.FaultyBlobs(h.real.Hot, plan)
+		h.Set.Cold, h.Set.Hot = storetest.FaultyBlobs(h.Real.Cold, plan), storetest.FaultyBlobs(h.Real.Hot, plan)
 		a := h.newArchive()
 		for try := 0; h.left(items) > 0; try++ {
 			if try > 100 {
@@ -180,14 +169,10 @@ func testNoOrderOfFaults(t *testing.T) {
 				}
 			}
 			_ = err // tried again
-			for _, item := range items {
-				h.readable(item.ID, 0)
-			}
+			h.readable(0, items...)
 		}
-		for _, item := range items {
-			h.readable(item.ID, hydrate.Cold)
-		}
-		h.exact(items...)
+		h.readable(hydrate.Cold, items...)
+		h.WantNamed(items...)
 		faults += disk.lies
 		if t.Failed() {
 			t.Fatalf("life %d", life)
@@ -217,7 +202,7 @@ func testDownForThreeDays(t *testing.T, statsToo bool, mayPark int) {
 	const outage, step = 72 * time.Hour, 30 * time.Minute
 	h := open(t)
 	calls, down := 0, true
-	h.set.Cold = storetest.FaultyBlobs(h.real.Cold, func(c storetest.BlobCall) storetest.BlobFault {
+	h.Set.Cold = storetest.FaultyBlobs(h.Real.Cold, func(c storetest.BlobCall) storetest.BlobFault {
 		calls++
 		if !down {
 			return storetest.NoFault
@@ -227,14 +212,14 @@ func testDownForThreeDays(t *testing.T, statsToo bool, mayPark int) {
 		}
 		return []storetest.BlobFault{storetest.Before, storetest.After, storetest.Short}[calls%3]
 	})
-	notes := &parking{Writer: h.set.Writer, parked: map[mayfly.ID]bool{}}
-	h.set.Writer = notes
-	walkers := h.walkers(born)
+	notes := &parking{Writer: h.Set.Writer, parked: map[mayfly.ID]bool{}}
+	h.Set.Writer = notes
+	walkers := h.walkers(fixture.Start)
 	var items []mayfly.Item
-	start, passes := h.now, 0
-	for ; h.now < start.Add(outage+6*time.Hour); h.now = h.now.Add(step) {
-		if h.now < start.Add(outage) {
-			items = append(items, h.story(1+len(items)%2))
+	start, passes := h.Now, 0
+	for ; h.Now < start.Add(outage+6*time.Hour); h.Now = h.Now.Add(step) {
+		if h.Now < start.Add(outage) {
+			items = append(items, h.Story(1+len(items)%2))
 		} else {
 			down = false
 		}
@@ -243,12 +228,12 @@ func testDownForThreeDays(t *testing.T, statsToo bool, mayPark int) {
 				t.Fatal(err)
 			}
 		}
-		if down && h.now.Minute()%60 == 0 {
+		if down && h.Now.Minute()%60 == 0 {
 			for _, item := range h.rows(items) {
 				if item.State == mayfly.Cold || item.Keys.Cold != 0 {
 					t.Fatalf("%+v", item)
 				}
-				h.readable(item.ID, hydrate.Hot)
+				h.readable(hydrate.Hot, item)
 			}
 		}
 	}
@@ -256,19 +241,17 @@ func testDownForThreeDays(t *testing.T, statsToo bool, mayPark int) {
 		t.Fatalf("%d items were parked one by one", len(notes.parked))
 	}
 	for id := range notes.parked { // three days are longer than a reminder is patient
-		if err := remind.Retry(t.Context(), h.real, id, remind.Archive, h.now.Add(2*time.Minute)); err != nil && !errors.Is(err, mayfly.NotFound) {
+		if err := remind.Retry(t.Context(), h.Real, id, remind.Archive, h.Now.Add(2*time.Minute)); err != nil && !errors.Is(err, mayfly.NotFound) {
 			t.Fatal(err)
 		}
-		h.now = h.now.Add(12 * time.Hour)
+		h.Now = h.Now.Add(12 * time.Hour)
 		h.passAll(walkers)
 	}
 	if n := h.left(items); n > 0 {
 		t.Fatalf("%d of %d items are not archived", n, len(items))
 	}
-	for _, item := range items {
-		h.readable(item.ID, hydrate.Cold)
-	}
-	h.exact(items...)
+	h.readable(hydrate.Cold, items...)
+	h.WantNamed(items...)
 	storetest.Proof(t, "cold tier down for 72 h", "items", len(items))
 	storetest.Proof(t, "cold tier down for 72 h", "passes", passes)
 	if len(items) < 140 || calls < 1000 {
@@ -298,30 +281,30 @@ func (p *parking) Commit(ctx context.Context, b *store.Batch) error {
 }
 
 // walkers are sweep, archive and reminders of every shard, from an origin on.
-func (h *fixture) walkers(origin mayfly.Instant) (all []passing) {
+func (h *env) walkers(origin mayfly.Instant) (all []passing) {
 	h.Helper()
 	a := h.newArchive()
 	o := walk.Options{Holder: "test", Unpaced: true}
 	for number := range mayfly.Shard(mayfly.Shards) {
-		shard := walk.NewShard(h.set.Rows, number, o.Holder, time.Minute, origin)
+		shard := walk.NewShard(h.Set.Rows, number, o.Holder, time.Minute, origin)
 		for _, w := range []walk.Walk{h.sweep(), a.Walk()} {
-			walker, err := walk.New(h.set, w, shard, o)
-			h.must(err)
+			walker, err := walk.New(h.Set, w, shard, o)
+			h.Must(err)
 			all = append(all, walker)
 		}
-		reminders, err := remind.New(h.set, shard, remind.Acts{remind.Archive: a.Act, remind.Erase: h.erase}, remind.Options{})
-		h.must(err)
+		reminders, err := remind.New(h.Set, shard, remind.Acts{remind.Archive: a.Act, remind.Erase: h.EraseMedia}, remind.Options{})
+		h.Must(err)
 		all = append(all, reminders)
 	}
 	return all
 }
 
 // passAll lets every walker walk up to now, and answers with what each pass said.
-func (h *fixture) passAll(walkers []passing) (errs []error) {
+func (h *env) passAll(walkers []passing) (errs []error) {
 	for _, w := range walkers {
 		for more := true; more; {
 			var err error
-			more, err = w.Pass(context.Background(), h.now)
+			more, err = w.Pass(context.Background(), h.Now)
 			errs = append(errs, err)
 		}
 	}

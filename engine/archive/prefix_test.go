@@ -12,28 +12,29 @@ import (
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // stopping is a step that is stopped at every write.
 type stopping struct {
 	name    string
-	prepare func(h *fixture) []mayfly.Item
-	act     func(h *fixture, run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error)
-	between func(h *fixture, items []mayfly.Item) // holds wherever it was stopped
-	check   func(h *fixture, items []mayfly.Item) // holds when it has come to its end
+	prepare func(h *env) []mayfly.Item
+	act     func(h *env, run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error)
+	between func(h *env, items []mayfly.Item) // holds wherever it was stopped
+	check   func(h *env, items []mayfly.Item) // holds when it has come to its end
 }
 
-func (s stopping) open(t *testing.T, plan storetest.Plan) (*fixture, []mayfly.Item, *storetest.Landing) {
+func (s stopping) open(t *testing.T, plan storetest.Plan) (*env, []mayfly.Item, *storetest.Landing) {
 	t.Helper()
 	h := open(t)
 	items := s.prepare(h)
-	set, landing := storetest.Prefix(h.real, plan)
-	h.set = set
+	set, landing := storetest.Prefix(h.Real, plan)
+	h.Set = set
 	return h, items, landing
 }
 
 // checkArchived says that the archive has come to its end, and left nothing behind.
-func (h *fixture) checkArchived(items []mayfly.Item) {
+func (h *env) checkArchived(items []mayfly.Item) {
 	h.Helper()
 	for i, item := range h.rows(items) {
 		switch {
@@ -42,11 +43,11 @@ func (h *fixture) checkArchived(items []mayfly.Item) {
 		case i != 1 && item.State != mayfly.Cold:
 			h.Errorf("%+v", item)
 		case i != 1:
-			h.readable(item.ID, hydrate.Cold)
+			h.readable(hydrate.Cold, item)
 		}
 	}
-	h.exact(items...)
-	if n := len(h.events(mayfly.WasArchived)); n != 3 {
+	h.WantNamed(items...)
+	if n := len(h.CountEvents(mayfly.Ends, mayfly.WasArchived)); n != 3 {
 		h.Errorf("%d were announced as archived", n)
 	}
 }
@@ -54,47 +55,47 @@ func (h *fixture) checkArchived(items []mayfly.Item) {
 func TestTheArchiveStoppedAnywhereIsBroughtToItsEnd(t *testing.T) {
 	stopping{
 		name: "archive stopped at every write",
-		prepare: func(h *fixture) []mayfly.Item { // an item for every way through the archive
-			items := h.expire(h.storyOf("ana", 2), h.storyOf("ben", 1), h.storyOf("ana", 1), h.storyOf("ana", 0))
+		prepare: func(h *env) []mayfly.Item { // an item for every way through the archive
+			items := h.expire(h.StoryOf(fixture.User("ana"), 2), h.StoryOf(fixture.User("ben"), 1), h.StoryOf(fixture.User("ana"), 1), h.StoryOf(fixture.User("ana"), 0))
 			h.eraseAccount("ben")
 			return items
 		},
-		act: (*fixture).archive,
-		between: func(h *fixture, items []mayfly.Item) {
+		act: (*env).archive,
+		between: func(h *env, items []mayfly.Item) {
 			for i, item := range h.rows(items) {
 				if i != 1 {
-					h.readable(item.ID, 0)
+					h.readable(0, item)
 				}
 			}
 		},
-		check: (*fixture).checkArchived,
+		check: (*env).checkArchived,
 	}.everywhere(t, 200, 15)
 }
 
 func TestARetirementStoppedAnywhereIsBroughtToItsEnd(t *testing.T) {
 	stopping{
 		name: "retirement stopped at every write",
-		prepare: func(h *fixture) []mayfly.Item {
+		prepare: func(h *env) []mayfly.Item {
 			items := h.archivedStories(2, 1, 0)
-			h.now = items[0].ID.Deadline().Add(years + 2*24*time.Hour) // late: with reminders for the tombstones
+			h.Now = items[0].ID.Deadline().Add(years + 2*24*time.Hour) // late: with reminders for the tombstones
 			return items
 		},
-		act: func(h *fixture, run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error) {
+		act: func(h *env, run mayfly.Run, items ...mayfly.Item) ([]walk.Failure, error) {
 			return h.retirement(years).Act(context.Background(), h.batch(run, items...))
 		},
-		between: func(*fixture, []mayfly.Item) {},
-		check: func(h *fixture, items []mayfly.Item) {
+		between: func(*env, []mayfly.Item) {},
+		check: func(h *env, items []mayfly.Item) {
 			for _, item := range h.rows(items) {
 				if item.State != mayfly.Deleted || item.Cause != mayfly.ByRetention {
 					h.Errorf("%+v", item)
 				}
 			}
-			h.exact(items...)
+			h.WantNamed(items...)
 			tidied := map[mayfly.ID]bool{}
-			for _, r := range h.reminders(h.now.Add(31*24*time.Hour), h.now.Add(31*24*time.Hour)) {
+			for _, r := range h.Reminders(h.Now.Add(31*24*time.Hour), h.Now.Add(31*24*time.Hour)) {
 				tidied[r.ID] = tidied[r.ID] || r.Step == remind.Tidy
 			}
-			if n := len(h.events(mayfly.WasDeleted)); n != 3 || len(tidied) != 3 {
+			if n := len(h.CountEvents(mayfly.Ends, mayfly.WasDeleted)); n != 3 || len(tidied) != 3 {
 				h.Errorf("%d were announced as deleted, %d have reminders", n, len(tidied))
 			}
 		},
@@ -107,9 +108,7 @@ func TestARetirementStoppedAnywhereIsBroughtToItsEnd(t *testing.T) {
 func (s stopping) everywhere(t *testing.T, leastPoints, leastStates int) {
 	t.Helper()
 	h, items, landing := s.open(t, storetest.Pass)
-	if failures, err := s.act(h, 7, items...); err != nil || len(failures) > 0 {
-		t.Fatal(failures, err)
-	}
+	h.WantActed(s.act(h, 7, items...))
 	s.check(h, items)
 	points, states := 0, map[string]bool{}
 	for _, call := range landing.Calls() {
@@ -143,10 +142,10 @@ func (s stopping) once(t *testing.T, call storetest.Call, fault storetest.Fault,
 	land := func(when string) {
 		if lands == when {
 			_, err := landing.LandAll(t.Context(), r)
-			h.must(err)
+			h.Must(err)
 		}
 	}
-	h.set = h.real
+	h.Set = h.Real
 	land("before")
 	rows := h.rows(items)
 	land("during") // between the read of the rows and their change
@@ -160,14 +159,13 @@ func (s stopping) once(t *testing.T, call storetest.Call, fault storetest.Fault,
 	if s.check(h, items); t.Failed() {
 		t.Fatal(at)
 	}
-	h.must(h.close())
-	h.close = func() error { return nil }
+	h.Close()
 	return left
 }
 
 // shown is the state of the rows and of the tiers in a line.
-func (h *fixture) shown(items []mayfly.Item) string {
-	text := fmt.Sprint(h.objects(h.real.Hot), h.objects(h.real.Cold))
+func (h *env) shown(items []mayfly.Item) string {
+	text := fmt.Sprint(len(h.Objects(h.Real.Hot)), len(h.Objects(h.Real.Cold)))
 	for _, item := range h.rows(items) {
 		text += fmt.Sprint(" ", item.State, item.Generation, item.Keys)
 	}

@@ -18,56 +18,15 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-// counting counts the calls of a tier.
-type counting struct {
-	store.Blobs
-	mu                                 sync.Mutex
-	calls, puts, opens, stats, deletes int
-}
-
-func (c *counting) count(n *int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls++
-	*n++
-}
-
-func (c *counting) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
-	c.count(&c.puts)
-	return c.Blobs.Put(ctx, key, r)
-}
-
-func (c *counting) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.ReadCloser, store.Object, error) {
-	c.count(&c.opens)
-	return c.Blobs.Open(ctx, key, span)
-}
-
-func (c *counting) Stat(ctx context.Context, key mayfly.BlobKey) (store.Object, error) {
-	c.count(&c.stats)
-	return c.Blobs.Stat(ctx, key)
-}
-
-func (c *counting) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
-	for _, key := range keys {
-		if _, err := c.Blobs.Stat(ctx, key); err == nil { // of computable keys most are not there
-			c.count(&c.deletes)
-			break
-		}
-	}
-	return c.Blobs.Delete(ctx, keys...)
-}
-
 func TestItemsWithoutMediaCallNoTier(t *testing.T) {
 	h := open(t)
-	items := h.expire(h.story(0), h.story(0))
+	items := h.expire(h.Story(0), h.Story(0))
 	no := func(storetest.BlobCall) storetest.BlobFault {
 		t.Error("a tier was called")
 		return storetest.NoFault
 	}
-	h.set.Hot, h.set.Cold = storetest.FaultyBlobs(h.real.Hot, no), storetest.FaultyBlobs(h.real.Cold, no)
-	if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
-		t.Fatal(failures, err)
-	}
+	h.Set.Hot, h.Set.Cold = storetest.FaultyBlobs(h.Real.Hot, no), storetest.FaultyBlobs(h.Real.Cold, no)
+	h.archived(7, items...)
 	for _, item := range h.rows(items) {
 		if item.State != mayfly.Cold {
 			t.Errorf("%+v", item)
@@ -77,9 +36,14 @@ func TestItemsWithoutMediaCallNoTier(t *testing.T) {
 
 // attesting is a tier that computes hashes over what it holds, by itself.
 type attesting struct {
-	*counting
-	asked  atomic.Int64
-	refuse func(mayfly.BlobKey) error // instead of an answer; nil answers
+	store.Blobs
+	asked, opens atomic.Int64
+	refuse       func(mayfly.BlobKey) error // instead of an answer; nil answers
+}
+
+func (a *attesting) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.ReadCloser, store.Object, error) {
+	a.opens.Add(1)
+	return a.Blobs.Open(ctx, key, span)
 }
 
 func (a *attesting) Checksum(ctx context.Context, key mayfly.BlobKey) ([32]byte, error) {
@@ -87,7 +51,7 @@ func (a *attesting) Checksum(ctx context.Context, key mayfly.BlobKey) ([32]byte,
 	if a.refuse != nil {
 		return [32]byte{}, a.refuse(key)
 	}
-	r, _, err := a.counting.Blobs.Open(ctx, key, store.Span{})
+	r, _, err := a.Blobs.Open(ctx, key, store.Span{})
 	if err != nil {
 		return [32]byte{}, err
 	}
@@ -136,18 +100,17 @@ func TestAChecksumIsAskedForAndASampleIsRead(t *testing.T) {
 		h := open(t)
 		var items []mayfly.Item
 		for range stories {
-			items = append(items, h.story(1))
+			items = append(items, h.Story(1))
 		}
 		items = h.expire(items...)
-		cold := &attesting{counting: &counting{Blobs: h.real.Cold}}
-		h.set.Cold, h.o.Verify, h.o.Sample = cold, archive.Checksum, tc.sample
-		if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
-			t.Fatal(failures, err)
+		cold := &attesting{Blobs: h.Real.Cold}
+		h.Set.Cold, h.o.Verify, h.o.Sample = cold, archive.Checksum, tc.sample
+		h.archived(7, items...)
+		asked, read := int(cold.asked.Load()), int(cold.opens.Load())
+		if asked+read != stories || read < tc.least || read > tc.most {
+			t.Errorf("sample 1 in %d: %d asked for, %d read", tc.sample, asked, read)
 		}
-		if asked := int(cold.asked.Load()); asked+cold.opens != stories || cold.opens < tc.least || cold.opens > tc.most {
-			t.Errorf("sample 1 in %d: %d asked for, %d read", tc.sample, asked, cold.opens)
-		}
-		h.exact(items...)
+		h.WantNamed(items...)
 	}
 }
 
@@ -157,25 +120,23 @@ func TestTheWordOfATierIsNoVerification(t *testing.T) {
 	unsupported := func(mayfly.BlobKey) error { return mayfly.Errorf(mayfly.Unsupported, "not for this object") }
 	for name, tier := range map[string]func(store.Blobs) store.Blobs{
 		"a tier that computes nothing": func(b store.Blobs) store.Blobs { return b },
-		"one that computes":            func(b store.Blobs) store.Blobs { return &attesting{counting: &counting{Blobs: b}} },
-		"one that could, and refuses":  func(b store.Blobs) store.Blobs { return &attesting{counting: &counting{Blobs: b}, refuse: unsupported} },
+		"one that computes":            func(b store.Blobs) store.Blobs { return &attesting{Blobs: b} },
+		"one that could, and refuses":  func(b store.Blobs) store.Blobs { return &attesting{Blobs: b, refuse: unsupported} },
 		"one that says that it is not well": func(b store.Blobs) store.Blobs {
-			return &attesting{counting: &counting{Blobs: b}, refuse: func(mayfly.BlobKey) error { return mayfly.Corrupt }}
+			return &attesting{Blobs: b, refuse: func(mayfly.BlobKey) error { return mayfly.Corrupt }}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := open(t)
-			items := h.expire(h.story(1), h.story(2))
+			items := h.expire(h.Story(1), h.Story(2))
 			h.o.Verify, h.o.Sample = archive.Checksum, 1<<40
-			forged := &forging{Blobs: h.real.Cold, say: map[mayfly.BlobKey]store.Object{}}
-			h.set.Cold = tier(forged)
+			forged := &forging{Blobs: h.Real.Cold, say: map[mayfly.BlobKey]store.Object{}}
+			h.Set.Cold = tier(forged)
 			failures, err := h.archive(7, items...)
 			if err != nil || len(failures) != 2 || !errors.Is(failures[0].Err, mayfly.Corrupt) || len(forged.say) == 0 {
 				t.Fatal(failures, err)
 			}
-			for _, item := range items {
-				h.readable(item.ID, hydrate.Hot)
-			}
+			h.readable(hydrate.Hot, items...)
 		})
 	}
 }
@@ -185,14 +146,13 @@ func TestWithoutAChecksumEveryCopyIsRead(t *testing.T) {
 	h := open(t)
 	h.o.Verify, h.o.Sample = archive.Checksum, 1<<40
 	for run, refuses := range []bool{false, true} {
-		cold := &counting{Blobs: h.real.Cold}
-		h.set.Cold = cold
 		if refuses {
-			h.set.Cold = &attesting{counting: cold, refuse: func(mayfly.BlobKey) error { return mayfly.Unsupported }}
+			h.Set.Cold = &attesting{Blobs: h.Set.Cold, refuse: func(mayfly.BlobKey) error { return mayfly.Unsupported }}
 		}
-		items := h.expire(h.story(3))
-		if failures, err := h.archive(mayfly.Run(7+run), items...); err != nil || len(failures) > 0 || cold.opens != 3 {
-			t.Fatal(refuses, failures, err, cold.opens)
+		items := h.expire(h.Story(3))
+		h.archived(mayfly.Run(7+run), items...)
+		if n := h.Hooks.Count("open cold"); n != 3*(run+1) {
+			t.Fatal(refuses, n)
 		}
 	}
 }
@@ -200,15 +160,13 @@ func TestWithoutAChecksumEveryCopyIsRead(t *testing.T) {
 // A tier that cannot be asked is away, and its copies are not wrong for it.
 func TestAChecksumThatCannotBeAskedForIsATierThatIsAway(t *testing.T) {
 	h := open(t)
-	items := h.expire(h.story(1), h.story(1))
+	items := h.expire(h.Story(1), h.Story(1))
 	h.o.Verify, h.o.Sample = archive.Checksum, 1<<40
-	h.set.Cold = &attesting{counting: &counting{Blobs: h.real.Cold}, refuse: func(mayfly.BlobKey) error { return mayfly.Unavailable }}
+	h.Set.Cold = &attesting{Blobs: h.Real.Cold, refuse: func(mayfly.BlobKey) error { return mayfly.Unavailable }}
 	if failures, err := h.archive(7, items...); !errors.Is(err, mayfly.Unavailable) || len(failures) > 0 {
 		t.Fatal(failures, err)
 	}
-	for _, item := range items {
-		h.readable(item.ID, hydrate.Hot)
-	}
+	h.readable(hydrate.Hot, items...)
 }
 
 // One item that a tier does not take is parked and the others go on; when no
@@ -217,7 +175,7 @@ func TestATierThatIsAwayIsNotTheItemsFault(t *testing.T) {
 	for _, tier := range []string{"hot", "cold"} {
 		t.Run(tier, func(t *testing.T) {
 			h := open(t)
-			items := h.expire(h.story(1), h.story(1), h.story(1), h.story(0))
+			items := h.expire(h.Story(1), h.Story(1), h.Story(1), h.Story(0))
 			var down func(storetest.BlobCall) bool
 			plan := func(c storetest.BlobCall) storetest.BlobFault {
 				if down(c) {
@@ -226,9 +184,9 @@ func TestATierThatIsAwayIsNotTheItemsFault(t *testing.T) {
 				return storetest.NoFault
 			}
 			if tier == "hot" {
-				h.set.Hot = storetest.FaultyBlobs(h.real.Hot, plan)
+				h.Set.Hot = storetest.FaultyBlobs(h.Real.Hot, plan)
 			} else {
-				h.set.Cold = storetest.FaultyBlobs(h.real.Cold, plan)
+				h.Set.Cold = storetest.FaultyBlobs(h.Real.Cold, plan)
 			}
 			a := h.newArchive()
 			act := func(run mayfly.Run, items ...mayfly.Item) error {
@@ -247,9 +205,7 @@ func TestATierThatIsAwayIsNotTheItemsFault(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, item := range items {
-				h.readable(item.ID, hydrate.Hot)
-			}
+			h.readable(hydrate.Hot, items...)
 			poison := map[mayfly.BlobKey]bool{}
 			for _, item := range items[:1] {
 				for g := mayfly.Born; g < 50; g++ {
@@ -269,10 +225,8 @@ func TestATierThatIsAwayIsNotTheItemsFault(t *testing.T) {
 			if err := act(10, items...); err != nil {
 				t.Fatal(err)
 			}
-			for _, item := range items {
-				h.readable(item.ID, hydrate.Cold)
-			}
-			h.exact(items...)
+			h.readable(hydrate.Cold, items...)
+			h.WantNamed(items...)
 		})
 	}
 }

@@ -9,87 +9,82 @@ import (
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // stopAt lets do run while a worker stands still at one of its steps.
-func (h *fixture) stopAt(step string, do func()) {
+func (h *env) stopAt(step string, do func()) {
 	h.Helper()
 	at := func(call, at int) {
 		if call == at {
 			do()
 		}
 	}
-	l := &transitions{Ledger: h.real.Ledger}
-	h.set.Ledger = l
 	switch step {
 	case "claim":
-		l.after = func(call int) { at(call, 1) }
+		h.onTransitions(nil, func(call int) { at(call, 1) })
 	case "copy":
-		l.before = func(call int) { at(call, 2) }
+		h.onTransitions(func(call int) { at(call, 2) }, nil)
 	case "name":
-		l.after = func(call int) { at(call, 2) }
+		h.onTransitions(nil, func(call int) { at(call, 2) })
 	case "erase":
-		l.before = func(call int) { at(call, 3) }
+		h.onTransitions(func(call int) { at(call, 3) }, nil)
 	default:
 		h.Fatalf("no step %s", step)
 	}
 }
 
 // meanwhile is what others may do to an item while a worker stands still.
-func meanwhile() map[string]func(h *fixture, item mayfly.Item) {
-	archive := func(h *fixture, item mayfly.Item) {
-		real := *h
-		real.set = h.real
-		if failures, err := real.archive(8, h.row(item.ID)); err != nil || len(failures) > 0 {
-			h.Fatal(failures, err)
-		}
+func meanwhile() map[string]func(h *env, item mayfly.Item) {
+	archive := func(h *env, item mayfly.Item) {
+		h.past().archived(8, h.Row(item.ID))
 	}
-	restore := func(h *fixture, item mayfly.Item) {
-		row := h.row(item.ID)
+	restore := func(h *env, item mayfly.Item) {
+		row := h.Row(item.ID)
 		ctx, g := context.Background(), row.Generation+1
 		for n := range int(row.Media) { // to new keys, from wherever there is a copy
-			from, key := h.real.Hot, row.MediaKey(row.Keys.Hot, n)
+			from, key := h.Real.Hot, row.MediaKey(row.Keys.Hot, n)
 			if _, err := from.Stat(ctx, key); err != nil {
-				from, key = h.real.Cold, row.MediaKey(row.Keys.Cold, n)
+				from, key = h.Real.Cold, row.MediaKey(row.Keys.Cold, n)
 			}
-			_, err := from.CopyTo(ctx, h.real.Hot, key, row.MediaKey(g, n))
-			h.must(err)
+			_, err := from.CopyTo(ctx, h.Real.Hot, key, row.MediaKey(g, n))
+			h.Must(err)
 		}
-		h.change(item.ID, mayfly.Change{To: mayfly.Active, Cause: mayfly.BySupport, ServesUntil: h.now.Add(24 * time.Hour), Keys: &mayfly.Keys{Hot: g}})
+		h.Change(item.ID, mayfly.Change{To: mayfly.Active, Cause: mayfly.BySupport, ServesUntil: h.Now.Add(24 * time.Hour), Keys: &mayfly.Keys{Hot: g}})
 		for n := range int(row.Media) { // what it was restored from
 			old := row.MediaKey(row.Keys.Hot, n)
-			h.must(h.real.Hot.Delete(ctx, old))
+			h.Must(h.Real.Hot.Delete(ctx, old))
 			if row.Keys.Cold != 0 {
-				h.must(h.real.Cold.Delete(ctx, row.MediaKey(row.Keys.Cold, n)))
+				h.Must(h.Real.Cold.Delete(ctx, row.MediaKey(row.Keys.Cold, n)))
 			}
 		}
 	}
-	remove := func(h *fixture, item mayfly.Item) {
-		h.change(item.ID, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
-		_, err := h.erase(context.Background(), h.batch(0, h.row(item.ID)))
-		h.must(err)
+	remove := func(h *env, item mayfly.Item) {
+		h.Change(item.ID, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
+		_, err := h.EraseMedia(context.Background(), h.batch(0, h.Row(item.ID)))
+		h.Must(err)
 	}
-	return map[string]func(h *fixture, item mayfly.Item){
-		"nothing":  func(*fixture, mayfly.Item) {},
+	return map[string]func(h *env, item mayfly.Item){
+		"nothing":  func(*env, mayfly.Item) {},
 		"takeover": archive,
 		"restore":  restore,
 		"delete":   remove,
-		"takeover, then restore": func(h *fixture, item mayfly.Item) {
+		"takeover, then restore": func(h *env, item mayfly.Item) {
 			archive(h, item)
 			restore(h, item)
 		},
-		"takeover, then delete": func(h *fixture, item mayfly.Item) {
+		"takeover, then delete": func(h *env, item mayfly.Item) {
 			archive(h, item)
 			remove(h, item)
 		},
-		"restore, expiry and archive": func(h *fixture, item mayfly.Item) {
+		"restore, expiry and archive": func(h *env, item mayfly.Item) {
 			restore(h, item)
-			later := *h
-			later.now = h.row(item.ID).ServesUntil.Add(2 * time.Hour)
-			later.change(item.ID, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
-			archive(&later, item)
+			later := h.past()
+			later.Now = h.Row(item.ID).ServesUntil.Add(2 * time.Hour)
+			later.Change(item.ID, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
+			archive(later, item)
 		},
-		"restore, then delete": func(h *fixture, item mayfly.Item) {
+		"restore, then delete": func(h *env, item mayfly.Item) {
 			restore(h, item)
 			remove(h, item)
 		},
@@ -105,17 +100,15 @@ func TestAWorkerThatWakesUpLateWritesNothingAndDeletesOnlyWhatIsDead(t *testing.
 		for what, do := range meanwhile() {
 			t.Run(step+", "+what, func(t *testing.T) {
 				h := open(t)
-				items := h.expire(h.story(2), h.story(1))
+				items := h.expire(h.Story(2), h.Story(1))
 				var left mayfly.Item // the row as the others left it
 				h.stopAt(step, func() {
 					do(h, items[0])
-					left = h.row(items[0].ID)
+					left = h.Row(items[0].ID)
 					tried++
 				})
-				if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
-					t.Fatal(failures, err)
-				}
-				row := h.row(items[0].ID)
+				h.archived(7, items...)
+				row := h.Row(items[0].ID)
 				switch {
 				case left.ID.IsZero():
 					t.Fatal("it was not stopped")
@@ -125,13 +118,13 @@ func TestAWorkerThatWakesUpLateWritesNothingAndDeletesOnlyWhatIsDead(t *testing.
 					t.Fatalf("the worker wrote\n%+v over\n%+v", row, left)
 				}
 				if row.State != mayfly.Deleted {
-					h.readable(row.ID, 0)
+					h.readable(0, row)
 				}
-				if other := h.row(items[1].ID); other.State != mayfly.Cold || other.Run != 7 {
+				if other := h.Row(items[1].ID); other.State != mayfly.Cold || other.Run != 7 {
 					t.Errorf("the other item of the batch: %+v", other)
 				}
-				h.readable(items[1].ID, 0)
-				h.exact(items...)
+				h.readable(0, items[1])
+				h.WantNamed(items...)
 			})
 		}
 	}
@@ -146,34 +139,22 @@ func TestAWorkerThatWakesUpLateWritesNothingAndDeletesOnlyWhatIsDead(t *testing.
 // of a claim that is over.
 func TestACopyThatTheRowNamesIsNotAbandoned(t *testing.T) {
 	h := open(t)
-	items := h.expire(h.story(2))
-	h.set.Ledger = &askedTwice{Ledger: h.real.Ledger}
-	if failures, err := h.archive(7, items...); err != nil || len(failures) > 0 {
-		t.Fatal(failures, err)
+	items := h.expire(h.Story(2))
+	calls := 0
+	h.Hooks.Transition = func(ctx context.Context, changes []mayfly.Change, do fixture.Transition) ([]store.Outcome, error) {
+		outcomes, err := do(ctx, changes)
+		if calls++; calls == 2 {
+			return do(ctx, changes)
+		}
+		return outcomes, err
 	}
-	if row := h.row(items[0].ID); row.State != mayfly.Archiving || row.Keys.Cold == 0 {
+	h.archived(7, items...)
+	if row := h.Row(items[0].ID); row.State != mayfly.Archiving || row.Keys.Cold == 0 {
 		t.Fatalf("%+v", row)
 	}
-	h.exact(items...)
-	h.set = h.real // the next pass takes over
-	if failures, err := h.archive(8, h.rows(items)...); err != nil || len(failures) > 0 {
-		t.Fatal(failures, err)
-	}
-	h.readable(items[0].ID, hydrate.Cold)
-	h.exact(items...)
-}
-
-// askedTwice is a ledger that answers its second call as if it had been asked
-// once more.
-type askedTwice struct {
-	store.Ledger
-	calls int
-}
-
-func (l *askedTwice) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	outcomes, err := l.Ledger.Transition(ctx, changes)
-	if l.calls++; l.calls == 2 {
-		return l.Ledger.Transition(ctx, changes)
-	}
-	return outcomes, err
+	h.WantNamed(items...)
+	h.Set = h.Real // the next pass takes over
+	h.archived(8, h.rows(items)...)
+	h.readable(hydrate.Cold, items[0])
+	h.WantNamed(items...)
 }

@@ -12,31 +12,32 @@ import (
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // The result of every transition is unknown. Any of them may land after the restore
 // has failed, and then names the copies.
 func TestAFailedRestoreThatLandsLateLosesNothing(t *testing.T) {
-	r := seeded(t)
+	r := fixture.Seeded(t)
 	for s := expired; s < stages; s++ {
 		h := open(t)
-		item := h.item(s, 2)
-		set, late := storetest.Prefix(h.real, func(c storetest.Call) storetest.Fault {
+		item := h.at(s, 2)
+		set, late := storetest.Prefix(h.Real, func(c storetest.Call) storetest.Fault {
 			return storetest.Fault{Fails: c.Op == storetest.Transition}
 		})
-		h.set = set
-		_, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
-		if !errors.Is(err, mayfly.Unknown) || h.get(item.ID) != item || late.Failed() < 2 {
+		h.Set = set
+		_, err := h.support().Item(context.Background(), h.request(item.ID), h.Now)
+		if !errors.Is(err, mayfly.Unknown) || h.Row(item.ID) != item || late.Failed() < 2 {
 			t.Fatalf("%s: %v after %d lost responses", s, err, late.Failed())
 		}
 		landed, err := late.LandAll(context.Background(), r)
-		h.must(err)
-		row := h.get(item.ID)
+		h.Must(err)
+		row := h.Row(item.ID)
 		if row.State != mayfly.Active || row.Generation != item.Generation+1 {
 			t.Fatalf("%s: %d landed: %+v", s, landed, row)
 		}
 		h.wantRead(row, hydrate.Hot)
-		h.must(h.live(item.ID, 2*time.Hour, time.Minute))
+		h.live(item.ID, 2*time.Hour, time.Minute)
 		h.wantArchived(item.ID)
 	}
 }
@@ -44,15 +45,15 @@ func TestAFailedRestoreThatLandsLateLosesNothing(t *testing.T) {
 func TestAChangeWithALostResponseIsRecognisedByItsNonce(t *testing.T) {
 	for s := expired; s < stages; s++ {
 		h := open(t)
-		item := h.item(s, 1)
-		set, late := storetest.Prefix(h.real, storetest.FailNth(5, storetest.Fault{Stage: 1, Silent: true})) // written, but the response is lost
-		h.set = set
-		back, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
-		h.must(err)
+		item := h.at(s, 1)
+		set, late := storetest.Prefix(h.Real, storetest.FailNth(5, storetest.Fault{Stage: 1, Silent: true})) // written, but the response is lost
+		h.Set = set
+		back, err := h.support().Item(context.Background(), h.request(item.ID), h.Now)
+		h.Must(err)
 		if call := late.Calls()[4]; call.Op != storetest.Transition || late.Failed() != 1 {
 			t.Fatalf("the call with the lost response is %+v", call)
 		}
-		if back.Generation != item.Generation+1 || back != h.get(item.ID) {
+		if back.Generation != item.Generation+1 || back != h.Row(item.ID) {
 			t.Fatalf("%s: it was restored twice: %+v", s, back)
 		}
 	}
@@ -60,56 +61,45 @@ func TestAChangeWithALostResponseIsRecognisedByItsNonce(t *testing.T) {
 
 func TestARestoreWithoutItsReminderDoesNothing(t *testing.T) {
 	h := open(t)
-	item := h.item(cold, 1)
-	set, _ := storetest.Prefix(h.real, func(c storetest.Call) storetest.Fault {
+	item := h.at(cold, 1)
+	set, _ := storetest.Prefix(h.Real, func(c storetest.Call) storetest.Fault {
 		return storetest.Fault{Fails: c.Op == storetest.Commit, Kind: mayfly.Unavailable}
 	})
-	h.set = set
-	if _, err := h.support().Item(context.Background(), h.request(item.ID), h.now); !errors.Is(err, mayfly.Unavailable) || h.get(item.ID) != item {
+	h.Set = set
+	if _, err := h.support().Item(context.Background(), h.request(item.ID), h.Now); !errors.Is(err, mayfly.Unavailable) || h.Row(item.ID) != item {
 		t.Fatalf("without the reminder: %v", err)
 	}
-	left, err := h.unnamed(item)
-	h.must(err)
+	left := h.unnamed(item)
 	if len(left) > 0 {
 		t.Errorf("media were copied before the reminder was durable: %v", left)
 	}
 }
 
-// slow is a ledger whose first transition has an unknown result and lands at the
-// second read after it.
-type slow struct {
-	store.Ledger
-	late  []mayfly.Change
-	reads int
-}
-
-func (s *slow) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	if s.late == nil {
-		s.late = changes
-		return []store.Outcome{{Result: store.InDoubt}}, nil
-	}
-	return s.Ledger.Transition(ctx, changes)
-}
-
-func (s *slow) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error) {
-	if s.late != nil {
-		if s.reads++; s.reads == 2 {
-			if _, err := s.Ledger.Transition(ctx, s.late); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return s.Ledger.Get(ctx, ids...)
-}
-
 func TestAChangeThatLandsBetweenTwoRoundsIsTheSameRestore(t *testing.T) {
 	for s := expired; s < stages; s++ {
 		h := open(t)
-		item := h.item(s, 1)
-		h.set.Ledger = &slow{Ledger: h.real.Ledger}
-		back, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
-		h.must(err)
-		if back != h.get(item.ID) || back.State != mayfly.Active {
+		item := h.at(s, 1)
+		var late []mayfly.Change // of the first transition: it lands at the second read after it
+		h.Hooks.Transition = func(ctx context.Context, changes []mayfly.Change, do fixture.Transition) ([]store.Outcome, error) {
+			if late != nil {
+				return do(ctx, changes)
+			}
+			late = changes
+			return []store.Outcome{{Result: store.InDoubt}}, nil
+		}
+		reads := 0
+		h.Hooks.LedgerGet = func(ctx context.Context, _ []mayfly.ID, do func() ([]store.Found, error)) ([]store.Found, error) {
+			if late != nil {
+				if reads++; reads == 2 {
+					_, err := h.Real.Ledger.Transition(ctx, late)
+					h.Must(err)
+				}
+			}
+			return do()
+		}
+		back, err := h.support().Item(context.Background(), h.request(item.ID), h.Now)
+		h.Must(err)
+		if back != h.Row(item.ID) || back.State != mayfly.Active {
 			t.Fatalf("%s: %+v", s, back)
 		}
 		h.wantRead(back, hydrate.Hot)
@@ -120,22 +110,19 @@ func TestAChangeThatLandsBetweenTwoRoundsIsTheSameRestore(t *testing.T) {
 func TestCleanDoesNotChangeARunningRestore(t *testing.T) {
 	for s := expired; s < stages; s++ {
 		h := open(t)
-		item := h.item(s, 1)
+		item := h.at(s, 1)
 		var before []string
-		h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(int) { // copied, before the row is changed
-			var err error
-			before, err = h.unnamed(item)
-			h.must(err)
-			_, err = h.support().Clean(context.Background(), batchOf(h.now, item))
-			h.must(err)
-			after, err := h.unnamed(item)
-			h.must(err)
-			if there, err := h.restoredEntry(item.ID); !there || err != nil || len(after) != len(before) || len(after) == 0 {
-				t.Errorf("%s: entry exists %t, %v; %v, before %v", s, there, err, after, before)
+		h.Hooks.Transition = fixture.BeforeTransition(func() { // copied, before the row is changed
+			before = h.unnamed(item)
+			_, err := h.support().Clean(context.Background(), batchOf(h.Now, item))
+			h.Must(err)
+			after := h.unnamed(item)
+			if there := h.restored(item.ID); !there || len(after) != len(before) || len(after) == 0 {
+				t.Errorf("%s: entry exists %t; %v, before %v", s, there, after, before)
 			}
-		}}
-		_, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
-		h.must(err)
+		})
+		_, err := h.support().Item(context.Background(), h.request(item.ID), h.Now)
+		h.Must(err)
 		if before == nil {
 			t.Fatalf("%s: nothing was tried", s)
 		}
@@ -144,14 +131,14 @@ func TestCleanDoesNotChangeARunningRestore(t *testing.T) {
 
 func TestAnOldEntryThatLandsLateDoesNotEndALaterRestore(t *testing.T) {
 	h := open(t)
-	g, item := h.gate(), h.item(expired, 0)
-	back, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
-	h.must(err)
+	g, item := h.gate(), h.at(expired, 0)
+	back, err := h.support().Item(context.Background(), h.request(item.ID), h.Now)
+	h.Must(err)
 	var b store.Batch
-	b.Put(engine.Restored, engine.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(h.now-1)), 0)
-	h.must(h.real.Writer.Commit(context.Background(), &b))
-	_, err = h.support().Clean(context.Background(), batchOf(h.now, back))
-	h.must(err)
+	b.Put(engine.Restored, engine.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(h.Now-1)), 0)
+	h.Must(h.Real.Writer.Commit(context.Background(), &b))
+	_, err = h.support().Clean(context.Background(), batchOf(h.Now, back))
+	h.Must(err)
 	if err := h.stranger(g, item.ID); err != nil {
 		t.Fatalf("it serves until %s: %v", back.ServesUntil, err)
 	}
@@ -159,14 +146,14 @@ func TestAnOldEntryThatLandsLateDoesNotEndALaterRestore(t *testing.T) {
 
 func TestAnEntryThatCleanRemovesMeanwhileIsAddedAgain(t *testing.T) {
 	h := open(t)
-	g, item := h.gate(), h.item(expired, 1)
-	h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(int) {
+	g, item := h.gate(), h.at(expired, 1)
+	h.Hooks.Transition = fixture.BeforeTransition(func() {
 		var b store.Batch
 		b.Delete(engine.Restored, engine.RestoredKey(item.ID))
-		h.must(h.real.Writer.Commit(context.Background(), &b))
-	}}
-	_, err := h.support().Item(context.Background(), h.request(item.ID), h.now)
-	h.must(err)
+		h.Must(h.Real.Writer.Commit(context.Background(), &b))
+	})
+	_, err := h.support().Item(context.Background(), h.request(item.ID), h.Now)
+	h.Must(err)
 	if err := h.stranger(g, item.ID); err != nil {
 		t.Fatalf("restored, but not visible: %v", err)
 	}

@@ -5,18 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/archive"
-	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
@@ -24,13 +25,12 @@ import (
 // objects, it may be paused while another one runs, which may be paused too: this
 // gives all nested interleavings.
 type race struct {
-	*fixture
+	*env
 	rng   *rand.Rand
 	item  mayfly.Item
 	depth int
 	met   map[string]int // pauses by the step that was paused
 	trace []string
-	bad   error
 
 	support *restore.Restore
 	sweep   *sweep.Sweep
@@ -41,50 +41,49 @@ type race struct {
 
 const maxDepth = 3
 
-func newRace(h *fixture, rng *rand.Rand) (*race, error) {
-	c := &race{fixture: h, rng: rng, met: map[string]int{}}
-	set := h.real
-	set.Ledger, set.Hot, set.Cold = pausingLedger{set.Ledger, c}, pausingBlobs{set.Hot, c}, pausingBlobs{set.Cold, c}
-	log, err := audit.Open(context.Background(), h.real.Rows, "crowd", h.now)
-	if err != nil {
-		return nil, err
+func newRace(h *env, rng *rand.Rand) *race {
+	h.Helper()
+	c := &race{env: h, rng: rng, met: map[string]int{}}
+	h.Hooks.Transition = fixture.BeforeTransition(func() { c.pause("a transition") })
+	remove := func(_ context.Context, _ []mayfly.BlobKey, do func() error) error {
+		c.pause("a delete of objects")
+		return do()
 	}
-	if c.sweep, err = sweep.New(set, sweep.Options{Window: window}); err != nil {
-		return nil, err
+	duplicate := func(_ context.Context, _, _ mayfly.BlobKey, do func() (store.Object, error)) (store.Object, error) {
+		c.pause("a copy")
+		return do()
 	}
-	if c.support, err = restore.New(set, log, h.options); err != nil {
-		return nil, err
-	}
-	if c.eraser, err = erase.New(set, erase.Options{}); err != nil {
-		return nil, err
-	}
-	if c.archive, err = archive.New(set, archive.Options{Window: window, Workers: 1, Erase: c.eraser.Act}); err != nil {
-		return nil, err
-	}
-	c.retire, err = archive.NewRetire(set, archive.RetireOptions{After: window + time.Minute, Window: window, Erase: c.eraser.Act})
-	return c, err
+	h.Hooks.Hot.Delete, h.Hooks.Cold.Delete, h.Hooks.Hot.CopyTo, h.Hooks.Cold.CopyTo = remove, remove, duplicate, duplicate
+	c.support = h.restorer(h.Set, "race")
+	var err error
+	c.sweep, err = sweep.New(h.Set, sweep.Options{Window: window})
+	h.Must(err)
+	c.eraser, err = erase.New(h.Set, erase.Options{})
+	h.Must(err)
+	c.archive, err = archive.New(h.Set, archive.Options{Window: window, Workers: 1, Erase: c.eraser.Act})
+	h.Must(err)
+	c.retire, err = archive.NewRetire(h.Set, archive.RetireOptions{After: window + time.Minute, Window: window, Erase: c.eraser.Act})
+	h.Must(err)
+	return c
 }
 
 // one runs one random operation and checks the item.
 func (c *race) one() {
 	ctx, id := context.Background(), c.item.ID
-	row, err := c.row(id)
-	if err != nil {
-		c.bad = errors.Join(c.bad, err)
-		return
-	}
-	batch := walk.Batch{Items: []mayfly.Item{row}, Now: c.now, Repeat: true}
+	row := c.Row(id)
+	batch := walk.Batch{Items: []mayfly.Item{row}, Now: c.Now, Repeat: true}
 	act := func(do walk.Act) error { _, err := do(ctx, batch); return err }
 	names := []string{"restore", "restore", "hold", "release", "release", "expire", "clean", "archive", "archive", "erase", "retire", "delete"}
 	name := names[c.rng.IntN(len(names)-min(2, c.rng.IntN(8)))] // less often a retirement or a delete, which ends the life of the item
 	c.trace = append(c.trace, fmt.Sprintf("%*s%s at %s %d", 2*c.depth, "", name, row.State, row.Generation))
+	var err error
 	switch name {
 	case "restore":
-		_, err = c.support.Item(ctx, c.request(id), c.now)
+		_, err = c.support.Item(ctx, c.request(id), c.Now)
 	case "hold":
-		err = c.support.Hold(ctx, id, "ben", "case", c.now)
+		err = c.support.Hold(ctx, id, "ben", "case", c.Now)
 	case "release":
-		err = c.support.Release(ctx, id, "ben", "closed", c.now)
+		err = c.support.Release(ctx, id, "ben", "closed", c.Now)
 	case "expire":
 		err = act(c.sweep.Expire)
 	case "clean":
@@ -96,24 +95,20 @@ func (c *race) one() {
 	case "retire":
 		err = act(c.retire.Act)
 	case "delete":
-		_, err = c.eraser.Delete(ctx, id, mayfly.ByUser, c.now)
+		_, err = c.eraser.Delete(ctx, id, mayfly.ByUser, c.Now)
 	}
 	if err != nil && !errors.Is(err, mayfly.Conflict) && !errors.Is(err, mayfly.Gone) && !errors.Is(err, mayfly.Unavailable) {
-		c.bad = errors.Join(c.bad, fmt.Errorf("%s: %w", name, err))
+		c.Fatalf("%s: %v", name, err)
 	}
-	after, err := c.row(id)
-	if err == nil && row.State == mayfly.Deleted && after.State != mayfly.Deleted {
-		err = fmt.Errorf("RESURRECTED by %s", name)
+	if row.State == mayfly.Deleted && c.Row(id).State != mayfly.Deleted {
+		c.Fatalf("RESURRECTED by %s", name)
 	}
-	if err == nil {
-		err = c.intact(after)
-	}
-	c.bad = errors.Join(c.bad, err)
+	c.wantIntact(c.Row(id))
 }
 
 // pause may run another operation before the step at.
 func (c *race) pause(at string) {
-	if c.depth >= maxDepth || c.rng.IntN(3) > 0 || c.bad != nil {
+	if c.depth >= maxDepth || c.rng.IntN(3) > 0 || c.Failed() {
 		return
 	}
 	c.depth++
@@ -123,86 +118,42 @@ func (c *race) pause(at string) {
 	c.depth--
 }
 
-type pausingLedger struct {
-	store.Ledger
-	c *race
-}
-
-func (l pausingLedger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	l.c.pause("a transition")
-	return l.Ledger.Transition(ctx, changes)
-}
-
-type pausingBlobs struct {
-	store.Blobs
-	c *race
-}
-
-func (b pausingBlobs) CopyTo(ctx context.Context, to store.Blobs, from, as mayfly.BlobKey) (store.Object, error) {
-	b.c.pause("a copy")
-	if other, ok := to.(pausingBlobs); ok {
-		to = other.Blobs
-	}
-	return b.Blobs.CopyTo(ctx, to, from, as)
-}
-
-func (b pausingBlobs) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
-	b.c.pause("a delete of objects")
-	return b.Blobs.Delete(ctx, keys...)
-}
-
 // life runs random operations on one item, then only its reminders.
-func (c *race) life() error {
-	c.now = c.now.Add(time.Hour)
-	item, err := c.at(stage(c.rng.IntN(int(stages))), 1)
-	if err != nil {
-		return err
-	}
-	c.item, c.trace, c.depth = item, nil, 0
+func (c *race) life() {
+	c.Helper()
+	c.Now = c.Now.Add(time.Hour)
+	c.trace, c.depth = nil, 0
+	item := c.at(stage(c.rng.IntN(int(stages))), 1)
+	c.item = item
 	for range 2 + c.rng.IntN(4) {
-		c.one()
-		if c.bad != nil {
-			return c.bad
+		if c.one(); c.Failed() { // perhaps in a goroutine of the archive
+			c.FailNow()
 		}
-		if err := c.live(item.ID, time.Duration(1+c.rng.IntN(20))*time.Minute, 5*time.Minute); err != nil {
-			return err
-		}
-		if err := c.intact(c.item); err != nil {
-			return err
-		}
+		c.live(item.ID, time.Duration(1+c.rng.IntN(20))*time.Minute, 5*time.Minute)
+		c.wantIntact(c.item)
 	}
-	if err := c.support.Release(context.Background(), item.ID, "ben", "the end", c.now); err != nil && !errors.Is(err, mayfly.Conflict) {
-		return err
+	if err := c.support.Release(context.Background(), item.ID, "ben", "the end", c.Now); err != nil && !errors.Is(err, mayfly.Conflict) {
+		c.Fatal(err)
 	}
 	c.depth = maxDepth
-	if err := c.live(item.ID, 4*time.Hour, 10*time.Minute); err != nil {
-		return err
-	}
-	return c.settled(item, never)
+	c.live(item.ID, 4*time.Hour, 10*time.Minute)
+	c.wantSettled(item, never)
 }
 
 func TestRacingOperationsLoseNoItem(t *testing.T) {
 	pace.Heavy(t, "thousands of lives")
-	rng, lives, states, steps := seeded(t), 10_000, map[string]int{}, 0
-	retired := 0
-	if long() {
+	rng, lives, states, steps, retired := fixture.Seeded(t), 10_000, map[string]int{}, 0, 0
+	if pace.Long() {
 		lives = 100_000
 	}
-	withFixture(t, func(h *fixture) {
-		c, err := newRace(h, rng)
-		if err != nil {
-			t.Fatal(err)
-		}
+	withEnv(t, func(h *env, where *string) {
+		c := newRace(h, rng)
+		h.TB = fixture.Located{TB: t, Where: func() string { return fmt.Sprintf("%s:\n%s\n", *where, strings.Join(c.trace, "\n")) }}
 		for n := range lives {
-			err := c.life()
+			*where = fmt.Sprintf("life %d", n)
+			c.life()
 			steps += len(c.trace)
-			if err != nil {
-				t.Fatalf("life %d: %v\n%v", n, err, c.trace)
-			}
-			row, err := h.row(c.item.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			row := h.Row(c.item.ID)
 			states[fmt.Sprint(row.State, row.Generation, row.Keys)]++
 			if row.Cause == mayfly.ByRetention {
 				retired++

@@ -11,70 +11,67 @@ import (
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // walkAll sweeps every shard up to now, as a process with the name holder.
-func (h *testFixture) walkAll(holder string, now mayfly.Instant) {
+func (h *env) walkAll(holder string, now mayfly.Instant) {
 	h.Helper()
 	for number := range mayfly.Shard(mayfly.Shards) {
-		shard := walk.NewShard(h.real.Rows, number, holder, time.Second, h.origin)
-		w, err := walk.New(h.real, sweepOf(sweep.New(h.real, sweep.Options{})), shard, walk.Options{Holder: holder, Unpaced: true, IdleSave: time.Millisecond})
-		h.must(err)
-		for more := true; more; {
-			more, err = w.Pass(context.Background(), now)
-			h.must(err)
-		}
-		h.must(shard.Release(context.Background()))
+		shard := walk.NewShard(h.Real.Rows, number, holder, time.Second, h.origin)
+		w, err := walk.New(h.Real, h.sweep(sweep.Options{}).Walk(), shard, walk.Options{Holder: holder, Unpaced: true, IdleSave: time.Millisecond})
+		h.Must(err)
+		h.pass(w, now)
+		h.Must(shard.Release(context.Background()))
 	}
 }
 
-func (h *testFixture) mark(id mayfly.ID) mayfly.Instant {
+func (h *env) mark(id mayfly.ID) mayfly.Instant {
 	h.Helper()
-	shard := walk.NewShard(h.real.Rows, id.Shard(), "look", time.Second, h.origin)
-	mark, err := walk.LoadWatermark(context.Background(), h.real.Rows, sweep.Name, shard)
-	h.must(err)
+	shard := walk.NewShard(h.Real.Rows, id.Shard(), "look", time.Second, h.origin)
+	mark, err := walk.LoadWatermark(context.Background(), h.Real.Rows, sweep.Name, shard)
+	h.Must(err)
 	return mark.At
 }
 
 // wrongRun publishes stories and sweeps them with a clock three hours ahead.
-func (h *testFixture) wrongRun(count int) (items []mayfly.Item, run mayfly.Run, began mayfly.Instant) {
+func (h *env) wrongRun(count int) (items []mayfly.Item, run mayfly.Run, began mayfly.Instant) {
 	h.Helper()
-	h.walkAll("right", h.now)
+	h.walkAll("right", h.Now)
 	for range count {
-		item, err := h.publish(1, mayfly.Archive)
-		h.must(err)
+		item := h.Story(1)
 		items = append(items, item)
 	}
-	h.walkAll("wrong", h.now.Add(3*time.Hour))
+	h.walkAll("wrong", h.Now.Add(3*time.Hour))
 	for _, item := range items {
-		row := h.get(item.ID)
+		row := h.Row(item.ID)
 		if row.State != mayfly.ExpiredHot || row.Run == 0 || run != 0 && row.Run != run {
 			h.Fatalf("%+v", row)
 		}
 		run = row.Run
 	}
-	return items, run, h.now
+	return items, run, h.Now
 }
 
 func TestAWrongRunIsUndoneAndItsItemsAreSweptAgain(t *testing.T) {
 	h := open(t)
 	items, run, began := h.wrongRun(12)
-	h.now += 60_000
+	h.Now += 60_000
 	support := h.support()
-	dry, err := support.Undo(context.Background(), run, restore.UndoRequest{DryRun: true}, h.now)
-	h.must(err)
-	if dry.Found != 12 || dry.Ahead != 12 || dry.Restored != 0 || h.get(items[0].ID).State != mayfly.ExpiredHot {
+	dry, err := support.Undo(context.Background(), run, restore.UndoRequest{DryRun: true}, h.Now)
+	h.Must(err)
+	if dry.Found != 12 || dry.Ahead != 12 || dry.Restored != 0 || h.Row(items[0].ID).State != mayfly.ExpiredHot {
 		t.Fatalf("%+v", dry)
 	}
 	last := 0
 	req := restore.UndoRequest{By: "ben", Reason: "the clock was wrong", Progress: func(u restore.Undone) { last = u.Restored }}
-	undone, err := support.Undo(context.Background(), run, req, h.now)
-	h.must(err)
+	undone, err := support.Undo(context.Background(), run, req, h.Now)
+	h.Must(err)
 	if undone.Restored != 12 || undone.Back == 0 || last != 12 {
 		t.Fatalf("%+v, progress %d", undone, last)
 	}
 	for _, item := range items {
-		row := h.get(item.ID)
+		row := h.Row(item.ID)
 		if row.State != mayfly.Active || row.End() != item.ID.Deadline() {
 			t.Fatalf("%+v", row)
 		}
@@ -83,20 +80,21 @@ func TestAWrongRunIsUndoneAndItsItemsAreSweptAgain(t *testing.T) {
 			t.Fatalf("the watermark is still at %s, the run began at %s", at, began)
 		}
 	}
-	newborn, err := h.publishFor(6*time.Minute, 0, mayfly.Archive) // ends before the first item of the run
-	h.must(err)
-	again, err := support.Undo(context.Background(), run, req, h.now)
+	brief := h.Draft()
+	brief.Lifetime = fixture.Lifetime(t, 6*time.Minute)
+	newborn := h.Publish(brief, h.Now) // ends before the first item of the run
+	again, err := support.Undo(context.Background(), run, req, h.Now)
 	if err != nil || again.Found != 0 || again.Restored != 0 {
 		t.Fatalf("undone twice: %+v, %v", again, err)
 	}
-	h.now = items[0].ID.Deadline().Add(time.Minute)
-	h.walkAll("later", h.now)
+	h.Now = items[0].ID.Deadline().Add(time.Minute)
+	h.walkAll("later", h.Now)
 	for _, item := range append(items, newborn) {
-		if row := h.get(item.ID); row.State != mayfly.ExpiredHot {
+		if row := h.Row(item.ID); row.State != mayfly.ExpiredHot {
 			t.Fatalf("not swept again: %+v", row)
 		}
 	}
-	h.must(h.live(items[0].ID, 3*time.Hour, time.Minute))
+	h.live(items[0].ID, 3*time.Hour, time.Minute)
 	h.wantArchived(items[0].ID)
 }
 
@@ -104,26 +102,20 @@ func TestAnUndoDoesNotChangeDeletedHeldOrChangedItems(t *testing.T) {
 	h := open(t)
 	items, run, _ := h.wrongRun(5)
 	deleted, held, gone, since := items[0], items[1], items[2], items[3]
-	h.must(h.change(deleted.ID, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser, Run: run}))
-	h.must(h.change(held.ID, mayfly.Change{Hold: mayfly.SetHold}))
-	h.must(h.change(since.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive, Run: 77}))
-	raced := false
-	h.set.Ledger = &hookedLedger{Ledger: h.real.Ledger, before: func(int) { // after the undo has found it
-		if !raced {
-			raced = true
-			h.must(h.delete(gone.ID))
-		}
-	}}
+	h.Change(deleted.ID, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser, Run: run})
+	h.Hold(held.ID)
+	h.Change(since.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive, Run: 77})
+	h.beforeFirst(func() { h.delete(gone.ID) }) // after the undo has found it
 	h.options.Workers = 1
-	undone, err := h.support().Undo(context.Background(), run, restore.UndoRequest{By: "ben", Reason: "clock"}, h.now)
-	h.must(err)
+	undone, err := h.support().Undo(context.Background(), run, restore.UndoRequest{By: "ben", Reason: "clock"}, h.Now)
+	h.Must(err)
 	if undone.Found != 2 || undone.Restored != 1 || undone.Refused != 1 || undone.Deleted != 1 || undone.Held != 1 || len(undone.Why) != 1 {
 		t.Fatalf("%+v", undone)
 	}
 	for id, want := range map[mayfly.ID]mayfly.State{
 		deleted.ID: mayfly.Deleted, held.ID: mayfly.ExpiredHot, gone.ID: mayfly.Deleted, since.ID: mayfly.Archiving, items[4].ID: mayfly.Active,
 	} {
-		if got := h.get(id).State; got != want {
+		if got := h.Row(id).State; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -132,13 +124,13 @@ func TestAnUndoDoesNotChangeDeletedHeldOrChangedItems(t *testing.T) {
 func TestAnInvalidUndoChangesNothing(t *testing.T) {
 	h := open(t)
 	items, run, _ := h.wrongRun(4)
-	h.now = items[0].ID.Deadline().Add(time.Hour)
+	h.Now = items[0].ID.Deadline().Add(time.Hour)
 	support := h.support()
 	try := func(req restore.UndoRequest) error {
-		_, err := support.Undo(context.Background(), run, req, h.now)
+		_, err := support.Undo(context.Background(), run, req, h.Now)
 		return err
 	}
-	ok := restore.UndoRequest{Until: h.now.Add(time.Hour), By: "ben", Reason: "why"}
+	ok := restore.UndoRequest{Until: h.Now.Add(time.Hour), By: "ben", Reason: "why"}
 	for _, c := range []struct {
 		name   string
 		change func(*restore.UndoRequest)
@@ -154,18 +146,18 @@ func TestAnInvalidUndoChangesNothing(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		for _, item := range items {
-			if h.get(item.ID).State != mayfly.ExpiredHot {
+			if h.Row(item.ID).State != mayfly.ExpiredHot {
 				t.Fatalf("%s: an item was changed", c.name)
 			}
 		}
 	}
-	if _, err := support.Undo(context.Background(), run+2, ok, h.now); !errors.Is(err, mayfly.NotFound) {
+	if _, err := support.Undo(context.Background(), run+2, ok, h.Now); !errors.Is(err, mayfly.NotFound) {
 		t.Errorf("no such run: %v", err)
 	}
 	ok.Max = 4
-	h.must(try(ok))
+	h.Must(try(ok))
 	for _, item := range items {
-		if row := h.get(item.ID); row.State != mayfly.Active || row.ServesUntil != ok.Until {
+		if row := h.Row(item.ID); row.State != mayfly.Active || row.ServesUntil != ok.Until {
 			t.Fatalf("%+v", row)
 		}
 	}
