@@ -9,22 +9,22 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
-	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/erasure"
+	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
 	pace.Slow(t, "hundreds of stops")
-	random := erasure.Seeded(t)
+	random := fixture.Seeded(t)
 	var calls []storetest.Call
 	account := func(fx *erasure.Fixture) error {
-		_, err := fx.Accounts().Account(context.Background(), erasure.Ana(), "support", "asked to", fx.Now)
+		_, err := fx.Accounts().Account(context.Background(), fixture.Ana(), "support", "asked to", fx.Now)
 		return err
 	}
 	erasure.With(t, func(fx *erasure.Fixture) {
-		fx.Belongings(erasure.Ana())
+		fx.Belongings(fixture.Ana())
 		set, landing := storetest.Prefix(fx.Real, storetest.Pass)
 		fx.Set = set
 		fx.Must(account(fx))
@@ -35,7 +35,7 @@ func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
 		fault.Halts = true
 		stops++
 		erasure.With(t, func(fx *erasure.Fixture) {
-			mine, other := fx.Belongings(erasure.Ana()), fx.Publish(intake.Draft{Owner: erasure.Ben(), Fate: mayfly.Archive}, 2)
+			mine, other := fx.Belongings(fixture.Ana()), fx.StoryOf(fixture.Ben(), 2)
 			set, landing := storetest.Prefix(fx.Real, storetest.FailNth(call.N, fault))
 			fx.Set = set
 			acked := account(fx) == nil
@@ -46,27 +46,27 @@ func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
 			e := fx.Accounts()
 			_, err = e.RunDue(t.Context(), fx.Now)
 			fx.Must(err)
-			r, err := accounterase.ReceiptOf(t.Context(), fx.Real.Rows, erasure.Ana())
+			r, err := accounterase.ReceiptOf(t.Context(), fx.Real.Rows, fixture.Ana())
 			if errors.Is(err, mayfly.NotFound) { // it never began, and the caller got an error
-				if got := fx.Scan(erasure.Ana()).Count; got < 22 || acked {
+				if got := fx.Scan(fixture.Ana()).Count; got < 22 || acked {
 					t.Fatalf("call %d: no tombstone, and %d references are left", call.N, got)
 				}
 				fx.Must(account(fx))
 				fx.Now = fx.Now.Add(time.Minute)
 				_, err = e.RunDue(t.Context(), fx.Now)
 				fx.Must(err)
-				r, err = accounterase.ReceiptOf(t.Context(), fx.Real.Rows, erasure.Ana())
+				r, err = accounterase.ReceiptOf(t.Context(), fx.Real.Rows, fixture.Ana())
 			}
 			if err != nil || r.Finished == 0 {
 				t.Fatalf("call %d (%s): %+v, %v", call.N, call.Op, r, err)
 			}
-			fx.Must(fx.Reminders(fx.Eraser(), fx.Now.Add(erasure.Soon)))
+			fx.Remind(fx.Eraser(), fx.Now.Add(erasure.Soon))
 			for _, item := range mine {
 				if left := fx.Traces(item); len(left) > 0 {
 					t.Fatalf("call %d (%s): left %v", call.N, call.Op, left)
 				}
 			}
-			if after := fx.Scan(erasure.Ana()); after.Count != 0 || len(fx.Traces(other)) != 5 {
+			if after := fx.Scan(fixture.Ana()); after.Count != 0 || len(fx.Traces(other)) != 5 {
 				t.Fatalf("call %d (%s): %+v", call.N, call.Op, after)
 			}
 		})
@@ -87,9 +87,9 @@ func TestAnAccountErasureStoppedAtAnyErasingCallIsFinishedLater(t *testing.T) {
 	for at, reached := 1, true; reached; at++ {
 		for _, how := range []storetest.BlobFault{storetest.Before, storetest.After, storetest.Short} {
 			erasure.With(t, func(fx *erasure.Fixture) {
-				mine, s := fx.Belongings(erasure.Ana()), &erasure.Stopper{At: at, How: how}
+				mine, s := fx.Belongings(fixture.Ana()), &erasure.Stopper{At: at, How: how}
 				fx.Set = s.Wrap(fx.Real)
-				_, err := fx.Accounts().Account(t.Context(), erasure.Ana(), "support", "asked to", fx.Now)
+				_, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now)
 				if reached = s.Stopped; !reached {
 					fx.Must(err)
 					return
@@ -103,13 +103,13 @@ func TestAnAccountErasureStoppedAtAnyErasingCallIsFinishedLater(t *testing.T) {
 				if n, err := fx.Accounts().RunDue(t.Context(), fx.Now); err != nil || n != 1 {
 					t.Fatalf("call %d: %d passes, %v", at, n, err)
 				}
-				fx.Must(fx.Reminders(fx.Eraser(), fx.Now.Add(erasure.Soon)))
+				fx.Remind(fx.Eraser(), fx.Now.Add(erasure.Soon))
 				for _, item := range mine {
 					if left := fx.Traces(item); len(left) > 0 {
 						t.Fatalf("call %d: left %v", at, left)
 					}
 				}
-				if after := fx.Scan(erasure.Ana()); after.Count != 0 {
+				if after := fx.Scan(fixture.Ana()); after.Count != 0 {
 					t.Fatalf("call %d: %+v", at, after)
 				}
 			})
@@ -126,15 +126,15 @@ func TestAnAccountErasureStoppedAtAnyErasingCallIsFinishedLater(t *testing.T) {
 func TestPowerLossWhileAnAccountIsErasedBringsNothingBack(t *testing.T) {
 	var mine, others []mayfly.Item
 	var held mayfly.Item
-	erasure.PowerLoss(t, "power loss, account erasure", erasure.Seeded(t), erasure.Operation{
+	erasure.PowerLoss(t, "power loss, account erasure", fixture.Seeded(t), erasure.Operation{
 		Prepare: func(fx *erasure.Fixture) {
-			mine, others = fx.Belongings(erasure.Ana()), fx.Belongings(erasure.Ben())
+			mine, others = fx.Belongings(fixture.Ana()), fx.Belongings(fixture.Ben())
 			held = fx.Story(1)
 			fx.Hold(held.ID)
 		},
 		Do: func(fx *erasure.Fixture, ack func()) {
 			e := fx.Accounts()
-			_, err := e.Account(fx.Context(), erasure.Ana(), "support", "asked to", fx.Now)
+			_, err := e.Account(fx.Context(), fixture.Ana(), "support", "asked to", fx.Now)
 			fx.Must(err)
 			ack()
 			fx.Now = fx.Now.Add(time.Minute)
@@ -146,25 +146,25 @@ func TestPowerLossWhileAnAccountIsErasedBringsNothingBack(t *testing.T) {
 			e, ctx := fx.Accounts(), context.Background()
 			_, err := e.Replay(ctx, fx.Now) // as a start does, before the first read
 			fx.Must(err)
-			_, err = accounterase.ReceiptOf(ctx, fx.Real.Rows, erasure.Ana())
+			_, err = accounterase.ReceiptOf(ctx, fx.Real.Rows, fixture.Ana())
 			began := err == nil
 			switch {
 			case !began && !errors.Is(err, mayfly.NotFound):
 				fx.Fatal(err)
 			case !began && acked > 0:
 				fx.Fatalf("RESURRECTED: the account, whose erasure was answered")
-			case !began && fx.Scan(erasure.Ana()).Count < 22:
-				fx.Fatalf("LOST: it never began, and %+v is left", fx.Scan(erasure.Ana()))
+			case !began && fx.Scan(fixture.Ana()).Count < 22:
+				fx.Fatalf("LOST: it never began, and %+v is left", fx.Scan(fixture.Ana()))
 			}
-			state := fmt.Sprint(began, acked, fx.Scan(erasure.Ana()).Count)
+			state := fmt.Sprint(began, acked, fx.Scan(fixture.Ana()).Count)
 			if began {
 				for range 2 {
 					fx.Now = fx.Now.Add(time.Minute)
 					_, err = e.RunDue(ctx, fx.Now)
 					fx.Must(err)
 				}
-				fx.Must(fx.Reminders(fx.Eraser(), fx.Now.Add(erasure.Soon)))
-				if left := fx.Scan(erasure.Ana()); left.Count != 0 {
+				fx.Remind(fx.Eraser(), fx.Now.Add(erasure.Soon))
+				if left := fx.Scan(fixture.Ana()); left.Count != 0 {
 					fx.Fatalf("RESURRECTED: %+v", left)
 				}
 				for _, item := range mine {
@@ -178,7 +178,7 @@ func TestPowerLossWhileAnAccountIsErasedBringsNothingBack(t *testing.T) {
 				fx.Fatalf("the hold is gone: %+v", fx.Row(held.ID))
 			}
 			for _, item := range others {
-				if fx.Found(item.ID).Item.State != mayfly.Deleted {
+				if row, _ := fx.Find(item.ID); row.State != mayfly.Deleted {
 					fx.WantIntact(item)
 				}
 			}

@@ -14,21 +14,21 @@ import (
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/collect"
-	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/erasure"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 func TestOrphansAreCollectedAndNothingThatARowNames(t *testing.T) {
 	fx := erasure.Open(t)
 	hot, cold := fx.Real.Hot, fx.Real.Cold
-	unpublished := fx.Upload(2)
-	active := fx.Publish(intake.Draft{Owner: erasure.Ben(), Fate: mayfly.Archive, Lifetime: erasure.Eternal}, 2)
+	unpublished := fx.Uploaded(2)
+	active := fx.Forever(fixture.Ben(), 2)
 	archived, claimed, held, deleted, erased, removed := fx.Story(2), fx.Story(1), fx.Story(1), fx.Story(1), fx.Story(1), fx.Story(1)
-	fx.Archive(archived)
-	fx.Sweep(claimed, held)
+	fx.MoveToCold(archived)
+	fx.Expire(claimed, held)
 	fx.Hold(held.ID)
 	fx.Change(claimed.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
 	for _, item := range []mayfly.Item{deleted, erased, removed} {
@@ -48,7 +48,7 @@ func TestOrphansAreCollectedAndNothingThatARowNames(t *testing.T) {
 		fx.Put(cold, key)
 	}
 	fx.Put(hot, row.MediaKey(row.Generation+1, 1)) // a restore on its way
-	before := map[string][]mayfly.BlobKey{"hot": fx.Keys(hot), "cold": fx.Keys(cold)}
+	before := map[string][]mayfly.BlobKey{"hot": fx.Objects(hot), "cold": fx.Objects(cold)}
 	fx.Put(hot, row.MediaKey(2, 0))      // a claim or a restore that crashed
 	fx.Put(hot, archived.MediaKey(1, 0)) // a born object behind its archiving
 	fx.Put(hot, mayfly.UploadKey(active.Upload, 2))
@@ -60,7 +60,7 @@ func TestOrphansAreCollectedAndNothingThatARowNames(t *testing.T) {
 	const planted = 8
 
 	fx.Now = fx.Now.Add(2 * erasure.Day)
-	young := fx.Upload(1)
+	young := fx.Uploaded(1)
 	for range 2 {
 		dry := fx.Collect(true)
 		if dry.Orphans != planted+2 || dry.Deleted != 0 || dry.Capped || !dry.Whole || dry.Strange != 2 {
@@ -74,10 +74,10 @@ func TestOrphansAreCollectedAndNothingThatARowNames(t *testing.T) {
 	want := slices.DeleteFunc(before["hot"], func(k mayfly.BlobKey) bool { return strings.Contains(string(k), unpublished.ID.Short()) })
 	want = append(want, mayfly.UploadKey(young.ID, 0))
 	slices.Sort(want)
-	if got := fx.Keys(hot); !slices.Equal(got, want) {
+	if got := fx.Objects(hot); !slices.Equal(got, want) {
 		t.Fatalf("hot has\n%v, want\n%v", got, want)
 	}
-	if got := fx.Keys(cold); !slices.Equal(got, before["cold"]) {
+	if got := fx.Objects(cold); !slices.Equal(got, before["cold"]) {
 		t.Fatalf("cold has\n%v, want\n%v", got, before["cold"])
 	}
 	if again := fx.Collect(false); again.Orphans != 0 || again.Deleted != 0 {
@@ -91,7 +91,7 @@ func TestOrphansAreCollectedAndNothingThatARowNames(t *testing.T) {
 
 func TestAnUploadIsCollectedWhenItCanNoLongerBePublishedAndNotBefore(t *testing.T) {
 	fx := erasure.Open(t)
-	u := fx.Upload(1)
+	u := fx.Uploaded(1)
 	for _, c := range []struct {
 		at   time.Duration
 		want int
@@ -109,16 +109,16 @@ func TestAnUploadIsCollectedWhenItCanNoLongerBePublishedAndNotBefore(t *testing.
 func TestARunErasesNoMoreThanItsCapAndTheNextGoesOn(t *testing.T) {
 	fx := erasure.Open(t)
 	for range 5 {
-		fx.Upload(5)
+		fx.Uploaded(5)
 	}
 	fx.Now = fx.Now.Add(3 * erasure.Day)
 	for i, want := range []int{10, 10, 5, 0} {
 		r := fx.Collect(false)
-		if r.Deleted != want || r.Capped != (i < 2) || len(fx.Keys(fx.Real.Hot)) != max(0, 25-10*(i+1)) {
+		if r.Deleted != want || r.Capped != (i < 2) || len(fx.Objects(fx.Real.Hot)) != max(0, 25-10*(i+1)) {
 			t.Fatalf("run %d: %+v", i, r)
 		}
 	}
-	fx.Upload(3)
+	fx.Uploaded(3)
 	fx.Now = fx.Now.Add(3 * erasure.Day)
 	r, err := fx.Collector().Orphans(t.Context(), collect.Run{Erase: true, Now: fx.Now, Cap: 2, By: "ops", Reason: "test"})
 	if err != nil || r.Deleted != 2 || !r.Capped {
@@ -130,7 +130,7 @@ func TestARunErasesTheOldestFirst(t *testing.T) {
 	fx := erasure.Open(t)
 	var uploads []*upload.Upload
 	for range 15 {
-		uploads = append(uploads, fx.Upload(1))
+		uploads = append(uploads, fx.Uploaded(1))
 		fx.Now = fx.Now.Add(time.Minute)
 	}
 	fx.Now = fx.Now.Add(3 * erasure.Day)
@@ -142,7 +142,7 @@ func TestARunErasesTheOldestFirst(t *testing.T) {
 		want = append(want, mayfly.UploadKey(u.ID, 0))
 	}
 	slices.Sort(want)
-	if got := fx.Keys(fx.Real.Hot); !slices.Equal(got, want) {
+	if got := fx.Objects(fx.Real.Hot); !slices.Equal(got, want) {
 		t.Fatalf("left %v, want %v", got, want)
 	}
 	if r := fx.Collect(false); r.Deleted != 5 {
@@ -152,15 +152,15 @@ func TestARunErasesTheOldestFirst(t *testing.T) {
 
 func TestWhatAnItemHadIsNotTakenForAnAbandonedUpload(t *testing.T) {
 	fx := erasure.Open(t)
-	fx.Upload(6)
-	fx.Upload(6)
+	fx.Uploaded(6)
+	fx.Uploaded(6)
 	item := fx.Story(1)
 	for n := range 11 {
-		fx.Put(fx.Real.Hot, mayfly.Item{ID: fx.NewID(erasure.Ana())}.MediaKey(2, n))
+		fx.Put(fx.Real.Hot, mayfly.Item{ID: fx.NewID(fixture.Ana())}.MediaKey(2, n))
 	}
 	fx.Put(fx.Real.Hot, mayfly.RawKey(item.Upload, 0)) // put again when it was published: no item ever had it
 	var b store.Batch                                  // an upload that was published as what never came to be
-	lost, never := fx.Upload(1), fx.NewID(erasure.Ana())
+	lost, never := fx.Uploaded(1), fx.NewID(fixture.Ana())
 	b.Put(engine.Uploads, engine.UploadKey(lost.ID), never[:], 0)
 	fx.Must(fx.Real.Writer.Commit(t.Context(), &b))
 	fx.Now = fx.Now.Add(3 * erasure.Day)
@@ -176,7 +176,7 @@ func TestWhatAnItemHadIsNotTakenForAnAbandonedUpload(t *testing.T) {
 			t.Fatalf("run %d: %+v, %v", i, r, err)
 		}
 	}
-	if left := fx.Keys(fx.Real.Hot); len(left) != 11+1+int(item.Media) {
+	if left := fx.Objects(fx.Real.Hot); len(left) != 11+1+int(item.Media) {
 		t.Fatalf("left %v", left)
 	}
 }
@@ -184,7 +184,7 @@ func TestWhatAnItemHadIsNotTakenForAnAbandonedUpload(t *testing.T) {
 func TestARunThatLooksAtFewGoesOnWhereItStopped(t *testing.T) {
 	fx := erasure.Open(t)
 	fx.Story(7)
-	fx.Upload(3)
+	fx.Uploaded(3)
 	fx.Now = fx.Now.Add(3 * erasure.Day)
 	deleted := 0
 	for range 12 { // of one object each, in each tier
@@ -192,14 +192,14 @@ func TestARunThatLooksAtFewGoesOnWhereItStopped(t *testing.T) {
 		fx.Must(err)
 		deleted += r.Deleted
 	}
-	if deleted != 3 || len(fx.Keys(fx.Real.Hot)) != 7 {
-		t.Fatalf("%d were deleted, %d are left", deleted, len(fx.Keys(fx.Real.Hot)))
+	if deleted != 3 || len(fx.Objects(fx.Real.Hot)) != 7 {
+		t.Fatalf("%d were deleted, %d are left", deleted, len(fx.Objects(fx.Real.Hot)))
 	}
 }
 
 func TestACollectionNeedsAnActorAndAReason(t *testing.T) {
 	fx := erasure.Open(t)
-	fx.Upload(1)
+	fx.Uploaded(1)
 	fx.Now = fx.Now.Add(3 * erasure.Day)
 	for _, run := range []collect.Run{{By: "ops"}, {Reason: "tidy up"}, {}} {
 		run.Erase, run.Now = true, fx.Now
@@ -212,7 +212,7 @@ func TestACollectionNeedsAnActorAndAReason(t *testing.T) {
 	if _, err := unaudited.Orphans(t.Context(), collect.Run{Erase: true, Now: fx.Now, By: "ops", Reason: "x"}); !errors.Is(err, mayfly.Invalid) {
 		t.Errorf("without an audit log: %v", err)
 	}
-	if len(fx.Keys(fx.Real.Hot)) != 1 {
+	if len(fx.Objects(fx.Real.Hot)) != 1 {
 		t.Fatal("it was erased all the same")
 	}
 }
@@ -220,8 +220,8 @@ func TestACollectionNeedsAnActorAndAReason(t *testing.T) {
 func TestObjectsThatARowNamesAndThatAreNotThereAreReported(t *testing.T) {
 	fx := erasure.Open(t)
 	whole, hotGone, coldGone, deleted := fx.Story(1), fx.Story(2), fx.Story(3), fx.Story(1)
-	forever := fx.Publish(intake.Draft{Owner: erasure.Ben(), Fate: mayfly.Archive, Lifetime: erasure.Eternal}, 1)
-	fx.Archive(coldGone, whole)
+	forever := fx.Forever(fixture.Ben(), 1)
+	fx.MoveToCold(coldGone, whole)
 	_, err := fx.Eraser().Delete(t.Context(), deleted.ID, mayfly.ByUser, fx.Now)
 	fx.Must(err)
 	fx.Act(deleted)
@@ -264,7 +264,7 @@ func (m meddledBlobs) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) 
 func TestACollectorBesideAnArchiveTakesNothingThatItNeeds(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(3)
-	fx.Sweep(item)
+	fx.Expire(item)
 	fx.Change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
 	crashed := fx.Row(item.ID)
 	fx.Put(fx.Real.Cold, crashed.MediaKey(crashed.Generation, 0)) // by a claim that crashed: dead with the next one
@@ -278,7 +278,7 @@ func TestACollectorBesideAnArchiveTakesNothingThatItNeeds(t *testing.T) {
 	set.Ledger, set.Cold = meddler{fx.Real.Ledger, after}, meddledBlobs{fx.Real.Cold, after}
 	a, err := archive.New(set, archive.Options{Workers: 1})
 	fx.Must(err)
-	fx.Acted(a.Act(t.Context(), walk.Batch{Items: []mayfly.Item{crashed}, Now: fx.Now, Run: 2}))
+	fx.WantActed(a.Act(t.Context(), walk.Batch{Items: []mayfly.Item{crashed}, Now: fx.Now, Run: 2}))
 	row := fx.Row(item.ID)
 	for n := range int(row.Media) {
 		if _, err := fx.Real.Cold.Stat(t.Context(), row.MediaKey(row.Keys.Cold, n)); err != nil {
@@ -292,10 +292,10 @@ func TestACollectorBesideAnArchiveTakesNothingThatItNeeds(t *testing.T) {
 
 func TestTheCollectorTakesARenditionWithoutItsMediumAndNoOther(t *testing.T) {
 	fx := erasure.Open(t)
-	live, cold, gone := fx.Picture(), fx.Picture(), fx.Picture()
+	live, cold, gone := fx.Picture(2), fx.Picture(2), fx.Picture(2)
 	kept := fx.Renditions(live, fx.Real.Hot, mayfly.Born)
 	fx.Hold(live.ID)
-	fx.Archive(cold)
+	fx.MoveToCold(cold)
 	left := fx.Renditions(cold, fx.Real.Hot, mayfly.Born) // written late, by a process that then crashed
 	row := fx.Row(cold.ID)
 	coldKept := fx.Renditions(row, fx.Real.Cold, row.Keys.Cold)
@@ -303,22 +303,22 @@ func TestTheCollectorTakesARenditionWithoutItsMediumAndNoOther(t *testing.T) {
 	fx.Must(err)
 	fx.Act(gone)
 	left = append(left, fx.Renditions(gone, fx.Real.Hot, mayfly.Born)...)
-	fx.Now = erasure.Born.Add(3 * erasure.Day)
+	fx.Now = fixture.Start.Add(3 * erasure.Day)
 	if report := fx.Collect(false); report.Orphans != len(left) || report.Deleted != len(left) {
 		t.Errorf("%+v", report)
 	}
 	for _, key := range left {
-		if slices.Contains(fx.Keys(fx.Real.Hot), key) {
+		if slices.Contains(fx.Objects(fx.Real.Hot), key) {
 			t.Errorf("%s is left", key)
 		}
 	}
 	for _, key := range kept {
-		if !slices.Contains(fx.Keys(fx.Real.Hot), key) {
+		if !slices.Contains(fx.Objects(fx.Real.Hot), key) {
 			t.Errorf("%s is gone", key)
 		}
 	}
 	for _, key := range coldKept {
-		if !slices.Contains(fx.Keys(fx.Real.Cold), key) {
+		if !slices.Contains(fx.Objects(fx.Real.Cold), key) {
 			t.Errorf("%s is gone", key)
 		}
 	}
@@ -331,19 +331,19 @@ func TestPowerLossWhileOrphansAreCollectedTakesNothingThatARowNames(t *testing.T
 	var held mayfly.Item
 	var young mayfly.BlobKey
 	const orphans = 14 + 2
-	erasure.PowerLoss(t, "power loss, orphan collector", erasure.Seeded(t), erasure.Operation{
+	erasure.PowerLoss(t, "power loss, orphan collector", fixture.Seeded(t), erasure.Operation{
 		Prepare: func(fx *erasure.Fixture) {
 			stay = []mayfly.Item{fx.Story(2), fx.Story(1), fx.Story(3)}
-			fx.Archive(stay[:2]...)
+			fx.MoveToCold(stay[:2]...)
 			held = fx.Story(1)
 			fx.Hold(held.ID)
-			fx.Upload(9)
-			fx.Upload(5)
+			fx.Uploaded(9)
+			fx.Uploaded(5)
 			fx.Put(fx.Real.Hot, stay[0].MediaKey(1, 1)) // a born object behind its archiving
 			fx.Put(fx.Real.Cold, fx.Row(stay[1].ID).MediaKey(2, 0))
 			fx.Put(fx.Real.Cold, fx.Row(held.ID).MediaKey(2, 0)) // of a held item, named by no row
 			fx.Now = fx.Now.Add(2 * erasure.Day)
-			young = mayfly.UploadKey(fx.Upload(1).ID, 0)
+			young = mayfly.UploadKey(fx.Uploaded(1).ID, 0)
 		},
 		Do: func(fx *erasure.Fixture, ack func()) {
 			for range 2 { // ten, and the rest
@@ -367,7 +367,7 @@ func TestPowerLossWhileOrphansAreCollectedTakesNothingThatARowNames(t *testing.T
 			for _, item := range append(stay, held) {
 				fx.WantIntact(item)
 			}
-			hot, cold := fx.Keys(fx.Real.Hot), fx.Keys(fx.Real.Cold)
+			hot, cold := fx.Objects(fx.Real.Hot), fx.Objects(fx.Real.Cold)
 			if !slices.Contains(hot, young) || len(hot) != 3+1+1 || len(cold) != 3+1 {
 				fx.Fatalf("hot has %v, cold has %v", hot, cold)
 			}

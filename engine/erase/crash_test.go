@@ -15,11 +15,12 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/erase"
-	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/erasure"
+	"github.com/mayflyhq/mayfly/test/fixture"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // brief makes tombstones leave after minutes, so that few minutes are walked.
@@ -45,8 +46,8 @@ func (l *life) ended() []mayfly.Item { return []mayfly.Item{l.cold, l.active, l.
 func prepare(fx *erasure.Fixture) *life {
 	l := &life{acked: map[mayfly.ID]bool{}}
 	l.cold, l.survivor, l.held = fx.Story(2), fx.Story(1), fx.Story(1)
-	l.eternal = fx.Publish(intake.Draft{Owner: erasure.Ana(), Fate: mayfly.Archive, Lifetime: erasure.Eternal}, 1)
-	fx.Archive(l.cold, l.survivor)
+	l.eternal = fx.Forever(fixture.Ana(), 1)
+	fx.MoveToCold(l.cold, l.survivor)
 	l.active = fx.Story(1)
 	fx.Hold(l.held.ID)
 	return l
@@ -80,13 +81,13 @@ func (l *life) live(fx *erasure.Fixture, ack func(mayfly.ID)) error {
 func (l *life) recover(fx *erasure.Fixture, late func()) {
 	fx.Helper()
 	e := fx.EraserWith(brief())
-	fx.Must(fx.Reminders(e, fx.Now.Add(erasure.Soon)))
+	fx.Remind(e, fx.Now.Add(erasure.Soon))
 	l.check(fx, false)
 	late()
 	end := l.active.ID.Deadline().Add(40 * time.Minute)
-	fx.Acted(e.TidyAct(context.Background(), walk.Batch{Items: l.all(), Now: end}))
-	fx.Must(fx.Reminders(e, end))
-	fx.Acted(e.TidyAct(context.Background(), walk.Batch{Items: l.all(), Now: end}))
+	fx.WantActed(e.TidyAct(context.Background(), walk.Batch{Items: l.all(), Now: end}))
+	fx.Remind(e, end)
+	fx.WantActed(e.TidyAct(context.Background(), walk.Batch{Items: l.all(), Now: end}))
 	l.check(fx, true)
 }
 
@@ -96,14 +97,15 @@ func (l *life) check(fx *erasure.Fixture, final bool) {
 	fx.Helper()
 	objects := 0
 	for _, item := range l.ended() {
-		f, left := fx.Found(item.ID), fx.Traces(item)
+		row, found := fx.Find(item.ID)
+		left := fx.Traces(item)
 		switch {
-		case f.Found && f.Item.State != mayfly.Deleted: // the deletion did not happen
+		case found && row.State != mayfly.Deleted: // the deletion did not happen
 			if l.acked[item.ID] {
-				fx.Fatalf("RESURRECTED: %s is %s", item.ID, f.Item.State)
+				fx.Fatalf("RESURRECTED: %s is %s", item.ID, row.State)
 			}
 			if len(left) != 3+int(item.Media) {
-				fx.Fatalf("LOST: %s is %s, and only %v is there", item.ID, f.Item.State, left)
+				fx.Fatalf("LOST: %s is %s, and only %v is there", item.ID, row.State, left)
 			}
 			objects += int(item.Media)
 		case len(left) > 0:
@@ -113,8 +115,8 @@ func (l *life) check(fx *erasure.Fixture, final bool) {
 			objects += len(left)
 		case fx.Appended(mayfly.WasDeleted)[item.ID] == 0:
 			fx.Fatalf("no event was appended for the deletion of %s", item.ID)
-		case f.Found && final, !f.Found && !final && !l.tidied:
-			fx.Fatalf("tombstone of %s: found is %v", item.ID, f.Found)
+		case found && final, !found && !final && !l.tidied:
+			fx.Fatalf("tombstone of %s: found is %v", item.ID, found)
 		}
 	}
 	if row := fx.Row(l.held.ID); !row.Held || l.acked[row.ID] != (row.State == mayfly.Deleted) && l.acked[row.ID] {
@@ -126,7 +128,7 @@ func (l *life) check(fx *erasure.Fixture, final bool) {
 		}
 		objects += int(item.Media)
 	}
-	if there := len(fx.Keys(fx.Real.Hot)) + len(fx.Keys(fx.Real.Cold)); final && there != objects {
+	if there := len(fx.Objects(fx.Real.Hot)) + len(fx.Objects(fx.Real.Cold)); final && there != objects {
 		fx.Fatalf("ORPHAN: %d objects are there, %d belong to something", there, objects)
 	}
 }
@@ -136,15 +138,15 @@ func (l *life) digest(fx *erasure.Fixture) [32]byte {
 	fx.Helper()
 	sum := sha256.New()
 	for _, item := range l.all() {
-		f := fx.Found(item.ID)
-		fmt.Fprintln(sum, f.Found, f.Item.State, f.Item.Generation, f.Item.Held, len(fx.Traces(item)), fx.HasBody(item.ID), fx.Appended(mayfly.WasDeleted)[item.ID])
+		row, found := fx.Find(item.ID)
+		fmt.Fprintln(sum, found, row.State, row.Generation, row.Held, len(fx.Traces(item)), fx.HasBody(item.ID), fx.Appended(mayfly.WasDeleted)[item.ID])
 	}
-	fmt.Fprintln(sum, len(fx.Keys(fx.Real.Hot)), len(fx.Keys(fx.Real.Cold)))
+	fmt.Fprintln(sum, len(fx.Objects(fx.Real.Hot)), len(fx.Objects(fx.Real.Cold)))
 	return [32]byte(sum.Sum(nil))
 }
 
 func TestADeletionStoppedAnywhereIsFinishedByItsReminders(t *testing.T) {
-	random := erasure.Seeded(t)
+	random := fixture.Seeded(t)
 	var calls []storetest.Call
 	erasure.With(t, func(fx *erasure.Fixture) {
 		l := prepare(fx)
@@ -218,21 +220,20 @@ func TestAnErasingStoppedAtAnyCallIsFinishedByItsReminders(t *testing.T) {
 type picture = storetest.Photo[map[mayfly.ID]bool]
 
 func TestPowerLossWhileErasingLeavesNoOrphanAndBringsNothingBack(t *testing.T) {
-	rng := erasure.Seeded(t)
+	rng := fixture.Seeded(t)
 	points, states := 0, map[[32]byte]bool{}
 	lives := 2
-	if erasure.Long() {
+	if pace.Long() {
 		lives = 20
 	}
 	for range lives {
 		l, now, taken := photograph(t, rng)
 		for _, p := range taken {
-			fx := erasure.OpenOn(t, p.FS)
-			fx.Now, fx.TB = now, erasure.Located{TB: t, Where: p.String()}
-			l.acked = p.Known
-			states[l.digest(fx)] = true
-			l.recover(fx, func() {})
-			fx.Must(fx.Close())
+			erasure.WithOn(fixture.Located{TB: t, Where: p.String}, p.FS, func(fx *erasure.Fixture) {
+				fx.Now, l.acked = now, p.Known
+				states[l.digest(fx)] = true
+				l.recover(fx, func() {})
+			})
 		}
 		points += len(taken)
 	}
@@ -244,24 +245,25 @@ func TestPowerLossWhileErasingLeavesNoOrphanAndBringsNothingBack(t *testing.T) {
 }
 
 // photograph lives through a scenario and takes crashes of its disk.
-func photograph(t *testing.T, rng *rand.Rand) (*life, mayfly.Instant, []picture) {
+func photograph(t *testing.T, rng *rand.Rand) (l *life, now mayfly.Instant, taken []picture) {
 	t.Helper()
 	cam := &storetest.Camera[map[mayfly.ID]bool]{Disk: vfs.NewCrashableMem(), RNG: rng, First: rng.IntN(5)}
-	fx := erasure.OpenOn(t, cam.FS())
-	l := prepare(fx)
-	var mu sync.Mutex
-	acked := map[mayfly.ID]bool{}
-	cam.On(func() map[mayfly.ID]bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return maps.Clone(acked)
+	erasure.WithOn(t, cam.FS(), func(fx *erasure.Fixture) {
+		l = prepare(fx)
+		var mu sync.Mutex
+		acked := map[mayfly.ID]bool{}
+		cam.On(func() map[mayfly.ID]bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(acked)
+		})
+		fx.Must(l.live(fx, func(id mayfly.ID) {
+			mu.Lock()
+			defer mu.Unlock()
+			acked[id] = true
+		}))
+		taken, _ = cam.Off()
+		now = fx.Now
 	})
-	fx.Must(l.live(fx, func(id mayfly.ID) {
-		mu.Lock()
-		defer mu.Unlock()
-		acked[id] = true
-	}))
-	taken, _ := cam.Off()
-	fx.Must(fx.Close())
-	return l, fx.Now, taken
+	return l, now, taken
 }

@@ -11,24 +11,24 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/erase"
-	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/erasure"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // states are ways to bring a fresh story to every state of L1.
 func states() map[mayfly.State]func(*erasure.Fixture, mayfly.Item) {
 	return map[mayfly.State]func(*erasure.Fixture, mayfly.Item){
 		mayfly.Active:     func(*erasure.Fixture, mayfly.Item) {},
-		mayfly.ExpiredHot: func(fx *erasure.Fixture, item mayfly.Item) { fx.Sweep(item) },
+		mayfly.ExpiredHot: func(fx *erasure.Fixture, item mayfly.Item) { fx.Expire(item) },
 		mayfly.Archiving: func(fx *erasure.Fixture, item mayfly.Item) {
-			fx.Sweep(item)
+			fx.Expire(item)
 			fx.Change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
 		},
-		mayfly.Cold: func(fx *erasure.Fixture, item mayfly.Item) { fx.Archive(item) },
+		mayfly.Cold: func(fx *erasure.Fixture, item mayfly.Item) { fx.MoveToCold(item) },
 	}
 }
 
@@ -55,7 +55,7 @@ func TestADeleteAtAnyStateLeavesNothingInEitherTier(t *testing.T) {
 				t.Fatal("no event was appended")
 			}
 			fx.Now = fx.Now.Add(erasure.Soon)
-			fx.Must(fx.Reminders(fx.Eraser(), fx.Now))
+			fx.Remind(fx.Eraser(), fx.Now)
 			if left := fx.Traces(mine); len(left) > 0 {
 				t.Fatalf("left: %v", left)
 			}
@@ -101,7 +101,7 @@ func TestAMissingItemAndAnInvalidCauseAreRefused(t *testing.T) {
 func TestWhatIsHeldAndDeletedByItsAuthorKeepsItsBytesUntilReleased(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(2)
-	fx.Archive(item)
+	fx.MoveToCold(item)
 	fx.Hold(item.ID)
 	before := len(fx.Traces(item))
 	for _, cause := range []mayfly.Cause{mayfly.ByAccount, mayfly.BySupport} {
@@ -116,7 +116,7 @@ func TestWhatIsHeldAndDeletedByItsAuthorKeepsItsBytesUntilReleased(t *testing.T)
 	}
 	fx.Act(row)
 	fx.Now = fx.Now.Add(erasure.Soon)
-	fx.Must(fx.Reminders(fx.Eraser(), fx.Now))
+	fx.Remind(fx.Eraser(), fx.Now)
 	if len(fx.Traces(item)) != before || before != 5 {
 		t.Fatalf("%d of %d traces are left", len(fx.Traces(item)), before)
 	}
@@ -144,11 +144,11 @@ func TestAnActOnWhatIsNotDeletedErasesNothing(t *testing.T) {
 
 func TestAnItemThatExpiryPurgedIsErasedWithoutADeleteEvent(t *testing.T) {
 	fx := erasure.Open(t)
-	item, other := fx.Publish(intake.Draft{Owner: erasure.Ben(), Fate: mayfly.Purge}, 2), fx.Story(1)
+	item, other := fx.Purge(fixture.Ben(), 2), fx.Story(1)
 	fx.Now = item.ID.Deadline()
 	s, err := sweep.New(fx.Real, sweep.Options{Erase: fx.Eraser().Act})
 	fx.Must(err)
-	fx.Acted(s.Act(t.Context(), walk.Batch{Items: []mayfly.Item{item, other}, Now: fx.Now, Run: 1}))
+	fx.WantActed(s.Act(t.Context(), walk.Batch{Items: []mayfly.Item{item, other}, Now: fx.Now, Run: 1}))
 	fx.Act(item, other)
 	if left := fx.Traces(item); len(left) > 0 || len(fx.Appended(mayfly.WasDeleted)) > 0 || len(fx.Traces(other)) != 4 {
 		t.Fatalf("left %v and %v, appended %v", left, fx.Traces(other), fx.Appended(mayfly.WasDeleted))
@@ -161,7 +161,7 @@ func TestAnItemThatExpiryPurgedIsErasedWithoutADeleteEvent(t *testing.T) {
 func TestARestoredItemLeavesTheRestoredSet(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(1)
-	fx.Sweep(item)
+	fx.Expire(item)
 	fx.Change(item.ID, mayfly.Change{To: mayfly.Active, ServesUntil: fx.Now.Add(time.Hour), Cause: mayfly.BySupport})
 	var b store.Batch
 	b.Put(engine.Restored, engine.RestoredKey(item.ID), []byte{1}, 0)
@@ -185,7 +185,7 @@ func TestWhoCannotTellTheCachesWaitsUntilTheyHaveForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := erasure.Open(t)
 		item := fx.Story(0)
-		fx.Set.Signals = erasure.Deaf{Signals: fx.Real.Signals}
+		fx.Set.Signals = fixture.Deaf{Signals: fx.Real.Signals}
 		e := fx.EraserWith(erase.Options{Timeout: 100 * time.Millisecond}) // of the step; publishing has its own
 		for range 2 {                                                      // also when it is deleted: the first try may have ended before it published
 			begun := time.Now()
@@ -200,17 +200,23 @@ func TestWhoCannotTellTheCachesWaitsUntilTheyHaveForgotten(t *testing.T) {
 }
 
 func TestADeleteWinsEveryRace(t *testing.T) {
-	random := erasure.Seeded(t)
+	random := fixture.Seeded(t)
 	const races = 60
 	for range races {
 		fx := erasure.Open(t)
 		item := fx.Story(1)
-		fx.Sweep(item)
+		fx.Expire(item)
 		e := fx.Eraser()
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for range 1 + random.IntN(4) {
-				fx.Nudge(item.ID)
+				row := fx.Row(item.ID) // the archive claims it, as a worker that takes over does
+				_, err := fx.Real.Ledger.Transition(context.Background(), []mayfly.Change{{
+					ID: item.ID, From: row.State, Generation: row.Generation, To: mayfly.Archiving, Nonce: 7, Cause: mayfly.ByArchive, At: fx.Now,
+				}})
+				if err != nil {
+					t.Error(err)
+				}
 			}
 		})
 		wg.Go(func() {
@@ -228,7 +234,7 @@ func TestADeleteWinsEveryRace(t *testing.T) {
 func TestAnAppendThatFailsIsTheRemindersBusiness(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(1)
-	fx.Set.Log = erasure.Mute{Log: fx.Real.Log}
+	fx.Hooks.Append = fixture.FailAppend(mayfly.Unavailable)
 	row, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
 	if err != nil || row.State != mayfly.Deleted {
 		t.Fatal(err)
@@ -239,19 +245,19 @@ func TestAnAppendThatFailsIsTheRemindersBusiness(t *testing.T) {
 	if !fx.HasBody(item.ID) {
 		t.Fatal("the body is gone, and no step will append the event again")
 	}
-	if keys := fx.Keys(fx.Real.Hot); len(keys) > 0 {
+	if keys := fx.Objects(fx.Real.Hot); len(keys) > 0 {
 		t.Fatalf("the bytes wait for the log: %v", keys)
 	}
-	fx.Set.Log = fx.Real.Log
+	fx.Hooks.Append = nil
 	fx.Now = fx.Now.Add(erasure.Soon)
-	fx.Must(fx.Reminders(fx.Eraser(), fx.Now))
+	fx.Remind(fx.Eraser(), fx.Now)
 	if fx.Appended(mayfly.WasDeleted)[item.ID] != 1 || len(fx.Traces(item)) > 0 {
 		t.Fatalf("appended %v, left %v", fx.Appended(mayfly.WasDeleted), fx.Traces(item))
 	}
 }
 
 func TestADeleteWhoseOutcomeIsInDoubtReadsTheRowBack(t *testing.T) {
-	random, tried := erasure.Seeded(t), 0
+	random, tried := fixture.Seeded(t), 0
 	call := storetest.Call{N: 2, Op: storetest.Transition, Stages: []int{1}} // behind the reminder
 	for _, fault := range storetest.Faults(call) {
 		tried++
@@ -275,35 +281,12 @@ func TestADeleteWhoseOutcomeIsInDoubtReadsTheRowBack(t *testing.T) {
 	}
 }
 
-// hangup is a ledger behind which the asker goes as soon as a row has moved: the
-// answer is lost, and nothing is read in a context that has ended.
-type hangup struct {
-	store.Ledger
-	hang context.CancelFunc
-	away bool // nor is anything read after that
-	gone *bool
-}
-
-func (l hangup) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	_, err := l.Ledger.Transition(ctx, changes)
-	l.hang()
-	*l.gone = true
-	return nil, errors.Join(err, mayfly.Errorf(mayfly.Unknown, "the answer is lost"))
-}
-
-func (l hangup) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error) {
-	if ctx.Err() != nil || l.away && *l.gone {
-		return nil, mayfly.Errorf(mayfly.Unavailable, "nothing is read any more")
-	}
-	return l.Ledger.Get(ctx, ids...)
-}
-
 func TestADeleteWhoseAskerHangsUpTellsTheCachesAllTheSame(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(1)
-	published := fx.Signals(item.ID)
+	published := fx.Signalled(item.ID)
 	ctx, hang := context.WithCancel(t.Context())
-	fx.Set.Ledger = hangup{Ledger: fx.Real.Ledger, hang: hang, gone: new(bool)}
+	fx.Hooks.LoseAnswers(hang, false)
 	row, err := fx.Eraser().Delete(ctx, item.ID, mayfly.ByUser, fx.Now)
 	if err != nil || row.State != mayfly.Deleted || published[store.RowChanged] != 1 || fx.Appended(mayfly.WasDeleted)[item.ID] != 1 {
 		t.Fatalf("%+v, %v; published %v", row, err, published)
@@ -313,8 +296,8 @@ func TestADeleteWhoseAskerHangsUpTellsTheCachesAllTheSame(t *testing.T) {
 func TestADeleteOfWhichNothingIsKnownTellsTheCachesAllTheSame(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(1)
-	published := fx.Signals(item.ID)
-	fx.Set.Ledger = hangup{Ledger: fx.Real.Ledger, hang: func() {}, away: true, gone: new(bool)}
+	published := fx.Signalled(item.ID)
+	fx.Hooks.LoseAnswers(func() {}, true)
 	if _, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now); !errors.Is(err, mayfly.Unknown) {
 		t.Fatal(err)
 	}
@@ -330,7 +313,7 @@ func TestTheReminderOfADeletionTellsTheCachesOnce(t *testing.T) {
 	for _, id := range []mayfly.ID{item.ID, held.ID} { // the process that did it published nothing
 		fx.Change(id, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
 	}
-	published, heldSignals, otherSignals := fx.Signals(item.ID), fx.Signals(held.ID), fx.Signals(other.ID)
+	published, heldSignals, otherSignals := fx.Signalled(item.ID), fx.Signalled(held.ID), fx.Signalled(other.ID)
 	for range 2 { // finished is finished
 		fx.Act(item, held, other)
 	}

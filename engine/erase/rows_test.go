@@ -9,16 +9,18 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/erasure"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 func TestViewsGoWithTheirStoryFromEverySliceAndNoOthers(t *testing.T) {
 	fx := erasure.Open(t)
 	item, other := fx.Story(1), fx.Story(1)
-	random := erasure.Seeded(t)
+	random := fixture.Seeded(t)
 	var viewers []mayfly.UserID
 	for n := range 3 * story.ViewSlices { // some in every slice
 		var viewer mayfly.UserID
@@ -43,16 +45,16 @@ func TestViewsGoWithTheirStoryFromEverySliceAndNoOthers(t *testing.T) {
 	fx.Act(deleted)
 	kept := 0
 	for n := range story.ViewSlices {
-		if left := fx.Count(story.Views, store.SlicePartition(item.ID, n)); left > 0 {
+		if left := len(fx.Partition(story.Views, store.SlicePartition(item.ID, n))); left > 0 {
 			t.Errorf("slice %d: %d views are left", n, left)
 		}
-		kept += fx.Count(story.Views, store.SlicePartition(other.ID, n))
+		kept += len(fx.Partition(story.Views, store.SlicePartition(other.ID, n)))
 	}
 	if kept != len(viewers) {
 		t.Errorf("of another story's %d views %d are left", len(viewers), kept)
 	}
 	for _, viewer := range viewers {
-		if fx.Count(story.Seen, string(viewer[:])) != 1 {
+		if len(fx.Partition(story.Seen, string(viewer[:]))) != 1 {
 			t.Fatal("what a viewer has seen is not the other story alone")
 		}
 	}
@@ -61,12 +63,12 @@ func TestViewsGoWithTheirStoryFromEverySliceAndNoOthers(t *testing.T) {
 func TestTheViewsOfWhatIsHeldStay(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(0)
-	fx.View(item, erasure.Follower(erasure.Ana()))
+	fx.View(item, erasure.Follower(fixture.Ana()))
 	fx.Hold(item.ID)
 	deleted, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
 	fx.Must(err)
 	fx.Act(deleted)
-	if fx.Count(story.Views, story.ViewKey(item.ID, erasure.Follower(erasure.Ana())).Partition) != 1 {
+	if len(fx.Partition(story.Views, story.ViewKey(item.ID, erasure.Follower(fixture.Ana())).Partition)) != 1 {
 		t.Error("the view of a held story is gone (I21)")
 	}
 }
@@ -112,7 +114,7 @@ func TestTheViewsOfABatchAreLookedForSideBySide(t *testing.T) {
 
 func TestRenditionsDieWithTheirItemInBothTiers(t *testing.T) {
 	fx := erasure.Open(t)
-	item, other := fx.Picture(), fx.Picture()
+	item, other := fx.Picture(2), fx.Picture(2)
 	fx.Renditions(item, fx.Real.Hot, mayfly.Born)
 	fx.Renditions(item, fx.Real.Cold, 2) // of a claim that broke off
 	fx.Renditions(item, fx.Real.Hot, 3)  // of a restore
@@ -120,29 +122,29 @@ func TestRenditionsDieWithTheirItemInBothTiers(t *testing.T) {
 	_, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
 	fx.Must(err)
 	fx.Act(item)
-	if left := fx.Traces(item); len(left) > 0 || fx.Descriptions(item) != 0 {
-		t.Errorf("%v and %d descriptions are left", left, fx.Descriptions(item))
+	if left := fx.Traces(item); len(left) > 0 || len(fx.Partition(upload.Renditions, string(item.ID[:]))) != 0 {
+		t.Errorf("%v and %d descriptions are left", left, len(fx.Partition(upload.Renditions, string(item.ID[:]))))
 	}
 	for _, key := range kept {
-		if !slices.Contains(fx.Keys(fx.Real.Hot), key) {
+		if !slices.Contains(fx.Objects(fx.Real.Hot), key) {
 			t.Errorf("%s of another is gone", key)
 		}
 	}
-	if fx.Descriptions(other) != 4 {
+	if len(fx.Partition(upload.Renditions, string(other.ID[:]))) != 4 {
 		t.Error("another's descriptions are gone")
 	}
 }
 
 func TestRenditionsOfWhatIsHeldStay(t *testing.T) {
 	fx := erasure.Open(t)
-	item := fx.Picture()
+	item := fx.Picture(2)
 	keys := fx.Renditions(item, fx.Real.Hot, mayfly.Born)
 	fx.Hold(item.ID)
 	_, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
 	fx.Must(err)
 	fx.Act(item)
 	for _, key := range keys {
-		if !slices.Contains(fx.Keys(fx.Real.Hot), key) {
+		if !slices.Contains(fx.Objects(fx.Real.Hot), key) {
 			t.Errorf("%s is gone", key)
 		}
 	}

@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/test/erasure"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 func TestATombstoneStaysThirtyDaysAndLeavesWithTheTidyWalk(t *testing.T) {
 	fx := erasure.Open(t)
 	early, late, alive := fx.Story(1), fx.Story(1), fx.Story(1)
-	fx.Archive(early, late, alive)
+	fx.MoveToCold(early, late, alive)
 	deadline := early.ID.Deadline()
 	for item, at := range map[mayfly.Item]mayfly.Instant{early: deadline.Add(erasure.Day), late: deadline.Add(erasure.Day) + 1} {
 		_, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, at)
@@ -26,18 +26,18 @@ func TestATombstoneStaysThirtyDaysAndLeavesWithTheTidyWalk(t *testing.T) {
 	}
 	fx.Now = deadline.Add(31*erasure.Day) - 1
 	fx.Tidy(early, late, alive)
-	if !fx.Found(early.ID).Found || fx.HasBody(early.ID) || fx.HasBody(late.ID) {
+	if !fx.HasItem(early.ID) || fx.HasBody(early.ID) || fx.HasBody(late.ID) {
 		t.Fatal("a tombstone is gone early, or a body late")
 	}
 	fx.Now++
 	fx.Tidy(early, late, alive)
-	if fx.Found(early.ID).Found || !fx.Found(late.ID).Found || len(fx.Traces(alive)) != 4 {
+	if fx.HasItem(early.ID) || !fx.HasItem(late.ID) || len(fx.Traces(alive)) != 4 {
 		t.Fatal("the walk removes what was deleted up to a erasure.Day after its deadline, and nothing else")
 	}
 	// What was deleted later its own reminder removes.
 	fx.Origin = deadline.Add(31 * erasure.Day)
-	fx.Must(fx.Reminders(fx.Eraser(), deadline.Add(32*erasure.Day).Add(erasure.Soon)))
-	if fx.Found(late.ID).Found || !fx.Found(alive.ID).Found {
+	fx.Remind(fx.Eraser(), deadline.Add(32*erasure.Day).Add(erasure.Soon))
+	if fx.HasItem(late.ID) || !fx.HasItem(alive.ID) {
 		t.Fatal("the reminder did not remove the tombstone")
 	}
 }
@@ -45,38 +45,38 @@ func TestATombstoneStaysThirtyDaysAndLeavesWithTheTidyWalk(t *testing.T) {
 func TestWhatIsDeletedBehindTheTidyWalkLeavesByItsReminder(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(1)
-	fx.Archive(item)
+	fx.MoveToCold(item)
 	fx.Now = item.ID.Deadline().Add(400 * erasure.Day)
 	_, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
 	fx.Must(err)
 	fx.Origin = fx.Now.Add(30 * erasure.Day)
-	fx.Must(fx.Reminders(fx.Eraser(), fx.Now.Add(31*erasure.Day)-1))
-	if !fx.Found(item.ID).Found {
+	fx.Remind(fx.Eraser(), fx.Now.Add(31*erasure.Day)-1)
+	if !fx.HasItem(item.ID) {
 		t.Fatal("it left early")
 	}
-	fx.Must(fx.Reminders(fx.Eraser(), fx.Now.Add(31*erasure.Day).Add(erasure.Soon)))
-	if fx.Found(item.ID).Found || len(fx.Traces(item)) > 0 {
+	fx.Remind(fx.Eraser(), fx.Now.Add(31*erasure.Day).Add(erasure.Soon))
+	if fx.HasItem(item.ID) || len(fx.Traces(item)) > 0 {
 		t.Fatalf("it stays, and %v", fx.Traces(item))
 	}
 }
 
 func TestATombstoneOfWhatNeverExpiresLeavesByItsReminder(t *testing.T) {
 	fx := erasure.Open(t)
-	item := fx.Publish(intake.Draft{Owner: erasure.Ana(), Fate: mayfly.Archive, Lifetime: erasure.Eternal}, 1)
+	item := fx.Forever(fixture.Ana(), 1)
 	_, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
 	fx.Must(err)
-	fx.Must(fx.Reminders(fx.Eraser(), fx.Now.Add(erasure.Soon)))
-	if !fx.Found(item.ID).Found || len(fx.Traces(item)) > 0 {
+	fx.Remind(fx.Eraser(), fx.Now.Add(erasure.Soon))
+	if !fx.HasItem(item.ID) || len(fx.Traces(item)) > 0 {
 		t.Fatalf("left: %v", fx.Traces(item))
 	}
 	fx.ForgetReminderWalk()
 	fx.Origin = fx.Now.Add(30 * erasure.Day)
-	fx.Must(fx.Reminders(fx.Eraser(), fx.Now.Add(31*erasure.Day)-1))
-	if !fx.Found(item.ID).Found {
+	fx.Remind(fx.Eraser(), fx.Now.Add(31*erasure.Day)-1)
+	if !fx.HasItem(item.ID) {
 		t.Fatal("it left early")
 	}
-	fx.Must(fx.Reminders(fx.Eraser(), fx.Now.Add(31*erasure.Day).Add(erasure.Soon)))
-	if fx.Found(item.ID).Found || len(fx.Traces(item)) > 0 {
+	fx.Remind(fx.Eraser(), fx.Now.Add(31*erasure.Day).Add(erasure.Soon))
+	if fx.HasItem(item.ID) || len(fx.Traces(item)) > 0 {
 		t.Fatal("it stays")
 	}
 }
@@ -94,16 +94,16 @@ func TestAHeldTombstoneStaysAndAReleasedOneLeavesInItsTime(t *testing.T) {
 	}
 	fx.Release(item.ID)
 	fx.Tidy(item) // erased now, and its thirty days begin: the act itself writes the reminder
-	if !fx.Found(item.ID).Found || len(fx.Traces(item)) > 0 {
+	if !fx.HasItem(item.ID) || len(fx.Traces(item)) > 0 {
 		t.Fatalf("left: %v", fx.Traces(item))
 	}
 	fx.Origin = fx.Now.Add(30*erasure.Day - time.Hour)
-	fx.Must(fx.Reminders(fx.Eraser(), fx.Now.Add(30*erasure.Day)))
-	if !fx.Found(item.ID).Found {
+	fx.Remind(fx.Eraser(), fx.Now.Add(30*erasure.Day))
+	if !fx.HasItem(item.ID) {
 		t.Fatal("it left early")
 	}
-	fx.Must(fx.Reminders(fx.Eraser(), fx.Now.Add(31*erasure.Day).Add(time.Minute)))
-	if fx.Found(item.ID).Found {
+	fx.Remind(fx.Eraser(), fx.Now.Add(31*erasure.Day).Add(time.Minute))
+	if fx.HasItem(item.ID) {
 		t.Fatal("it stays")
 	}
 }

@@ -2,7 +2,9 @@ package scrub_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"testing"
@@ -10,13 +12,13 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/archive"
-	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/scrub"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
 	"github.com/mayflyhq/mayfly/test/erasure"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // L9: a scrub erases nothing, wherever it stops; a row that it has moved has its
@@ -24,13 +26,13 @@ import (
 func TestPowerLossWhileScrubbingLosesNoCopyAndNoReminder(t *testing.T) {
 	var good, bad, stuck, held mayfly.Item
 	var hot, cold []mayfly.BlobKey
-	rows := func(fx *erasure.Fixture) []mayfly.Item { return fx.Rows([]mayfly.Item{good, bad, held}) }
+	rows := func(fx *erasure.Fixture) []mayfly.Item { return fx.Rows(good.ID, bad.ID, held.ID) }
 	var before []mayfly.Item
 	var was mayfly.Item
 	round := func(fx *erasure.Fixture) (found scrub.Report) {
 		for range 50 {
 			r, err := fx.Scrubber().Next(context.Background(), scrub.Run{
-				Rows: walk.Span{From: erasure.Born, To: erasure.Born.Add(4 * time.Hour)}, Now: fx.Now, BytesPerSecond: erasure.Fast,
+				Rows: walk.Span{From: fixture.Start, To: fixture.Start.Add(4 * time.Hour)}, Now: fx.Now, BytesPerSecond: erasure.Fast,
 			}, erasure.Day)
 			fx.Must(err)
 			found.BadObjects, found.Again = found.BadObjects+r.BadObjects, found.Again+r.Again
@@ -41,14 +43,14 @@ func TestPowerLossWhileScrubbingLosesNoCopyAndNoReminder(t *testing.T) {
 		fx.Fatalf("the scrub comes to no end")
 		return found
 	}
-	erasure.PowerLoss(t, "power loss, scrub", erasure.Seeded(t), erasure.Operation{
+	erasure.PowerLoss(t, "power loss, scrub", fixture.Seeded(t), erasure.Operation{
 		Prepare: func(fx *erasure.Fixture) {
-			good, bad = fx.Story(2), fx.Publish(intake.Draft{Owner: erasure.Ben(), Fate: mayfly.Archive}, 2)
-			fx.Archive(good, bad)
+			good, bad = fx.Story(2), fx.StoryOf(fixture.Ben(), 2)
+			fx.MoveToCold(good, bad)
 			fx.Now = fx.Now.Add(10 * time.Minute)
 			stuck, held = fx.Story(1), fx.Story(1)
 			fx.Now = fx.Now.Add(2 * time.Hour)
-			fx.Sweep(stuck, held)
+			fx.Expire(stuck, held)
 			for _, item := range []mayfly.Item{stuck, held} { // as a worker leaves them that stopped before it erased hot
 				row := fx.Change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
 				fx.Put(fx.Real.Cold, row.MediaKey(row.Generation, 0))
@@ -56,9 +58,9 @@ func TestPowerLossWhileScrubbingLosesNoCopyAndNoReminder(t *testing.T) {
 			}
 			fx.Hold(held.ID)
 			row := fx.Row(bad.ID)
-			fx.Spoil(fx.Real.Cold, row.MediaKey(row.Keys.Cold, 0), func(b []byte) []byte { return b[1:] })
+			fx.Spoil(fx.Real.Cold, row.MediaKey(row.Keys.Cold, 0), func(b string) string { return b[1:] })
 			fx.Now = fx.Now.Add(10 * time.Minute)
-			hot, cold, before, was = fx.Keys(fx.Real.Hot), fx.Keys(fx.Real.Cold), rows(fx), fx.Row(stuck.ID)
+			hot, cold, before, was = fx.Objects(fx.Real.Hot), fx.Objects(fx.Real.Cold), rows(fx), fx.Row(stuck.ID)
 		},
 		Do: func(fx *erasure.Fixture, ack func()) {
 			if r := round(fx); r.BadObjects != 3 || r.Again != 1 {
@@ -68,18 +70,18 @@ func TestPowerLossWhileScrubbingLosesNoCopyAndNoReminder(t *testing.T) {
 		},
 		After: func(fx *erasure.Fixture, acked int) string {
 			same := func() {
-				if !slices.Equal(fx.Keys(fx.Real.Hot), hot) || !slices.Equal(fx.Keys(fx.Real.Cold), cold) || !slices.Equal(rows(fx), before) {
-					fx.Fatalf("LOST: a scrub changed something:\n%v\n%v\n%+v", fx.Keys(fx.Real.Hot), fx.Keys(fx.Real.Cold), rows(fx))
+				if !slices.Equal(fx.Objects(fx.Real.Hot), hot) || !slices.Equal(fx.Objects(fx.Real.Cold), cold) || !slices.Equal(rows(fx), before) {
+					fx.Fatalf("LOST: a scrub changed something:\n%v\n%v\n%+v", fx.Objects(fx.Real.Hot), fx.Objects(fx.Real.Cold), rows(fx))
 				}
 			}
 			same()
 			row := fx.Row(stuck.ID)
-			if moved := row != was; moved && (row.Keys != mayfly.Keys{Hot: 1} || !fx.Reminded(row.ID)) {
+			if moved := row != was; moved && (row.Keys != mayfly.Keys{Hot: 1} || !reminded(fx, row.ID)) {
 				fx.Fatalf("LOST: it was moved, and no reminder comes back to it: %+v", row)
 			} else if acked > 0 && !moved {
 				fx.Fatalf("what was answered is not there: %+v", row)
 			}
-			state := fmt.Sprint(row.Generation, fx.Reminded(row.ID), acked)
+			state := fmt.Sprint(row.Generation, reminded(fx, row.ID), acked)
 			round(fx) // goes on with the round that stopped
 			fx.Now = fx.Now.Add(erasure.Day)
 			if r := round(fx); r.BadObjects != 2 {
@@ -88,7 +90,7 @@ func TestPowerLossWhileScrubbingLosesNoCopyAndNoReminder(t *testing.T) {
 			same()
 			a, err := archive.New(fx.Real, archive.Options{})
 			fx.Must(err)
-			fx.Acted(a.Act(context.Background(), walk.Batch{Items: fx.Rows([]mayfly.Item{stuck}), Now: fx.Now, Repeat: true}))
+			fx.WantActed(a.Act(context.Background(), walk.Batch{Items: fx.Rows(stuck.ID), Now: fx.Now, Repeat: true}))
 			if fx.Row(stuck.ID).State != mayfly.Cold {
 				fx.Fatalf("%+v", fx.Row(stuck.ID))
 			}
@@ -102,15 +104,15 @@ func TestPowerLossWhileScrubbingLosesNoCopyAndNoReminder(t *testing.T) {
 func TestAScrubFindsEveryColdCopyThatIsNotWhatWasUploaded(t *testing.T) {
 	fx := erasure.Open(t)
 	items := []mayfly.Item{fx.Story(3), fx.Story(3), fx.Story(3), fx.Story(0)}
-	fx.Archive(items...)
-	if r := fx.Scrub(erasure.Fast); r.Items != 3 || r.Objects != 9 || r.BadObjects != 0 || r.Bytes != 9*int64(len(erasure.Content(0))) {
+	fx.MoveToCold(items...)
+	if r := fx.Scrub(erasure.Fast); r.Items != 3 || r.Objects != 9 || r.BadObjects != 0 || r.Bytes != 9*int64(len(fixture.Medium(0))) {
 		t.Fatalf("of a healthy tier: %+v", r)
 	}
 	key := func(i, n int) mayfly.BlobKey { row := fx.Row(items[i].ID); return row.MediaKey(row.Keys.Cold, n) }
-	fx.Spoil(fx.Real.Cold, key(0, 1), func(b []byte) []byte { b[17] ^= 1; return b })
-	fx.Spoil(fx.Real.Cold, key(1, 1), func(b []byte) []byte { return b[:len(b)-1] })
+	fx.Spoil(fx.Real.Cold, key(0, 1), func(b string) string { return b[:17] + "x" + b[18:] })
+	fx.Spoil(fx.Real.Cold, key(1, 1), func(b string) string { return b[:len(b)-1] })
 	fx.Must(fx.Real.Cold.Delete(t.Context(), key(2, 0)))
-	before, held := fx.Rows(items), fx.Contents(fx.Real.Cold)
+	before, held := rowsOf(fx, items), contents(fx, fx.Real.Cold)
 	r := fx.Scrub(erasure.Fast)
 	bad := map[mayfly.BlobKey]bool{}
 	for _, b := range r.Bad {
@@ -119,12 +121,12 @@ func TestAScrubFindsEveryColdCopyThatIsNotWhatWasUploaded(t *testing.T) {
 	if r.BadObjects != 3 || len(bad) != 3 || !bad[key(0, 1)] || !bad[key(1, 1)] || !bad[key(2, 0)] || r.Again != 0 {
 		t.Fatalf("%+v", r)
 	}
-	for i, row := range fx.Rows(items) {
+	for i, row := range rowsOf(fx, items) {
 		if row != before[i] {
 			t.Fatal("a row was moved")
 		}
 	}
-	if !maps.Equal(fx.Contents(fx.Real.Cold), held) {
+	if !maps.Equal(contents(fx, fx.Real.Cold), held) {
 		t.Fatal("a scrub wrote to what is cold")
 	}
 }
@@ -132,8 +134,8 @@ func TestAScrubFindsEveryColdCopyThatIsNotWhatWasUploaded(t *testing.T) {
 func TestAScrubLetsTheArchiveCopyAgainWhereHotIsWhole(t *testing.T) {
 	fx := erasure.Open(t)
 	whole, gone := fx.Story(1), fx.Story(1)
-	fx.Sweep(whole, gone)
-	fx.Now = erasure.Born.Add(150 * time.Minute)
+	fx.Expire(whole, gone)
+	fx.Now = fixture.Start.Add(150 * time.Minute)
 	for _, item := range []mayfly.Item{whole, gone} { // as a worker leaves them that stopped before it erased hot
 		row := fx.Change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
 		fx.Put(fx.Real.Cold, row.MediaKey(row.Generation, 0))
@@ -160,7 +162,7 @@ func TestAScrubLetsTheArchiveCopyAgainWhereHotIsWhole(t *testing.T) {
 	}
 	a, err := archive.New(fx.Real, archive.Options{})
 	fx.Must(err)
-	fx.Acted(a.Act(t.Context(), walk.Batch{Items: fx.Rows([]mayfly.Item{whole}), Now: fx.Now, Repeat: true}))
+	fx.WantActed(a.Act(t.Context(), walk.Batch{Items: fx.Rows(whole.ID), Now: fx.Now, Repeat: true}))
 	if r := fx.Scrub(erasure.Fast); r.BadObjects != 1 || fx.Row(whole.ID).State != mayfly.Cold {
 		t.Fatalf("after the archive: %+v, %+v", r, fx.Row(whole.ID))
 	}
@@ -168,8 +170,8 @@ func TestAScrubLetsTheArchiveCopyAgainWhereHotIsWhole(t *testing.T) {
 
 func TestAScrubReadsNoFasterThanItMay(t *testing.T) {
 	fx := erasure.Open(t)
-	fx.Archive(fx.Story(2))
-	size := int64(2 * len(erasure.Content(0)))
+	fx.MoveToCold(fx.Story(2))
+	size := int64(2 * len(fixture.Medium(0)))
 	took := loop.Measure(func() { fx.Scrub(size * 20) }) // 50 ms
 	if took < 50*time.Millisecond {
 		t.Fatalf("it took %s", took)
@@ -184,11 +186,11 @@ func TestAScrubGoesOnWhereItStoppedAndBeginsAnewAfterItsTime(t *testing.T) {
 		items = append(items, fx.Story(2))
 		fx.Now = fx.Now.Add(7 * time.Minute)
 	}
-	fx.Archive(items...)
-	size := int64(len(erasure.Content(0)))
+	fx.MoveToCold(items...)
+	size := int64(len(fixture.Medium(0)))
 	on := func() scrub.Report { // by an eraser that remembers nothing
 		r, err := fx.Scrubber().Next(t.Context(), scrub.Run{
-			Rows: walk.Span{From: erasure.Born, To: erasure.Born.Add(2 * time.Hour)}, Now: fx.Now, BytesPerSecond: erasure.Fast,
+			Rows: walk.Span{From: fixture.Start, To: fixture.Start.Add(2 * time.Hour)}, Now: fx.Now, BytesPerSecond: erasure.Fast,
 		}, erasure.Day)
 		fx.Must(err)
 		return r
@@ -216,7 +218,7 @@ func TestAScrubGoesOnWhereItStoppedAndBeginsAnewAfterItsTime(t *testing.T) {
 	}
 	fx.Now++
 	row := fx.Row(items[3].ID)
-	fx.Spoil(fx.Real.Cold, row.MediaKey(row.Keys.Cold, 1), func(b []byte) []byte { return b[1:] })
+	fx.Spoil(fx.Real.Cold, row.MediaKey(row.Keys.Cold, 1), func(b string) string { return b[1:] })
 	bad := 0
 	for r := on(); !r.Whole; r = on() {
 		bad += r.BadObjects
@@ -224,4 +226,35 @@ func TestAScrubGoesOnWhereItStoppedAndBeginsAnewAfterItsTime(t *testing.T) {
 	if bad != 1 || fx.Row(items[3].ID) != row {
 		t.Fatalf("%d bad objects were found", bad)
 	}
+}
+
+// rowsOf returns the rows of items.
+func rowsOf(fx *erasure.Fixture, items []mayfly.Item) (rows []mayfly.Item) {
+	fx.Helper()
+	for _, item := range items {
+		rows = append(rows, fx.Row(item.ID))
+	}
+	return rows
+}
+
+// reminded reports whether a reminder of the archive names an item.
+func reminded(fx *erasure.Fixture, id mayfly.ID) bool {
+	fx.Helper()
+	return slices.ContainsFunc(fx.Reminders(fx.Now, fx.Now.Add(10*time.Minute)), func(r remind.Reminder) bool {
+		return r.ID == id && r.Step == remind.Archive
+	})
+}
+
+// contents returns the objects of a tier with their bytes.
+func contents(fx *erasure.Fixture, tier store.Blobs) map[mayfly.BlobKey]string {
+	fx.Helper()
+	all := map[mayfly.BlobKey]string{}
+	for _, key := range fx.Objects(tier) {
+		r, _, err := tier.Open(fx.Context(), key, store.Span{})
+		fx.Must(err)
+		b, err := io.ReadAll(r)
+		fx.Must(errors.Join(err, r.Close()))
+		all[key] = string(b)
+	}
+	return all
 }
