@@ -9,48 +9,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/store/pebblestore"
-	"github.com/mayflyhq/mayfly/test/tables"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
-// start is when the tests begin: not at the beginning of a minute.
-const start mayfly.Instant = 1_800_000_017_345
-
 const (
+	start               = fixture.Start
 	shard  mayfly.Shard = 5
 	settle              = 15 * time.Second
 	name                = "test"
 )
 
-// open is the embedded store on memory.
+// open returns an empty store.
 func open(t testing.TB) store.Set {
 	t.Helper()
-	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Fuse: db.Fuse()}
+	return fixture.Open(t).Real
 }
 
 // due puts items with these deadlines into the shard and answers their ids, in
 // the order of a walk.
 func due(t testing.TB, set store.Set, deadlines ...mayfly.Instant) []mayfly.ID {
 	t.Helper()
-	hour, err := mayfly.LifetimeOf(time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hour := fixture.Lifetime(t, time.Hour)
 	var b store.Batch
 	var ids []mayfly.ID
 	for _, deadline := range deadlines {
