@@ -26,7 +26,9 @@ type Expected struct {
 	State   mayfly.State   // where it must be by now; 0 is not compared
 	Deleted Answer
 	Held    Answer
-	Ends    int // how many expiries and archivings the log has at least, once it is cold; 0 counts as 1
+
+	Unannounced bool // the event of its birth may be missing: a reminder will append it
+	Ends        int  // how many expiries and archivings the log has at least, once it is cold; 0 counts as 1
 }
 
 // Read is one answer that a client got when it opened an item for a viewer who may
@@ -141,7 +143,7 @@ func (c *check) announced(id mayfly.ID) {
 		}
 	}
 	switch {
-	case created == 0:
+	case created == 0 && !c.o.Record.Items[id].Unannounced:
 		c.find(Lost, id, "the log has no event of its birth")
 	case created > 1:
 		c.find(Double, id, "the log has %d births of it", created)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
@@ -176,7 +177,7 @@ func (c *city) judge(w *wish, err error) {
 	case errors.Is(err, mayfly.Gone) && c.goneWrongly(w) == nil:
 	case errors.Is(err, mayfly.Conflict) && c.at() >= c.record.tries[w.number][0].Add(24*time.Hour):
 	default:
-		c.found.add(DOUBLE, "wish %d: %v", w.number, err)
+		c.found.Add(verify.Double, "wish %d: %v", w.number, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/pace"
 )
@@ -110,7 +111,7 @@ func (c *clerk) bear() {
 func (c *clerk) look() {
 	r := c.node.Clock().Read()
 	if r.Steady < c.highest {
-		c.add(RESURRECTED, "the confirmed time went back from %s to %s", c.highest, r.Steady)
+		c.Add(verify.Resurrected, "the confirmed time went back from %s to %s", c.highest, r.Steady)
 	}
 	c.highest = max(c.highest, r.Steady)
 	for id, deadline := range c.items {
@@ -118,20 +119,20 @@ func (c *clerk) look() {
 		_, err := c.node.Gate().Open(c.t.Context(), id, mayfly.Viewer{}, r.Now)
 		switch {
 		case err == nil && deadline <= c.highest:
-			c.add(LATE, "%s is served at %s; the confirmed time was %s", id, r.Now, c.highest)
+			c.Add(verify.Late, "%s is served at %s; the confirmed time was %s", id, r.Now, c.highest)
 		case err == nil && deadline <= r.Now:
-			c.add(LATE, "%s is served in doubt at %s", id, r.Now)
+			c.Add(verify.Late, "%s is served in doubt at %s", id, r.Now)
 		case errors.Is(err, mayfly.Gone) && deadline > r.Now:
-			c.add(EARLY, "%s is gone at %s", id, r.Now)
+			c.Add(verify.Early, "%s is gone at %s", id, r.Now)
 		case err != nil && !errors.Is(err, mayfly.Gone):
-			c.add(LOST, "%s: %v", id, err)
+			c.Add(verify.Lost, "%s: %v", id, err)
 		}
 		found, err := c.set.Ledger.Get(c.t.Context(), id)
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		if found[0].Item.State != mayfly.Active && deadline > c.highest {
-			c.add(EARLY, "%s is %s, and no confirmed time has reached its deadline", id, found[0].Item.State)
+			c.Add(verify.Early, "%s is %s, and no confirmed time has reached its deadline", id, found[0].Item.State)
 		}
 	}
 }

@@ -60,8 +60,8 @@ func TestDiskAtItsFloorRefusesBirthsAndLetsEverythingElseGoOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(full.rows) != len(inv.rows) || len(full.blobs) != len(inv.blobs) {
-		t.Errorf("%d rows and %d objects became %d and %d on a full disk", len(inv.rows), len(inv.blobs), len(full.rows), len(full.blobs))
+	if len(full.rows) != len(inv.rows) || len(full.objects) != len(inv.objects) {
+		t.Errorf("%d rows and %d objects became %d and %d on a full disk", len(inv.rows), len(inv.objects), len(full.rows), len(full.objects))
 	}
 	free.Store(floor) // room again: what was refused is retried
 	after := newTally()

@@ -59,7 +59,14 @@ type engine struct {
 	walkers []*walk.Walker
 }
 
-// openSet opens the embedded store in a folder of fs. There is no cold tier:
+// noTier is an empty tier.
+type noTier struct{ store.Blobs }
+
+func (noTier) List(context.Context, mayfly.BlobKey, mayfly.BlobKey, int) ([]store.Listed, error) {
+	return nil, nil
+}
+
+// openSet opens the embedded store in a folder of fs. The cold tier is empty:
 // nothing here writes to it.
 func openSet(fs vfs.FS, floor int64) (*pebblestore.Store, *diskstore.Store, store.Set, error) {
 	fuse := store.NewFuse()
@@ -73,7 +80,7 @@ func openSet(fs vfs.FS, floor int64) (*pebblestore.Store, *diskstore.Store, stor
 	if err != nil {
 		return nil, nil, store.Set{}, errors.Join(err, db.Close())
 	}
-	return db, hot, store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Hot: hot, Fuse: fuse}, nil
+	return db, hot, store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Hot: hot, Cold: noTier{}, Fuse: fuse}, nil
 }
 
 func openTier(fs vfs.FS, dir string, fuse *store.Fuse, floor int64) (*diskstore.Store, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/pace"
 )
@@ -174,7 +175,7 @@ func (v *village) look(t *testing.T, r *resident, who guest, now int64) {
 	}
 	deleted := found[0].Item.State == mayfly.Deleted
 	if deleted && found[0].Item.Cause == mayfly.ByExpiry && v.swept < max(r.deadline, r.servesUntil) {
-		v.add(EARLY, "%s: purged before its end", r.id)
+		v.Add(verify.Early, "%s: purged before its end", r.id)
 	}
 	want := expected(r, who, deleted, now)
 	opened, err := v.engine.gate.Open(t.Context(), r.id, who.viewer, mayfly.Instant(now))
@@ -184,14 +185,14 @@ func (v *village) look(t *testing.T, r *resident, who guest, now int64) {
 	shows := func(s string) bool { return s == "serve" || s == "archived" }
 	switch {
 	case got == want && shows(got) && opened.Body.Text != r.text:
-		v.add(LOST, "%s: another body: %q", where, opened.Body.Text)
+		v.Add(verify.Lost, "%s: another body: %q", where, opened.Body.Text)
 	case got == want:
 	case shows(want) && !shows(got):
-		v.add(EARLY, "%s", where)
+		v.Add(verify.Early, "%s", where)
 	case shows(got) && !shows(want) && r.deadline != 0 && now >= max(r.deadline, r.servesUntil):
-		v.add(LATE, "%s", where)
+		v.Add(verify.Late, "%s", where)
 	default:
-		v.add(LEAK, "%s", where)
+		v.Add(verify.Leak, "%s", where)
 	}
 	switch got {
 	case "serve":
@@ -211,6 +212,6 @@ func (v *village) sameAsAbsence(t *testing.T, r *resident, who guest, now int64,
 	never[10] ^= byte(1 + v.rng.IntN(255)) // random bits: neither its times nor its trace
 	_, absent := v.engine.gate.Open(t.Context(), never, who.viewer, mayfly.Instant(now))
 	if absent != refused || absent.Error() != refused.Error() {
-		v.add(LEAK, "%s refused %s: %#v, and an id that never was: %#v", who.name, r.id, refused, absent)
+		v.Add(verify.Leak, "%s refused %s: %#v, and an id that never was: %#v", who.name, r.id, refused, absent)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -17,18 +16,15 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// inventory is everything that an engine holds, read through the contracts.
+// inventory is everything that an engine holds, read through the contracts. An audit
+// fills rows and bodies.
 type inventory struct {
-	now       mayfly.Instant
 	rows      map[mayfly.ID]mayfly.Item
 	bodies    map[mayfly.ID]mayfly.Body
-	owned     map[store.Key]bool // the owner index
-	uploads   map[mayfly.ID]mayfly.ID
-	claims    map[store.Key][]byte
+	tables    []string // rows of owner index, claims, uploads, watermarks and leases
 	reminders []remind.Reminder
-	marks     []store.Row // watermarks, leases
 	events    []mayfly.Event
-	blobs     map[mayfly.BlobKey][32]byte // hash of the bytes that can be read
+	objects   []mayfly.BlobKey
 }
 
 func lifetimeOf(ms int64) (mayfly.Lifetime, error) {
@@ -40,111 +36,58 @@ func lifetimeOf(ms int64) (mayfly.Lifetime, error) {
 
 // takeInventory reads all that the wishes of the record can have led to.
 func takeInventory(ctx context.Context, set store.Set, b *record, now mayfly.Instant) (*inventory, error) {
-	inv := &inventory{
-		now:  now,
-		rows: map[mayfly.ID]mayfly.Item{}, bodies: map[mayfly.ID]mayfly.Body{}, owned: map[store.Key]bool{},
-		uploads: map[mayfly.ID]mayfly.ID{}, claims: map[store.Key][]byte{}, blobs: map[mayfly.BlobKey][32]byte{},
+	inv := &inventory{rows: map[mayfly.ID]mayfly.Item{}, bodies: map[mayfly.ID]mayfly.Body{}}
+	err := inv.readTables(ctx, set, b)
+	if err == nil {
+		err = inv.readReminders(ctx, set, b, now)
 	}
-	for _, read := range []func(context.Context, store.Set, *record) error{
-		inv.readRows, inv.readTables, inv.readReminders, inv.readEvents, inv.readBlobs,
-	} {
-		if err := read(ctx, set, b); err != nil {
-			return nil, fmt.Errorf("inventory: %w", err)
-		}
-	}
-	return inv, nil
-}
-
-// deadlineMinutes are the deadline minutes that the wishes can have.
-func (b *record) deadlineMinutes() map[mayfly.Minute]bool {
-	minutes := map[mayfly.Minute]bool{}
-	for n, tries := range b.tries {
-		for _, at := range tries {
-			minutes[(at + mayfly.Instant(b.wishes[n].lifetime)).Minute()] = true
+	for _, stream := range []mayfly.Stream{mayfly.Births, mayfly.Ends} {
+		if err == nil {
+			var events []mayfly.Event
+			events, err = readStream(ctx, set.Log, stream)
+			inv.events = append(inv.events, events...)
 		}
 	}
-	return minutes
-}
-
-func (inv *inventory) readRows(ctx context.Context, set store.Set, b *record) error {
-	deadlines := b.deadlineMinutes()
-	for shard := range mayfly.Shard(b.shards) {
-		items, err := set.Ledger.Eternal(ctx, shard, mayfly.ID{}, 1_000_000)
-		if err != nil {
-			return err
-		}
-		for minute := range deadlines {
-			page, err := set.Ledger.Walk(ctx, store.Stretch{Minute: minute, Shard: shard, To: (minute + 1).Start()}, 1_000_000)
-			if err != nil {
-				return err
-			}
-			items = append(items, page...)
-		}
-		for _, item := range items {
-			body, err := set.Ledger.Body(ctx, item.ID)
-			if err != nil {
-				return err
-			}
-			inv.rows[item.ID] = item
-			if body[0].Found {
-				inv.bodies[item.ID] = body[0].Body
-			}
-		}
+	if err != nil {
+		return nil, fmt.Errorf("inventory: %w", err)
 	}
-	return nil
+	listed, err := set.Hot.List(ctx, "", "", 1_000_000)
+	for _, l := range listed {
+		inv.objects = append(inv.objects, l.Key)
+	}
+	return inv, err
 }
 
 func (inv *inventory) readTables(ctx context.Context, set store.Set, b *record) error {
-	all := func(t store.Table, partition string) ([]store.Row, error) {
-		return set.Rows.Range(ctx, t, store.Range{Partition: partition, Limit: 1_000_000})
+	type part struct {
+		table     store.Table
+		partition string
 	}
-	seen := map[mayfly.UserID]bool{{}: true} // the zero user has no tables
+	parts := map[part]bool{{walk.Watermarks, "sweep"}: true, {walk.Leases, "walk"}: true}
 	for _, w := range b.wishes {
-		if seen[w.owner] {
-			continue
-		}
-		seen[w.owner] = true
-		owned, err := all(rowtables.Owners, string(w.owner[:]))
-		if err != nil {
-			return err
-		}
-		for _, row := range owned {
-			inv.owned[store.Key{Partition: string(w.owner[:]), Clustering: row.Clustering}] = true
-		}
-		claims, err := all(intake.Idempotency, string(w.owner[:]))
-		if err != nil {
-			return err
-		}
-		for _, row := range claims {
-			inv.claims[store.Key{Partition: string(w.owner[:]), Clustering: row.Clustering}] = row.Value
+		if !w.owner.IsZero() { // the zero user has no tables
+			parts[part{rowtables.Owners, string(w.owner[:])}], parts[part{intake.Idempotency, string(w.owner[:])}] = true, true
 		}
 	}
 	for upload := range b.uploads {
-		found, err := all(rowtables.Uploads, string(upload[:]))
+		parts[part{rowtables.Uploads, string(upload[:])}] = true
+	}
+	for p := range parts {
+		found, err := set.Rows.Range(ctx, p.table, store.Range{Partition: p.partition, Limit: 1_000_000})
 		if err != nil {
 			return err
 		}
 		for _, row := range found {
-			inv.uploads[upload] = mayfly.ID(row.Value)
+			inv.tables = append(inv.tables, fmt.Sprintf("%s %x %x %x", p.table, p.partition, row.Clustering, row.Value))
 		}
-	}
-	for _, part := range []struct {
-		table     store.Table
-		partition string
-	}{{walk.Watermarks, "sweep"}, {walk.Leases, "walk"}} {
-		found, err := all(part.table, part.partition)
-		if err != nil {
-			return err
-		}
-		inv.marks = append(inv.marks, found...)
 	}
 	return nil
 }
 
 // readReminders reads all that can have been written until now: each is due a
 // few minutes after that.
-func (inv *inventory) readReminders(ctx context.Context, set store.Set, b *record) error {
-	for minute := genesis.Minute(); minute <= inv.now.Minute()+3; minute++ {
+func (inv *inventory) readReminders(ctx context.Context, set store.Set, b *record, now mayfly.Instant) error {
+	for minute := genesis.Minute(); minute <= now.Minute()+3; minute++ {
 		for shard := range mayfly.Shard(b.shards) {
 			found, err := set.Rows.Range(ctx, remind.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1_000_000})
 			if err != nil {
@@ -162,17 +105,6 @@ func (inv *inventory) readReminders(ctx context.Context, set store.Set, b *recor
 	slices.SortFunc(inv.reminders, func(a, b remind.Reminder) int {
 		return cmp.Or(cmp.Compare(a.Due, b.Due), a.ID.Compare(b.ID), cmp.Compare(a.Step, b.Step))
 	})
-	return nil
-}
-
-func (inv *inventory) readEvents(ctx context.Context, set store.Set, _ *record) error {
-	for _, stream := range []mayfly.Stream{mayfly.Births, mayfly.Ends} {
-		events, err := readStream(ctx, set.Log, stream)
-		if err != nil {
-			return err
-		}
-		inv.events = append(inv.events, events...)
-	}
 	return nil
 }
 
@@ -202,24 +134,24 @@ func readStream(ctx context.Context, log store.Log, stream mayfly.Stream) ([]may
 	}
 }
 
-func (inv *inventory) readBlobs(ctx context.Context, set store.Set, _ *record) error {
-	listed, err := set.Hot.List(ctx, "", "", 1_000_000)
-	if err != nil {
-		return err
+// digest tells states apart: of ledger, bodies, tables, log and objects.
+func (inv *inventory) digest() [32]byte {
+	lines := slices.Clone(inv.tables)
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	for id, item := range inv.rows {
+		add("row %x %v", id, item)
 	}
-	for _, l := range listed {
-		r, _, err := set.Hot.Open(ctx, l.Key, store.Span{})
-		if err != nil {
-			return fmt.Errorf("listed object %s: %w", l.Key, err)
-		}
-		h := sha256.New()
-		if _, err := io.Copy(h, r); err != nil {
-			return fmt.Errorf("listed object %s: %w", l.Key, err)
-		}
-		if err := r.Close(); err != nil {
-			return err
-		}
-		inv.blobs[l.Key] = [32]byte(h.Sum(nil))
+	for id, body := range inv.bodies {
+		add("body %x %v", id, body)
 	}
-	return nil
+	for _, e := range inv.events {
+		add("event %v", e)
+	}
+	add("%v %v", inv.reminders, inv.objects)
+	slices.Sort(lines)
+	h := sha256.New()
+	for _, line := range lines {
+		fmt.Fprintln(h, line)
+	}
+	return [32]byte(h.Sum(nil))
 }

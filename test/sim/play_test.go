@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
@@ -93,11 +94,11 @@ func (p *play) run(ctx context.Context, s stop) error {
 // try publishes and takes every error that a caller can act on.
 func (p *play) try(ctx context.Context, w *wish) {
 	if _, err := p.record.publish(ctx, p.engine.uploads, p.engine.intake, w, p.at()); errors.Is(err, errWrong) {
-		p.tally.add(DOUBLE, "%v", err)
+		p.tally.Add(verify.Double, "%v", err)
 	} else if err != nil && !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Gone) {
-		p.tally.add(LOST, "wish %d: an error that no caller can act on: %v", w.number, err)
+		p.tally.Add(verify.Lost, "wish %d: an error that no caller can act on: %v", w.number, err)
 	} else if errors.Is(err, mayfly.Gone) && p.goneWrongly(w) != nil {
-		p.tally.add(LOST, "%v", p.goneWrongly(w))
+		p.tally.Add(verify.Lost, "%v", p.goneWrongly(w))
 	}
 }
 

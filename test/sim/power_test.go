@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/pace"
 )
@@ -117,7 +118,7 @@ func recoverFrom(ctx context.Context, c crash, whole *record, n uint64) (*tally,
 	digest := inv.digest()
 	s := newScenario(h, b, seeded(n), now)
 	if err := s.finish(ctx, c.Known.known); errors.Is(err, errWrong) {
-		found.add(DOUBLE, "%v", err)
+		found.Add(verify.Double, "%v", err)
 	} else if err != nil {
 		return nil, digest, errors.Join(fmt.Errorf("live on: %w", err), h.close())
 	}

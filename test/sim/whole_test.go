@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,6 +18,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/storetest"
@@ -376,128 +376,74 @@ func (e *estate) list(tier store.Blobs) (keys []mayfly.BlobKey) {
 	return keys
 }
 
-// audit holds the store against what is known; over says that every life that
+// audit verifies the store against what is known; over says that every life that
 // is not held up has come to its end.
 func (e *estate) audit(found *tally, d *diary, page int, over bool) {
 	e.t.Helper()
-	named := map[string]map[mayfly.BlobKey]bool{"hot": {}, "cold": {}}
-	strangers := 0 // births in flight at the crash: their media may lie there without a row
+	r := &verify.Record{Items: map[mayfly.ID]verify.Expected{}}
 	for _, item := range d.items {
 		k := d.knownAt(item, page)
 		if !k.maybeBorn {
 			continue
 		}
-		found.checked++
-		if item.id.IsZero() || !k.born {
-			strangers += len(item.wish.media)
+		if item.id.IsZero() || !k.born { // in flight at the crash: its media may lie there without a row
+			r.Unanswered++
+			r.Unfinished += len(item.wish.media)
 		}
-		if item.id.IsZero() {
-			continue
-		}
-		row, err := e.set.Ledger.Get(e.t.Context(), item.id)
-		if err != nil {
-			e.t.Fatal(err)
-		}
-		e.auditItem(found, item, k, row[0], over)
-		if r := row[0].Item; row[0].Found && (r.State != mayfly.Deleted || r.Held) {
-			for m := range int(r.Media) {
-				for g := mayfly.Born; r.Held && g < r.Generation; g++ { // nothing of it is erased, not even what a restore has left
-					named["hot"][r.MediaKey(g, m)], named["cold"][r.MediaKey(g, m)] = true, true
-				}
-				if r.Keys.Hot != 0 {
-					named["hot"][r.MediaKey(r.Keys.Hot, m)] = true
-				}
-				if r.Keys.Cold != 0 {
-					named["cold"][r.MediaKey(r.Keys.Cold, m)] = true
-				}
-			}
+		if k.born || !item.id.IsZero() && e.exists(item.id) {
+			r.Items[item.id] = item.expected(k, over)
 		}
 	}
-	for name, tier := range map[string]store.Blobs{"hot": e.set.Hot, "cold": e.set.Cold} {
-		for _, key := range e.list(tier) {
-			switch {
-			case named[name][key]:
-			case name == "hot" && strangers > 0:
-				strangers--
-			default:
-				found.add(ORPHAN, "%s in %s, over: %t", key, name, over)
+	report, err := verify.Run(e.t.Context(), e.set, verify.Options{
+		Now: e.now(), Late: wholeSlack, Window: wholeArchive, Bytes: true, Objects: true, Group: "verify", Gate: e.node.Gate(), Record: r,
+		Each: func(_ context.Context, r *verify.Report, item mayfly.Item, _ store.FoundBody) error {
+			if over && !item.Held {
+				r.Add(verify.Late, "%s is over, and still there: %+v", item.ID, item)
 			}
-		}
+			return nil
+		},
+	})
+	if err != nil {
+		e.t.Fatal(err)
 	}
+	found.checked += int(report.Items)
+	found.Merge(&report.Tally)
 	if f := e.node.Found(); f.Total() > 0 && !over {
 		// Reconcile may find what the crash itself had stopped; what it finds is put on its way.
 		found.checked += int(f.Total())
 	}
 }
 
-func (e *estate) auditItem(found *tally, item *wholeItem, k known, row store.Found, over bool) {
-	e.t.Helper()
-	r := row.Item
-	held := k.held && !k.maybeHeld || k.maybeHeld && row.Found && r.Held
-	gone := !row.Found || r.State == mayfly.Deleted
-	switch {
-	case !row.Found && !k.born:
-	case k.held && !k.maybeHeld && (!row.Found || !r.Held):
-		found.add(LOST, "%s was held, and is %+v", item.id, r)
-	case held:
-		e.wantBytes(found, item, r, r.State == mayfly.Deleted)
-	case k.deleted && !gone:
-		found.add(RESURRECTED, "%s was deleted, and is %s", item.id, r.State)
-	case over && row.Found:
-		found.add(LATE, "%s is over, and still there: %+v", item.id, r)
-	case over:
-	case item.wish.fate == mayfly.Purge && !gone:
-		found.add(LATE, "%s was to be purged, and is %s", item.id, r.State)
-	case item.wish.fate == mayfly.Purge:
-		e.wantErased(found, item, row)
-	case gone && !k.maybeDeleted:
-		found.add(LOST, "%s is gone, and no user deleted it: %+v", item.id, r)
-	case gone:
-		e.wantErased(found, item, row)
-	case r.State != mayfly.Cold:
-		found.add(LATE, "%s should be cold: %+v", item.id, r)
-	default:
-		e.wantBytes(found, item, r, false)
-	}
-}
-
-// wantErased wants no content of what is deleted.
-func (e *estate) wantErased(found *tally, item *wholeItem, row store.Found) {
-	body, err := e.set.Ledger.Body(e.t.Context(), item.id)
+func (e *estate) exists(id mayfly.ID) bool {
+	row, err := e.set.Ledger.Get(e.t.Context(), id)
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	if body[0].Found {
-		found.add(LATE, "%s is deleted, and its content is there: %+v", item.id, row.Item)
-	}
+	return row[0].Found
 }
 
-// wantBytes wants every medium of the item as it was uploaded.
-func (e *estate) wantBytes(found *tally, item *wholeItem, r mayfly.Item, tombstone bool) {
-	body, err := e.set.Ledger.Body(e.t.Context(), item.id)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	if !body[0].Found || body[0].Body.Text != item.wish.text || len(body[0].Body.Media) != len(item.wish.media) {
-		found.add(LOST, "the content of %s: %+v", item.id, body[0])
-		return
-	}
-	if tombstone { // held: no viewer reads it, and its bytes are kept
-		r.State = mayfly.Cold
-	}
-	for n, want := range item.wish.media {
-		got, err := e.read(r, body[0].Body, n)
-		if err != nil || !slices.Equal(got, want) {
-			found.add(LOST, "medium %d of %s: %d bytes, %v; the row is %+v", n, item.id, len(got), err, r)
+// expected returns what the user of an item knows of it.
+func (i *wholeItem) expected(k known, over bool) verify.Expected {
+	answer := func(yes, maybe bool) verify.Answer {
+		switch {
+		case maybe:
+			return verify.Maybe
+		case yes:
+			return verify.Yes
 		}
+		return verify.No
 	}
-}
-
-func (e *estate) read(r mayfly.Item, body mayfly.Body, n int) ([]byte, error) {
-	m, err := e.node.Hydrate().Open(context.Background(), r, body, n, store.Span{})
-	if err != nil {
-		return nil, err
+	x := verify.Expected{
+		Text: &i.wish.text, State: mayfly.Cold, Deleted: answer(k.deleted, k.maybeDeleted && !k.deleted), Held: answer(k.held, k.maybeHeld),
 	}
-	b, err := io.ReadAll(m)
-	return b, errors.Join(err, m.Close())
+	if i.wish.fate == mayfly.Purge {
+		x.State, x.Until = mayfly.Deleted, i.id.Deadline()
+	}
+	if over {
+		x.State, x.Until = 0, i.id.Deadline()
+	}
+	for _, medium := range i.wish.media {
+		x.Media = append(x.Media, sha256.Sum256(medium))
+	}
+	return x
 }
