@@ -28,7 +28,7 @@ type Options struct {
 	// what it finds to the report. May be nil.
 	Each func(ctx context.Context, r *Report, item mayfly.Item, body store.FoundBody) error
 
-	Objects bool       // list both tiers and look for objects that no row owns
+	Objects bool       // list both tiers and look for objects that no row owns, and for rows of erased items
 	Group   string     // read the whole event log for this group; empty does not
 	Gate    *gate.Gate // ask what a stranger and the author get of every item; may be nil
 	Record  *Record    // what clients know; may be nil
@@ -167,8 +167,11 @@ func (c *check) item(ctx context.Context, item mayfly.Item, body store.FoundBody
 			return err
 		}
 	}
-	if err := c.served(ctx, item); err != nil || item.State == mayfly.Deleted && !item.Held {
+	if err := c.served(ctx, item); err != nil {
 		return err
+	}
+	if item.State == mayfly.Deleted && !item.Held {
+		return c.erased(ctx, item, body)
 	}
 	if err := c.owned(ctx, item); err != nil {
 		return err
@@ -236,6 +239,31 @@ func (c *check) owned(ctx context.Context, item mayfly.Item) error {
 	}
 	if string(found[0]) != string(item.ID[:]) {
 		c.find(Double, item.ID, "its upload %s is owned by %x", item.Upload, found[0])
+	}
+	return nil
+}
+
+// erased looks for rows of an erased item in every declared table of items. A table
+// whose rows have a time to live is not looked at: a row may be written late there,
+// and ends by itself.
+func (c *check) erased(ctx context.Context, item mayfly.Item, body store.FoundBody) error {
+	if !c.o.Objects || body.Found || item.Changed >= c.o.Now.Add(-c.o.Late) {
+		return nil
+	}
+	for _, t := range c.set.Rows.Tables() {
+		d := t.Declared()
+		if d.Erasure != store.PartitionIsItem || d.TimeToLive > 0 || d.MayHave != nil && !d.MayHave(item) {
+			continue
+		}
+		for _, partition := range t.ItemPartitions(item.ID) {
+			left, err := c.set.Rows.Range(ctx, t, store.Range{Partition: partition, Limit: 1})
+			if err != nil {
+				return fmt.Errorf("table %s: %w", t, err)
+			}
+			if len(left) > 0 {
+				c.find(Orphan, item.ID, "it is erased, and table %s has rows of it", t)
+			}
+		}
 	}
 	return nil
 }

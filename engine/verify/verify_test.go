@@ -23,10 +23,12 @@ type healthy struct {
 	gate       *gate.Gate
 	record     verify.Record
 	rowsOnly   bool
+	own        store.Table // of items, declared by this test
 }
 
 func open(t *testing.T) *healthy {
-	h := &healthy{Engine: fixture.Open(t), now: fixture.Start.Add(5 * time.Hour)}
+	own := store.DeclareTable(store.Declaration{Name: "own", Number: 231, Purpose: "item → x", Mode: store.Plain, Erasure: store.PartitionIsItem})
+	h := &healthy{Engine: fixture.Open(t, own), now: fixture.Start.Add(5 * time.Hour), own: own}
 	short := h.Draft()
 	short.Lifetime = fixture.Lifetime(t, time.Hour)
 	h.cold = h.Publish(short, fixture.Start, fixture.Media(2)...)
@@ -191,6 +193,17 @@ func TestEveryPlantedViolationIsFoundByItsWord(t *testing.T) {
 		"an object of an older generation": {verify.Orphan, 1, func(t *testing.T, h *healthy) {
 			_, err := h.Real.Hot.Put(t.Context(), h.cold.MediaKey(mayfly.Born, 0), strings.NewReader("x"))
 			h.Must(err)
+		}},
+		"a row of an erased item in a table that a product declares": {verify.Orphan, 1, func(t *testing.T, h *healthy) {
+			item := h.Publish(h.Draft(), fixture.Start)
+			h.record.Items[item.ID] = verify.Expected{Deleted: verify.Yes}
+			h.Change(item.ID, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser, At: item.ID.Birth()})
+			h.Must(h.Real.Log.Append(t.Context(), mayfly.EventOf(h.Row(item.ID), mayfly.WasDeleted)))
+			h.Must(h.Real.Ledger.EraseBody(t.Context(), item.ID))
+			if r := h.verify(); !r.Clean() {
+				t.Errorf("before the row is there: %s", r)
+			}
+			h.put(h.own, store.Key{Partition: string(item.ID[:])}, []byte("x"))
 		}},
 		"an item that its owner's index does not have": {verify.Orphan, 1, func(t *testing.T, h *healthy) {
 			var b store.Batch
