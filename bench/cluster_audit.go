@@ -12,6 +12,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/progress"
 	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -140,7 +141,7 @@ func (a *clusterAudit) medium(ctx context.Context, item mayfly.Item, medium mayf
 	a.record.mu.Lock()
 	a.cold[key] = true
 	a.record.mu.Unlock()
-	_, err := store.ReadBack(ctx, a.set.Cold, key, medium)
+	_, err := upload.ReadBack(ctx, a.set.Cold, key, medium)
 	if errors.Is(err, mayfly.NotFound) || errors.Is(err, mayfly.Corrupt) {
 		a.record.count.Add(verify.Lost, "%s: %v", item.ID, err)
 		return nil

@@ -47,7 +47,7 @@ func TestRenditionsGoToColdWithTheirItem(t *testing.T) {
 	h.Must(err)
 	medium, err := upload.ReadRendition(found[0])
 	h.Must(err)
-	if _, err := store.ReadBack(t.Context(), h.Real.Cold, row.MediaKey(row.Keys.Cold, small), medium); err != nil {
+	if _, err := upload.ReadBack(t.Context(), h.Real.Cold, row.MediaKey(row.Keys.Cold, small), medium); err != nil {
 		t.Error(err)
 	}
 }

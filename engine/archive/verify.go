@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -206,7 +207,7 @@ func (p *pass) verify(ctx context.Context, key mayfly.BlobKey, medium mayfly.Med
 			return err
 		}
 	}
-	_, err := store.ReadBack(ctx, p.set.Cold, key, medium)
+	_, err := upload.ReadBack(ctx, p.set.Cold, key, medium)
 	return err
 }
 

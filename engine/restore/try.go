@@ -8,6 +8,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -179,7 +180,7 @@ func (t *try) copyMedium(ctx context.Context, item mayfly.Item, medium mayfly.Me
 			continue
 		}
 		if _, err = from.tier.CopyTo(ctx, t.set.Hot, item.MediaKey(from.as, n), to); err == nil {
-			_, err = store.ReadBack(ctx, t.set.Hot, to, medium)
+			_, err = upload.ReadBack(ctx, t.set.Hot, to, medium)
 		}
 		if err == nil {
 			return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
@@ -162,7 +163,7 @@ func (p *pass) bad(ctx context.Context, tier store.Blobs, item mayfly.Item, g ma
 	var bad []BadCopy
 	for n, medium := range body.Media {
 		key := item.MediaKey(g, n)
-		size, why := store.ReadBack(ctx, tier, key, medium)
+		size, why := upload.ReadBack(ctx, tier, key, medium)
 		if errors.Is(why, mayfly.Unavailable) || ctx.Err() != nil {
 			return nil, errors.Join(why, ctx.Err()) // it says nothing about the object
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -301,7 +302,7 @@ func (c *check) read(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, 
 		}
 		return err
 	}
-	size, err := store.ReadBack(ctx, tier, key, medium)
+	size, err := upload.ReadBack(ctx, tier, key, medium)
 	c.report.Bytes += size
 	return err
 }

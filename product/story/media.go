@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -56,21 +57,14 @@ func Sizes() []int { return []int{mayfly.SmallRendition, mayfly.LargeRendition} 
 // anywhere. Read whole, its bytes are checked against their hash and end in an
 // error where they differ (I14). Not safe for concurrent use. Close it.
 type Medium struct {
+	*upload.Seeker
 	Story  Story
 	Object Object
 	Type   string
 	Size   int64
 	SHA256 [32]byte
 	Tier   hydrate.Tier
-
-	opener opener
-	r      io.ReadCloser // nil: nothing is open
-	at     int64         // the offset of r
-	offset int64         // where the next Read begins
 }
-
-// opener opens an object from an offset on.
-type opener func(offset int64) (*hydrate.Medium, error)
 
 // Medium opens an object of a story for viewer. The gate judges at now; an object
 // that was opened before the deadline may be read to its end (ST13). Errors: the
@@ -84,22 +78,23 @@ func (s *Stories) Medium(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer
 	if err != nil {
 		return nil, err
 	}
-	m := &Medium{Story: story, Object: object}
-	if m.opener, err = s.opener(ctx, opened, object, now); err != nil {
+	open, err := s.opener(ctx, opened, object, now)
+	if err != nil {
 		return nil, err
 	}
-	first, err := m.opener(0)
+	first, err := open(0)
 	if errors.Is(err, mayfly.NotFound) { // deleted since the gate has judged it
 		return nil, gate.Refusal(id, now)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("medium %s of %s: %w", object, id, err)
 	}
-	m.r, m.Type, m.Size, m.SHA256, m.Tier = first, first.Type, first.Size, first.SHA256, first.Tier
-	return m, nil
+	read := upload.NewSeeker(first, first.Size, func(offset int64) (io.ReadCloser, error) { return open(offset) })
+	return &Medium{Seeker: read, Story: story, Object: object, Type: first.Type, Size: first.Size, SHA256: first.SHA256, Tier: first.Tier}, nil
 }
 
-func (s *Stories) opener(ctx context.Context, o gate.Opened, object Object, now mayfly.Instant) (opener, error) {
+// opener returns what opens an object at an offset.
+func (s *Stories) opener(ctx context.Context, o gate.Opened, object Object, now mayfly.Instant) (func(offset int64) (*hydrate.Medium, error), error) {
 	if object.Medium < 0 || object.Medium >= len(o.Body.Media) {
 		return nil, mayfly.NotFound
 	}
@@ -121,62 +116,6 @@ func (s *Stories) opener(ctx context.Context, o gate.Opened, object Object, now 
 		}
 		return m, nil
 	}, nil
-}
-
-// Read reads from the current offset.
-func (m *Medium) Read(p []byte) (int, error) {
-	if m.offset >= m.Size {
-		return 0, io.EOF
-	}
-	if err := m.reopen(); err != nil {
-		return 0, err
-	}
-	n, err := m.r.Read(p)
-	m.offset += int64(n)
-	m.at = m.offset
-	return n, err
-}
-
-// reopen opens the object at offset, unless that is where it is open. Seek alone
-// opens nothing, because callers find out a size by seeking to the end and back.
-func (m *Medium) reopen() error {
-	if m.r != nil && m.at == m.offset {
-		return nil
-	}
-	if err := m.Close(); err != nil {
-		return err
-	}
-	r, err := m.opener(m.offset)
-	if err != nil {
-		return err
-	}
-	m.r, m.at = r, m.offset
-	return nil
-}
-
-// Seek sets where the next Read begins.
-func (m *Medium) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += m.offset
-	case io.SeekEnd:
-		offset += m.Size
-	}
-	if offset < 0 {
-		return 0, mayfly.Errorf(mayfly.Invalid, "seek to before the beginning")
-	}
-	m.offset = offset
-	return offset, nil
-}
-
-// Close closes the object.
-func (m *Medium) Close() error {
-	if m.r == nil {
-		return nil
-	}
-	r := m.r
-	m.r = nil
-	return r.Close()
 }
 
 // ReadURLs are presigned URLs of a story's objects.
