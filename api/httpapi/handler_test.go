@@ -100,8 +100,11 @@ func TestOnlyConfiguredOriginsMayCallFromABrowser(t *testing.T) {
 	}
 	const good, bad = "https://app.example.org", "https://evil.example.org"
 	some := newTestNode(t, func(c *config.Config) { c.Listen.Origins = []string{good} })
-	if h := ask(some, good, "OPTIONS", false); h.Get("Access-Control-Allow-Origin") != good || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") || h.Get("Vary") != "Origin" {
-		t.Errorf("an allowed origin gets %v", h)
+	for method, headers := range map[string]string{"OPTIONS": "Idempotency-Key", "GET": ""} {
+		h := ask(some, good, method, false)
+		if h.Get("Access-Control-Allow-Origin") != good || !strings.Contains(h.Get("Access-Control-Allow-Headers"), headers) || h.Get("Vary") != "Origin" || h.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%s of an allowed origin gets %v", method, h)
+		}
 	}
 	if h := ask(some, bad, "OPTIONS", false); h.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("another origin gets %v", h)
@@ -230,30 +233,6 @@ func TestWhileTheClockIsInDoubtWritesAreRefusedAndReadsAreServed(t *testing.T) {
 	h.Get("anonymous", "/v1/stories/"+s.ID.String(), 200)
 }
 
-func TestMetadataOfAPhotoAreRemovedInEveryWayOfUploading(t *testing.T) {
-	h := newTestNode(t)
-	plain := picture(t, 1)
-	const place = "GPS 48.8584N 2.2945E"
-	segment := "Exif\x00\x00" + place
-	photo := plain[:2] + "\xff\xe1" + string([]byte{byte((len(segment) + 2) >> 8), byte(len(segment) + 2)}) + segment + plain[2:] + place
-	form, typ := nodetest.Form(t, "media", photo)
-	upload := nodetest.ReadJSON[wire.Upload](t, h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: `{"media":1}`}, 201))
-	h.Want(nodetest.Request{As: "ana", Method: "PUT", Path: upload.Put[0].URL, Type: "image/jpeg", Body: photo}, 201)
-	for name, q := range map[string]nodetest.Request{
-		"form":   {Type: typ, Body: form},
-		"body":   {Type: "image/jpeg", Body: photo},
-		"upload": {Body: `{"upload":"` + upload.ID.String() + `"}`},
-	} {
-		q.As, q.Method, q.Path = "ana", "POST", "/v1/stories"
-		s := nodetest.ReadJSON[wire.Story](t, h.Want(q, 201))
-		for _, url := range []string{s.Media[0].URL, s.Media[0].Renditions[0].URL} {
-			if strings.Contains(h.Get("anonymous", url, 200).Body.String(), "GPS") {
-				t.Errorf("%s: the place is in %s", name, url)
-			}
-		}
-	}
-}
-
 func TestAnAmbiguousBodyOrQueryIsRefused(t *testing.T) {
 	h := newTestNode(t)
 	for _, body := range []string{
@@ -275,4 +254,40 @@ func TestAnAmbiguousBodyOrQueryIsRefused(t *testing.T) {
 		h.Get("ana", "/v1/me/archive?"+query, 400)
 	}
 	h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: `{"media":1}`, Header: map[string]string{"Content-Encoding": "gzip"}}, 415)
+}
+
+// A load balancer asks the public listener, which must not reveal the reason.
+func TestThePublicListenerReportsThatItIsNotReadyWithoutAReason(t *testing.T) {
+	for name, disturb := range map[string]func(h *testNode){
+		"it is stopping":        func(h *testNode) { h.Leave() },
+		"its clock is in doubt": func(h *testNode) { h.Machine.Step(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newTestNode(t)
+			s := h.Publish("ana", `{"audience":"everyone"}`)
+			disturb(h)
+			for _, method := range []string{"GET", "HEAD"} {
+				w := h.Want(nodetest.Request{As: "anonymous", Method: method, Path: "/readyz"}, 503)
+				if w.Header().Get("Retry-After") == "" || !strings.Contains(w.Header().Get("Cache-Control"), "no-store") {
+					t.Errorf("%s: %v", method, w.Header())
+				}
+				if body := strings.TrimSpace(w.Body.String()); method == "GET" && body != `{"ready":false}` {
+					t.Errorf("the body is %s", body)
+				}
+			}
+			h.Get("anonymous", "/v1/stories/"+s.ID.String(), 200)
+			for line := range strings.Lines(h.Logs.String()) {
+				if strings.Contains(line, "/readyz") && strings.Contains(line, "ERROR") {
+					t.Errorf("the answer is logged as an error: %s", line)
+				}
+			}
+		})
+	}
+}
+
+func TestReadinessIsNotRateLimited(t *testing.T) {
+	h := newTestNode(t, func(c *config.Config) { c.Rates.AddressReads = config.Rate{Count: 2, Per: time.Minute} })
+	for range 20 {
+		h.Get("anonymous", "/readyz", 200)
+	}
 }

@@ -1,10 +1,17 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
@@ -36,6 +43,30 @@ func TestTheLogsContainNoSecrets(t *testing.T) {
 				t.Errorf("%.12s… is in the log: %s", secret, line)
 				break
 			}
+		}
+	}
+}
+
+func TestATraceNamesTheRouteAndNoUserOrItem(t *testing.T) {
+	h := newTestNode(t)
+	s := h.Publish("ana", `{"audience":"everyone","caption":"sea"}`)
+	spans := tracetest.NewSpanRecorder()
+	api, err := h.API(node.ServeOptions{Listen: config.Listen{}, Tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("GET", "/v1/stories/"+s.ID.String()+"?canary=1", http.NoBody)
+	r.Header.Set("Authorization", "Bearer "+h.Token("ben"))
+	r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	api.Public().ServeHTTP(httptest.NewRecorder(), r)
+	ended := spans.Ended()
+	if len(ended) != 1 || ended[0].Name() != "GET /v1/stories/{id}" || ended[0].SpanContext().TraceID().String() != "0af7651916cd43dd8448eb211c80319c" {
+		t.Fatalf("%v", ended)
+	}
+	text := fmt.Sprint(ended[0].Attributes())
+	for _, secret := range []string{s.ID.String(), nodetest.User("ana").String(), nodetest.User("ben").String(), "canary", "Bearer", "sea"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is in %s", secret, text)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -168,4 +170,95 @@ func TestReadersThatDoNotReadAreGivenUp(t *testing.T) {
 		t.Errorf("the heap grew by %d MiB", grew>>20)
 	}
 	t.Logf("%d clients that ask and do not read were hung up on", 4*len(asks))
+}
+
+// The real binary's listener is the one that has the bounds (C9): what `mayfly
+// serve` builds holds them, and its memory stays where it was.
+func TestTheRealBinaryHoldsItsBounds(t *testing.T) {
+	pace.Slow(t, "real connections time out")
+	s := startServer(t, "listen:\n  header_timeout: 1s\n  body_timeout: 1s\n  idle_timeout: 2s\n  max_connections: 64\nrates:\n  address_reads: 0/1h\n  address_writes: 0/1h\ndisk:\n  floor: 0\n")
+	address := strings.TrimPrefix(s.api, "http://")
+	before := s.resident()
+	cases := []struct {
+		name, text string
+		status     int // 0: closed without an answer
+	}{
+		{"a header of a megabyte", "GET / HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("x", 1<<20), 431},
+		{"thousands of headers", "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-A: x\r\n", 100_000), 431},
+		{"headers that never end", "GET / HTTP/1.1\r\nHost: x\r\nX-A: ", 0},
+		{"nothing", "", 0},
+		{"a body that never comes", "POST /v1/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n", 400},
+		{"a body that the route does not read", "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", 200},
+		{"two lengths", "POST /v1/token HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400},
+		{"a terabyte", "POST /v1/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1099511627776\r\n\r\n", 413},
+		{"a path that is none", "GET /v1/../key HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+	}
+	const each = 20 // many more than may be connected at once
+	var at sync.WaitGroup
+	for _, c := range cases {
+		for range each {
+			at.Go(func() {
+				if status, err := sendRaw(address, c.text); status != c.status {
+					t.Errorf("%s: %d, not %d: %v", c.name, status, c.status, err)
+				}
+			})
+		}
+	}
+	at.Wait()
+	res, err := s.client.Get(s.api + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("afterwards: %d %v", res.StatusCode, err)
+	}
+	after := s.resident()
+	if after-before > 64<<20 {
+		t.Errorf("resident memory grew from %d to %d MiB", before>>20, after>>20)
+	}
+	t.Logf("%d bad clients of %d kinds, 64 at a time; resident memory %d MiB before, %d MiB after", each*len(cases), len(cases), before>>20, after>>20)
+}
+
+// sendRaw sends a text and waits for an answer; 0 is none.
+func sendRaw(address, text string) (status int, err error) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return -1, err
+	}
+	defer func() { _ = conn.Close() }() // it was answered
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return -1, err
+	}
+	go func() { _, _ = io.WriteString(conn, text) }() // the server may hang up in the middle
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		return -1, err
+	}
+	if err != nil {
+		return 0, err
+	}
+	return res.StatusCode, res.Body.Close()
+}
+
+// resident is the memory that the server's process has, by its own metrics.
+func (s *server) resident() int64 {
+	s.Helper()
+	res, err := s.client.Get(s.admin + "/metrics")
+	if err != nil {
+		s.Fatal(err)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		s.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^process_resident_memory_bytes (\S+)$`).FindSubmatch(text)
+	if found == nil {
+		s.Fatal("no resident memory among the metrics")
+	}
+	bytes, err := strconv.ParseFloat(string(found[1]), 64)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return int64(bytes)
 }

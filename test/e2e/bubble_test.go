@@ -2,7 +2,13 @@ package e2e
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"image"
+	"image/png"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,8 +19,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 // scripts are the golden stories; MAYFLY_STORY=name plays those only whose name
@@ -145,4 +159,184 @@ func (h *testNode) ask(r request) (answer, error) {
 		return a, fmt.Errorf("%s %s: %d %s", r.method, r.target, a.status, excerpt(a.body))
 	}
 	return a, nil
+}
+
+// testNode is a node with its HTTP handlers on the embedded store on memory, in a
+// bubble: time passes when the test sleeps, and at no other moment.
+type testNode struct {
+	*testing.T
+	store  *profile.Store
+	node   *node.Node
+	public http.Handler
+	admin  http.Handler
+	routes []httpapi.Route // of both listeners
+	documents
+}
+
+// walksLook is how often walks look, instead of once a second: a bubble pays for
+// every look, and soft expiry, which is what the handlers show, waits for none.
+const walksLook = 2 * time.Minute
+
+// nodeConfig returns a configuration with the product's own windows.
+func nodeConfig() config.Config {
+	cfg := config.Default()
+	cfg.Data = "data"
+	cfg.Disk.Share, cfg.Disk.Floor = 0, 0
+	cfg.Disk.ReclaimEvery = 6 * time.Hour
+	cfg.Memory.Cache, cfg.Memory.Memtable = 8*config.MiB, 4*config.MiB
+	cfg.Memory.MediaCache, cfg.Memory.MediaMemtable = 2*config.MiB, 2*config.MiB
+	cfg.Media.Inline = 256 * config.KiB
+	cfg.Stories.Live = liveLimit
+	cfg.Rates = config.Rates{}
+	return cfg
+}
+
+// liveLimit is how many live stories an author of a golden story may have.
+const liveLimit = 5
+
+// openNode starts a node with the products of the module and some more; the caller
+// closes it, within the bubble.
+func openNode(t *testing.T, cfg config.Config, more ...node.Product) *testNode {
+	t.Helper()
+	h := &testNode{T: t}
+	key, err := account.LoadKey(t.TempDir() + "/key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	products := append(node.Products(), more...)
+	disk := vfs.NewMem()
+	if err := disk.MkdirAll(cfg.Data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if h.store, err = profile.EmbeddedOn(disk, cfg.Data, cfg, node.Tables(products...)); err != nil {
+		t.Fatal(err)
+	}
+	o := node.FromConfig(cfg)
+	o.Source = nodetest.BubbleClock()
+	o.Products.Key = key
+	o.Cadence, o.Walk.Lease, o.Clock.SavePeriod, o.AccountsEvery = walksLook, 3*walksLook, walksLook, walksLook
+	o.Problem = func(loop string, err error) { t.Errorf("%s: %v", loop, err) }
+	if h.node, err = node.Start(context.Background(), h.store.Set, o, products...); err != nil {
+		t.Fatal(errors.Join(err, h.store.Close()))
+	}
+	handlers, err := h.node.API(node.ServeOptions{Listen: cfg.Listen, Version: "test"})
+	if err != nil {
+		t.Fatal(errors.Join(err, h.node.Stop(context.Background()), h.store.Close()))
+	}
+	h.public, h.admin, h.routes = handlers.Public(), handlers.Admin(), handlers.Routes()
+	h.readDocuments()
+	return h
+}
+
+// readDocuments reads the OpenAPI documents of both listeners: every later answer
+// is checked against them.
+func (h *testNode) readDocuments() {
+	h.Helper()
+	for _, admin := range []bool{false, true} {
+		handler := h.public
+		if admin {
+			handler = h.admin
+		}
+		rec := httptest.NewRecorder()
+		handler.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))
+		all, err := readDocument(rec.Body.Bytes(), admin)
+		if err != nil {
+			h.Fatalf("%d: %v", rec.Code, err)
+		}
+		h.documents = append(h.documents, all...)
+	}
+}
+
+func (h *testNode) close() {
+	h.Helper()
+	if err := errors.Join(h.node.Stop(context.Background()), h.store.Close()); err != nil {
+		h.Error(err)
+	}
+}
+
+func (h *testNode) now() mayfly.Instant { return h.node.Clock().Read().Now }
+
+// sleepUntil lets time pass up to an instant.
+func (h *testNode) sleepUntil(at mayfly.Instant) {
+	time.Sleep(time.Until(at.Time()))
+}
+
+// slowly is a reader of answers that takes the first bytes before an instant and
+// all others after it.
+type slowly struct {
+	*httptest.ResponseRecorder
+	until  time.Time
+	writes int
+}
+
+func (s *slowly) Write(p []byte) (int, error) {
+	if s.writes++; s.writes == 2 {
+		time.Sleep(time.Until(s.until))
+	}
+	return s.ResponseRecorder.Write(p)
+}
+
+// noise is a picture of about a megabyte, which no encoding makes smaller.
+func noise() []byte {
+	img := image.NewNRGBA(image.Rect(0, 0, 600, 450))
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range img.Pix {
+		img.Pix[i] = byte(r.Uint32()) | byte(i%4/3)*255
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, img); err != nil {
+		panic(err) // into memory
+	}
+	return out.Bytes()
+}
+
+// ST13: no cut in the middle; the next load is refused.
+func TestADownloadThatBeganBeforeTheDeadlineFinishes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMatrix(t, "everyone")
+		defer m.close()
+		photo := noise()
+		body, typ, err := multipartStory(wire.NewStory{Audience: "everyone", Lifetime: "6h"}, [][]byte{photo})
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := m.as("ana", "user")
+		header.Set("Content-Type", typ)
+		var story wire.Story
+		a := m.must(request{method: http.MethodPost, target: "/v1/stories", header: header, body: body}, http.StatusCreated)
+		if err := json.Unmarshal(a.body, &story); err != nil {
+			t.Fatal(err)
+		}
+		target := "/v1/stories/" + story.ID.String()
+		m.sleepUntil(story.ExpiresAt - 1)
+		a = m.must(request{method: http.MethodGet, target: target}, http.StatusOK)
+		if err := json.Unmarshal(a.body, &story); err != nil {
+			t.Fatal(err)
+		}
+		loads := []request{ // by its URL, and by a token
+			{method: http.MethodGet, target: story.Media[0].URL},
+			{method: http.MethodGet, target: "/v1/media/" + story.ID.String() + "/0", header: m.as("ben", "user")},
+		}
+		readers := make([]*slowly, len(loads))
+		for i, r := range loads {
+			begun := httptest.NewRequest(r.method, r.target, nil)
+			begun.Header = r.header
+			readers[i] = &slowly{ResponseRecorder: httptest.NewRecorder(), until: story.ExpiresAt.Time().Add(5 * time.Second)}
+			go m.public.ServeHTTP(readers[i], begun)
+		}
+		synctest.Wait() // they have taken the first bytes
+		for i, w := range readers {
+			if w.writes != 2 || w.Body.Len() == 0 || w.Body.Len() == len(photo) || m.now() != story.ExpiresAt-1 {
+				t.Fatalf("%s: %d bytes in %d writes at %s", loads[i].target, w.Body.Len(), w.writes, m.now())
+			}
+		}
+		m.sleepUntil(story.ExpiresAt.Add(10 * time.Second))
+		synctest.Wait()
+		for i, w := range readers {
+			if w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), photo) {
+				t.Errorf("%s: %d, %d bytes of %d", loads[i].target, w.Code, w.Body.Len(), len(photo))
+			}
+			m.must(loads[i], http.StatusGone)
+		}
+	})
 }

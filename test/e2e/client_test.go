@@ -159,7 +159,13 @@ func (c *calls) calls() map[string]func(context.Context) error {
 	last := func(_ any, err error) error { return err }
 	source := client.Bytes("hill.png", picture("hill", 0))
 	return map[string]func(context.Context) error{
-		"getToken":      func(ctx context.Context) error { return last(c.service.TokenFor(ctx, ana)) },
+		"getToken": func(ctx context.Context) error {
+			tokens, err := c.service.TokenFor(ctx, ana)
+			if err != nil {
+				return err
+			}
+			return last(c.ana.RefreshTokens(ctx, tokens.RefreshToken))
+		},
 		"preflight":     func(ctx context.Context) error { return last(c.ana.Preflight(ctx)) },
 		"reserveUpload": func(ctx context.Context) error { return last(c.ana.Reserve(ctx, 1)) },
 		"getUpload": func(ctx context.Context) error {

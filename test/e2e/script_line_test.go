@@ -177,3 +177,176 @@ func number(word string) (int, error) {
 	}
 	return n, nil
 }
+
+// token is a word of a script, or what stands between quotes in it.
+type token struct {
+	text   string
+	quoted bool
+}
+
+func (t token) String() string {
+	if t.quoted {
+		return strconv.Quote(t.text)
+	}
+	return t.text
+}
+
+// tokens splits a sentence at blanks and commas; what is quoted stays whole.
+func tokens(sentence string) ([]token, error) {
+	var all []token
+	for rest := sentence; ; {
+		rest = strings.TrimLeft(rest, " \t,")
+		if rest == "" {
+			return all, nil
+		}
+		if text, ok := strings.CutPrefix(rest, `"`); ok {
+			end := strings.IndexByte(text, '"')
+			if end < 0 {
+				return nil, fmt.Errorf("a quote is opened and never closed: %s", rest)
+			}
+			all, rest = append(all, token{text[:end], true}), text[end+1:]
+			continue
+		}
+		end := strings.IndexAny(rest, " \t,\"")
+		if end < 0 {
+			end = len(rest)
+		}
+		all, rest = append(all, token{text: rest[:end]}), rest[end:]
+	}
+}
+
+// parseSpan reads HH:MM:SS[.mmm]; the hours may be more than a day's.
+func parseSpan(text string) (time.Duration, error) {
+	bad := fmt.Errorf("%q is no time: write HH:MM:SS or HH:MM:SS.mmm", text)
+	whole, fraction, exact := strings.Cut(text, ".")
+	parts := strings.Split(whole, ":")
+	if len(parts) != 3 || exact && len(fraction) != 3 {
+		return 0, bad
+	}
+	if exact {
+		parts = append(parts, fraction)
+	}
+	var sum time.Duration
+	for i, unit := range []time.Duration{time.Hour, time.Minute, time.Second, time.Millisecond}[:len(parts)] {
+		n, err := strconv.ParseUint(parts[i], 10, 16)
+		if err != nil || i > 0 && len(parts[i]) < 2 || (i == 1 || i == 2) && n > 59 {
+			return 0, bad
+		}
+		sum += time.Duration(n) * unit
+	}
+	return sum, nil
+}
+
+// nearest is the word of a list that is most like the one that was written; ""
+// when none is.
+func nearest(written string, known []string) string {
+	best, found := max(1, len(written)/3)+1, ""
+	for _, word := range known {
+		if d := distance(written, word); d < best {
+			best, found = d, word
+		}
+	}
+	return found
+}
+
+// distance is how many letters must be put in, taken out or changed.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		left, diagonal := i+1, row[0]
+		row[0] = left
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// want is the answer that must come: a status, and what must be in it.
+type want struct {
+	status  int
+	checks  []check
+	written string
+}
+
+// check is one thing that must be so in an answer.
+type check struct {
+	word string
+	args []string
+}
+
+// checkWords says how many words follow each word of an answer; -1 is as many as
+// there are.
+func checkWords() map[string]int {
+	return map[string]int{
+		"hot": 0, "cold": 0, // its tier
+		"state":   1, // its state, for who may know
+		"caption": 1,
+		"code":    1, // of a problem
+		"says":    1, // anywhere in the body
+		"lists":   -1,
+		"nothing": 0,           // an empty list
+		"count":   1,           // of viewers
+		"live":    1,           // of the preflight
+		"may":     0, "not": 0, // publish
+		"verdict": 1,              // of an explanation
+		"private": 0, "public": 0, // how it may be kept on the way
+		"seen": -1, "unseen": -1, // which stories of a ring
+		"same":     0, // the story that the key stands for already
+		"until":    1, // serves_until, since the story's birth
+		"ends":     1, // expires_at, since its birth
+		"media":    1, // how many it has
+		"type":     1, // of the bytes
+		"pictures": 0, // every medium has its smaller pictures
+		"whole":    0, // the bytes are those of the medium
+	}
+}
+
+func parseWant(text string) (want, error) {
+	words, err := tokens(text)
+	if err != nil {
+		return want{}, err
+	}
+	if len(words) == 0 {
+		return want{}, fmt.Errorf("no status is said behind ->")
+	}
+	w := want{written: strings.TrimSpace(text)}
+	if w.status, err = number(words[0].text); err != nil || w.status < 200 || w.status > 599 {
+		return want{}, fmt.Errorf("%q is no status", words[0].text)
+	}
+	takes := checkWords()
+	var names []string
+	for name := range takes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for words = words[1:]; len(words) > 0; {
+		c := check{word: words[0].text}
+		if err := known("check", c.word, names); err != nil {
+			return want{}, err
+		}
+		words = words[1:]
+		n := takes[c.word]
+		for len(words) > 0 && n != 0 {
+			_, isWord := takes[words[0].text]
+			if n < 0 && isWord && !words[0].quoted {
+				break
+			}
+			c.args, words = append(c.args, words[0].text), words[1:]
+			n--
+		}
+		if n > 0 || takes[c.word] < 0 && len(c.args) == 0 {
+			return want{}, fmt.Errorf("behind %q something is missing", c.word)
+		}
+		w.checks = append(w.checks, c)
+	}
+	return w, nil
+}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -137,4 +138,235 @@ func TestAStoryThatDoesNotComeTrueIsReported(t *testing.T) {
 			}
 		}
 	})
+}
+
+// action is what an actor does: one of the forms below, with the words that stood in
+// its places, and its options.
+type action struct {
+	form   string
+	story  string   // STORY: a name, or it
+	people []string // WHO, in order
+	n      int      // N
+	with   options
+}
+
+// options may be added to an action, in any order.
+type options struct {
+	name     string // of the story that comes of it
+	lifetime string
+	audience string
+	caption  string
+	key      string // of idempotency
+	media    int
+	until    when
+	asOf     when
+	reason   string
+	longest  int    // the side of a smaller picture
+	gotBy    string // whose URL is used
+	day      int    // of the script, from 1
+	changed  bool   // the same request with another body
+}
+
+// form is a sentence with places in capitals, and the additions that it takes.
+type form struct {
+	says string
+	may  []string
+}
+
+// neverWas is the story of which no row was ever written.
+const neverWas = "a story that never was"
+
+// forms are all sentences of the language. Capitals are places: STORY is it, a
+// quoted name or "a story that never was", WHO an actor, N a number.
+func forms() []form {
+	return []form{
+		{"publishes a story", []string{"NAME", "for", "to", "with"}},
+		{"publishes the upload", []string{"NAME", "for", "to", "with"}},
+		{"reserves room for N media", nil},
+		{"puts medium N", nil},
+		{"asks for the upload", nil},
+		{"asks what may be published", nil},
+		{"opens STORY", nil},
+		{"loads the picture of STORY", []string{"of", "as", "medium"}},
+		{"loads a part of the picture of STORY", []string{"as"}},
+		{"views STORY", nil},
+		{"asks who saw STORY", nil},
+		{"looks at the ring of WHO", nil},
+		{"looks at the archive", []string{"of"}},
+		{"reshares STORY", []string{"as", "for", "to", "with"}},
+		{"deletes STORY", nil},
+		{"adds WHO to close friends", nil},
+		{"removes WHO from close friends", nil},
+		{"lists close friends", nil},
+		{"blocks WHO", nil},
+		{"unblocks WHO", nil},
+		{"lists blocks", nil},
+		{"makes WHO a follower of WHO", nil},
+		{"ends that WHO follows WHO", nil},
+		{"holds STORY", []string{"because"}},
+		{"releases STORY", []string{"because"}},
+		{"restores STORY", []string{"until", "because"}},
+		{"explains STORY", []string{"as"}},
+		{"explains STORY to WHO", []string{"as"}},
+		{"erases the account of WHO", []string{"because"}},
+	}
+}
+
+func parseAction(words []token) (action, error) {
+	var best action
+	var rest []token
+	var of form
+	for _, f := range forms() {
+		d, left, err := fill(f.says, words)
+		if err != nil {
+			return action{}, err
+		}
+		if d.form != "" && (best.form == "" || len(left) < len(rest)) {
+			best, rest, of = d, left, f
+		}
+	}
+	if best.form == "" {
+		return action{}, unknownAction(words)
+	}
+	if err := best.with.add(rest, of); err != nil {
+		return action{}, fmt.Errorf("%q: %w", best.form, err)
+	}
+	return best, nil
+}
+
+// fill matches a sentence with a form; the zero action if it does not fit.
+func fill(says string, words []token) (action, []token, error) {
+	d := action{form: says}
+	for place := range strings.FieldsSeq(says) {
+		if len(words) == 0 {
+			return action{}, nil, nil
+		}
+		word := words[0]
+		words = words[1:]
+		switch place {
+		case "STORY":
+			switch never := strings.Fields(neverWas); {
+			case word.quoted, word.text == it:
+				d.story = word.text
+			case word.text == never[0] && len(words) >= len(never)-1:
+				d.story, words = neverWas, words[len(never)-1:]
+			default:
+				return action{}, nil, nil
+			}
+		case "WHO":
+			if err := known("actor", word.text, actors()); err != nil {
+				return action{}, nil, err
+			}
+			d.people = append(d.people, word.text)
+		case "N":
+			n, err := number(word.text)
+			if err != nil {
+				return action{}, nil, err
+			}
+			d.n = n
+		default:
+			if word.text != place {
+				return action{}, nil, nil
+			}
+		}
+	}
+	return d, words, nil
+}
+
+// unknownAction lists the forms whose first word is the one that was written, or
+// most like it; all forms when none is.
+func unknownAction(words []token) error {
+	var sentence, says, verbs []string
+	for _, w := range words {
+		sentence = append(sentence, w.String())
+	}
+	for _, f := range forms() {
+		verb, _, _ := strings.Cut(f.says, " ")
+		says, verbs = append(says, f.says), append(verbs, verb)
+	}
+	if len(words) == 0 {
+		return fmt.Errorf("nothing is done; what can be done:\n\t%s", strings.Join(says, "\n\t"))
+	}
+	if near := nearest(words[0].text, verbs); near != "" {
+		says = slices.DeleteFunc(says, func(s string) bool { return !strings.HasPrefix(s, near+" ") })
+		return fmt.Errorf("unknown action %q; is %s meant?", strings.Join(sentence, " "), `"`+strings.Join(says, `" or "`)+`"`)
+	}
+	return fmt.Errorf("unknown action %q; what can be done:\n\t%s", strings.Join(sentence, " "), strings.Join(says, "\n\t"))
+}
+
+// add reads the options of an action.
+func (o *options) add(words []token, of form) error {
+	if len(words) > 0 && words[0].quoted && slices.Contains(of.may, "NAME") {
+		o.name, words = words[0].text, words[1:]
+	}
+	for len(words) > 0 {
+		word := words[0].text
+		if words[0].quoted || !slices.Contains(of.may, word) {
+			return fmt.Errorf("what does %s mean here? It takes: %s", words[0], strings.Join(of.may, ", "))
+		}
+		used, err := o.one(word, words[1:])
+		if err != nil {
+			return err
+		}
+		words = words[1+used:]
+	}
+	return nil
+}
+
+// one reads what follows a word, and says how many words that was.
+func (o *options) one(word string, rest []token) (used int, err error) {
+	said := func(i int) string {
+		if i < len(rest) {
+			return rest[i].text
+		}
+		return ""
+	}
+	switch next := said(0); {
+	case word == "for":
+		o.lifetime = next
+		return 1, nil
+	case word == "to" && next == "close" && said(1) == "friends":
+		o.audience = "close_friends"
+		return 2, nil
+	case word == "to":
+		o.audience = next
+		return 1, known("audience", next, []string{"everyone", "followers"})
+	case word == "with" && next == "caption":
+		o.caption = said(1)
+		return 2, nil
+	case word == "with" && next == "key":
+		o.key = said(1)
+		return 2, nil
+	case word == "with" && next == "another" && said(1) == "caption":
+		o.changed = true
+		return 2, nil
+	case word == "with" && said(1) == "media":
+		o.media, err = number(next)
+		return 2, err
+	case word == "because":
+		o.reason = next
+		return 1, nil
+	case word == "until":
+		o.until, _, err = parseWhen(rest)
+		return 1, err
+	case word == "medium":
+		o.media, err = number(next)
+		return 1, err
+	case word == "of" && next == "size":
+		o.longest, err = number(said(1))
+		return 2, err
+	case word == "of" && next == "day":
+		o.day, err = number(said(1))
+		return 2, err
+	case word == "as" && next == "of":
+		o.asOf, _, err = parseWhen(rest[1:])
+		return 2, err
+	case word == "as" && said(1) == "got" && said(2) == it:
+		o.gotBy = next
+		return 3, known("actor", next, actors())
+	case word == "as" && len(rest) > 0 && rest[0].quoted:
+		o.name = next
+		return 1, nil
+	}
+	return 0, fmt.Errorf("what is meant by %q?", word+" "+said(0))
 }
