@@ -32,7 +32,7 @@ type running struct {
 	data       string
 	api, admin string
 	said       []string // what it printed at its start
-	log        *storetest.Noted
+	log        *storetest.LogBuffer
 	stop       context.CancelFunc
 	ended      chan error
 }
@@ -42,7 +42,7 @@ func startServer(t *testing.T, data string, more ...string) *running {
 	t.Helper()
 	t.Chdir(t.TempDir()) // a folder without a configuration file
 	ctx, stop := context.WithCancel(t.Context())
-	r := &running{T: t, data: data, log: new(storetest.Noted), stop: stop, ended: make(chan error, 1)}
+	r := &running{T: t, data: data, log: new(storetest.LogBuffer), stop: stop, ended: make(chan error, 1)}
 	out, in := io.Pipe()
 	root := newRoot()
 	root.SetArgs(append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--set", "disk.floor=0", "--log-level", "debug"}, more...))

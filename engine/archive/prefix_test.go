@@ -24,7 +24,7 @@ type stopping struct {
 	check   func(h *env, items []mayfly.Item) // holds when it has come to its end
 }
 
-func (s stopping) open(t *testing.T, plan storetest.Plan) (*env, []mayfly.Item, *storetest.Landing) {
+func (s stopping) open(t *testing.T, plan storetest.Plan) (*env, []mayfly.Item, *storetest.LateWrites) {
 	t.Helper()
 	h := open(t)
 	items := s.prepare(h)

@@ -217,7 +217,7 @@ func TestAnErasingStoppedAtAnyCallIsFinishedByItsReminders(t *testing.T) {
 }
 
 // picture knows which deletions had been acknowledged.
-type picture = storetest.Photo[map[mayfly.ID]bool]
+type picture = storetest.Crash[map[mayfly.ID]bool]
 
 func TestPowerLossWhileErasingLeavesNoOrphanAndBringsNothingBack(t *testing.T) {
 	rng := fixture.Seeded(t)
@@ -247,7 +247,7 @@ func TestPowerLossWhileErasingLeavesNoOrphanAndBringsNothingBack(t *testing.T) {
 // photograph lives through a scenario and takes crashes of its disk.
 func photograph(t *testing.T, rng *rand.Rand) (l *life, now mayfly.Instant, taken []picture) {
 	t.Helper()
-	cam := &storetest.Camera[map[mayfly.ID]bool]{Disk: vfs.NewCrashableMem(), RNG: rng, First: rng.IntN(5)}
+	cam := &storetest.Crashes[map[mayfly.ID]bool]{Disk: vfs.NewCrashableMem(), RNG: rng, First: rng.IntN(5)}
 	erasure.WithOn(t, cam.FS(), func(fx *erasure.Fixture) {
 		l = prepare(fx)
 		var mu sync.Mutex

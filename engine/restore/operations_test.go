@@ -316,7 +316,7 @@ func faulty(d operation, tier string, plan func(storetest.BlobCall) storetest.Bl
 	}}
 }
 
-type crash = storetest.Photo[struct{}]
+type crash = storetest.Crash[struct{}]
 
 func TestPowerLossAtEveryWriteLeavesTheItemIntact(t *testing.T) {
 	pace.Heavy(t, "hundreds of crashes")
@@ -343,7 +343,7 @@ func TestPowerLossAtEveryWriteLeavesTheItemIntact(t *testing.T) {
 // photograph runs an operation and copies its disk as power losses would leave it.
 func photograph(t *testing.T, d operation, r *rand.Rand) (crashes []crash, before mayfly.Item, now mayfly.Instant) {
 	t.Helper()
-	cam := &storetest.Camera[struct{}]{Disk: vfs.NewCrashableMem(), RNG: r}
+	cam := &storetest.Crashes[struct{}]{Disk: vfs.NewCrashableMem(), RNG: r}
 	fixture.With(t, cam.FS(), func(e *fixture.Engine) {
 		e.Random = firstShard{}
 		h := newEnv(e)

@@ -19,5 +19,5 @@ func TestCassandraKeepsTheContracts(t *testing.T) {
 
 func TestCassandraAnswersAsTheModelDoes(t *testing.T) {
 	t.Parallel()
-	storetest.Random(t, "cassandrastore", openSet, storetest.Options{})
+	storetest.Random(t, "cassandrastore", openSet)
 }

@@ -18,7 +18,7 @@ import (
 func TestASecureServerLetsInWhoKnowsThePasswordAndItIsNeverLogged(t *testing.T) {
 	t.Parallel()
 	good := optionsFor(t, secureServer, testKeyspace+"_secure")
-	var log storetest.Noted
+	var log storetest.LogBuffer
 	good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s, err := Open(t.Context(), good)
 	if err != nil {

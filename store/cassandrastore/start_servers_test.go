@@ -32,7 +32,7 @@ func TestAKeyspaceThatHasFewerCopiesThanConfiguredIsNotOpened(t *testing.T) {
 }
 
 func TestEveryNodeTellsTheSettingsThatAreReliedOn(t *testing.T) {
-	var log storetest.Noted
+	var log storetest.LogBuffer
 	s := openWith(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	reported := migrator{Store: s}.settings(t.Context())
 	if len(reported) != len(s.session.GetHosts()) {

@@ -18,7 +18,7 @@ import (
 func TestASecureBrokerNeedsThePasswordAndItIsNeverLogged(t *testing.T) {
 	t.Parallel()
 	good := brokerAt(t, secureBroker)
-	var log storetest.Noted
+	var log storetest.LogBuffer
 	good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s := open(t, good)
 	events := life(t, 3)

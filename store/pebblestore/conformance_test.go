@@ -52,6 +52,6 @@ func TestPebblestorePassesTheConformanceSuites(t *testing.T) {
 
 func TestPebblestoreAnswersLikeTheModel(t *testing.T) {
 	for driver, opener := range openers() {
-		t.Run(driver, func(t *testing.T) { storetest.Random(t, driver, opener, storetest.Options{}) })
+		t.Run(driver, func(t *testing.T) { storetest.Random(t, driver, opener) })
 	}
 }

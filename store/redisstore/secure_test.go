@@ -17,7 +17,7 @@ import (
 func TestASecureServerNeedsThePasswordAndItIsNeverPrinted(t *testing.T) {
 	for _, name := range []string{secureServer, secureCluster} {
 		good := at(t, name)
-		var log storetest.Noted
+		var log storetest.LogBuffer
 		good.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		s := open(t, good)
 		if err := Check(t.Context(), good); err != nil {

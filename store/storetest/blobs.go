@@ -18,28 +18,28 @@ import (
 func blobsCases() []testCase {
 	return []testCase{
 		{"objects of every size are read back with size and hash", sizesReadBack},
-		{"a stream of unknown length in odd pieces is stored whole", oddPieces},
+		{"a stream of unknown length in uneven reads is stored completely", unevenReads},
 		{"ranges are read", rangesRead},
-		{"a range behind the end is invalid", rangeBehindEnd},
-		{"what is not there is not found", blobNotFound},
-		{"a put replaces an object whole", replaceWhole},
+		{"a range after the end is invalid", rangeAfterEnd},
+		{"an absent object is not found", blobNotFound},
+		{"a put replaces the whole object", replaceWhole},
 		{"racing puts and reads of a key never mix objects", replaceRace},
 		{"a put whose reader fails leaves the old object or nothing", failingReader},
 		{"a put whose reader fails at once leaves nothing", failingAtOnce},
-		{"a put with an ended context leaves the old object or a whole one", putWithEndedContext},
-		{"a reader that is open when the object is deleted may finish", readerOutlivesDelete},
+		{"a put with an ended context leaves the old object or the complete new one", putWithEndedContext},
+		{"a reader that is open when the object is deleted can finish", readerOutlivesDelete},
 		{"a reader that is open when the object is replaced reads one object", readerOutlivesReplace},
-		{"a delete removes and is idempotent", deleteBlob},
-		{"a delete of a thousand keys, half of them absent", deleteThousand},
+		{"a delete removes the object and is idempotent", deleteBlob},
+		{"a delete of a thousand keys removes those that exist", deleteThousand},
 		{"a deleted key can be put again", putAfterDelete},
 		{"a list is in byte order, within its bounds and limit", listBounds},
-		{"a list sees what was put and not what was deleted", listFresh},
-		{"a copy to another key of the tier is whole and its own", copySameTier},
-		{"a copy to the other tier and back is whole", copyOtherTier},
-		{"a copy of what is not there is not found", copyNothing},
+		{"a list shows objects that were put and none that were deleted", listFresh},
+		{"a copy to another key of the tier is complete and independent", copySameTier},
+		{"a copy to the other tier and back is complete", copyOtherTier},
+		{"a copy of an absent object is not found", copyNothing},
 		{"a copy over an object replaces it", copyOver},
-		{"a bad key is invalid and writes nothing", badKeys},
-		{"a presigned address reads and writes, or is unsupported", presigned},
+		{"an invalid key is refused and writes nothing", badKeys},
+		{"a presigned URL reads and writes, or is unsupported", presigned},
 		{"sixteen writers of small objects lose none", writersTogether},
 	}
 }
@@ -53,10 +53,10 @@ func content(n int) []byte {
 
 func (c *trial) putBlob(key mayfly.BlobKey, data []byte) store.Object {
 	c.Helper()
-	o, err := c.set.Hot.Put(c.ctx, key, struct{ io.Reader }{bytes.NewReader(data)}) // nothing but a stream
+	o, err := c.set.Hot.Put(c.ctx, key, struct{ io.Reader }{bytes.NewReader(data)}) // only a stream
 	c.must(err)
 	if want := objectOf(key, data); o != want {
-		c.Fatalf("put answers %+v, want %+v", o, want)
+		c.Fatalf("put returns %+v, want %+v", o, want)
 	}
 	return o
 }
@@ -84,7 +84,7 @@ func (c *trial) wantBlob(b store.Blobs, key mayfly.BlobKey, want []byte) {
 	o, err = b.Stat(c.ctx, key)
 	c.must(err)
 	if o != objectOf(key, want) {
-		c.Errorf("stat answers %+v, want %+v", o, objectOf(key, want))
+		c.Errorf("stat returns %+v, want %+v", o, objectOf(key, want))
 	}
 }
 
@@ -109,23 +109,23 @@ func sizesReadBack(c *trial) {
 	}
 }
 
-// dribble reads in pieces of odd sizes, some of them empty.
-type dribble struct {
+// unevenReader reads in pieces of different sizes, some of them empty.
+type unevenReader struct {
 	r io.Reader
 	n int
 }
 
-func (d *dribble) Read(p []byte) (int, error) {
+func (d *unevenReader) Read(p []byte) (int, error) {
 	d.n++
 	return d.r.Read(p[:min(len(p), []int{0, 1, 13, 4099, 70_001}[d.n%5])])
 }
 
-func oddPieces(c *trial) {
+func unevenReads(c *trial) {
 	key, data := freshBlob(), content(300_001)
-	o, err := c.set.Hot.Put(c.ctx, key, &dribble{r: bytes.NewReader(data)})
+	o, err := c.set.Hot.Put(c.ctx, key, &unevenReader{r: bytes.NewReader(data)})
 	c.must(err)
 	if o != objectOf(key, data) {
-		c.Errorf("put answers %+v", o)
+		c.Errorf("put returns %+v", o)
 	}
 	c.wantBlob(c.set.Hot, key, data)
 }
@@ -155,7 +155,7 @@ func rangesRead(c *trial) {
 	}
 }
 
-func rangeBehindEnd(c *trial) {
+func rangeAfterEnd(c *trial) {
 	key := freshBlob()
 	c.putBlob(key, content(10))
 	for _, s := range []store.Span{{Offset: 11}, {Offset: 11, Length: 5}, {Offset: 1 << 40, Length: 1}} {
@@ -169,7 +169,7 @@ func blobNotFound(c *trial) {
 	c.wantNoBlob(c.set.Cold, freshBlob())
 	key := freshBlob()
 	c.putBlob(key, content(10))
-	c.wantNoBlob(c.set.Cold, key) // the tiers are apart
+	c.wantNoBlob(c.set.Cold, key) // the tiers are separate
 	c.wantNoBlob(c.set.Hot, key[:len(key)-1], key+"1")
 }
 
@@ -200,14 +200,14 @@ func replaceRace(c *trial) {
 				}
 				data, o, err := readBlob(c.ctx, c.set.Hot, key, store.Span{})
 				if err != nil || len(data) < n || len(data) > n+3 || !bytes.Equal(data, versions[len(data)-n]) || o != objectOf(key, data) {
-					c.Errorf("a read of %d bytes beside puts: %v", len(data), err)
+					c.Errorf("a read of %d bytes during puts: %v", len(data), err)
 				}
 			}
 		})
 	}
 }
 
-// failsAfter reads n bytes and then fails.
+// failsAfter returns a reader that fails after n bytes.
 func failsAfter(n int, err error) io.Reader {
 	return io.MultiReader(io.LimitReader(rand.NewChaCha8([32]byte{}), int64(n)), &failing{err})
 }
@@ -217,30 +217,30 @@ type failing struct{ err error }
 func (f *failing) Read([]byte) (int, error) { return 0, f.err }
 
 func failingReader(c *trial) {
-	torn := errors.New("the uploader went away")
+	torn := errors.New("the client disconnected")
 	for _, n := range []int{1, 5000, 100_000, 300_000} {
 		key, old := freshBlob(), content(n+10)
 		_, err := c.set.Hot.Put(c.ctx, key, failsAfter(n, torn))
 		if !errors.Is(err, torn) {
-			c.Errorf("put answers %v, want what the reader returned", err)
+			c.Errorf("put returns %v, want the error of the reader", err)
 		}
 		c.wantNoBlob(c.set.Hot, key)
 		c.putBlob(key, old)
 		if _, err = c.set.Hot.Put(c.ctx, key, failsAfter(n, torn)); !errors.Is(err, torn) {
-			c.Errorf("put answers %v, want what the reader returned", err)
+			c.Errorf("put returns %v, want the error of the reader", err)
 		}
 		if _, err := c.set.Hot.Stat(c.ctx, key); errors.Is(err, mayfly.NotFound) {
-			continue // nothing
+			continue // absent is allowed
 		}
 		c.wantBlob(c.set.Hot, key, old)
 	}
 }
 
 func failingAtOnce(c *trial) {
-	torn := errors.New("the uploader went away")
+	torn := errors.New("the client disconnected")
 	key := freshBlob()
 	if _, err := c.set.Hot.Put(c.ctx, key, &failing{torn}); !errors.Is(err, torn) {
-		c.Errorf("put answers %v, want what the reader returned", err)
+		c.Errorf("put returns %v, want the error of the reader", err)
 	}
 	c.wantNoBlob(c.set.Hot, key)
 	listed, err := c.set.Hot.List(c.ctx, key, key+"z", 10)
@@ -259,10 +259,10 @@ func putWithEndedContext(c *trial) {
 	data, _, readErr := readBlob(c.ctx, c.set.Hot, key, store.Span{})
 	switch {
 	case err == nil && !bytes.Equal(data, next):
-		c.Errorf("an acknowledged put is not there: %v", readErr)
+		c.Errorf("an acknowledged put cannot be read: %v", readErr)
 	case errors.Is(readErr, mayfly.NotFound), bytes.Equal(data, old), bytes.Equal(data, next):
 	default:
-		c.Errorf("a part is there: %d bytes, %v", len(data), readErr)
+		c.Errorf("a part of the object was stored: %d bytes, %v", len(data), readErr)
 	}
 }
 
@@ -277,14 +277,14 @@ func presigned(c *trial) {
 	}
 	c.must(err)
 	if got := c.http(http.MethodGet, url, nil); !bytes.Equal(got, data) {
-		c.Errorf("the address hands out %d bytes, want %d", len(got), len(data))
+		c.Errorf("the URL returns %d bytes, want %d", len(got), len(data))
 	}
 	key, data = freshBlob(), content(2000)
 	url, err = c.set.Hot.Presign(c.ctx, store.Write, key, time.Minute)
 	c.must(err)
 	c.http(http.MethodPut, url, data)
 	if got, _, err := readBlob(c.ctx, c.set.Hot, key, store.Span{}); err != nil || !bytes.Equal(got, data) {
-		c.Errorf("what was put to the address: %d bytes, %v", len(got), err)
+		c.Errorf("after a put to the URL the object has %d bytes, %v", len(got), err)
 	}
 }
 
@@ -298,7 +298,7 @@ func (c *trial) http(method, url string, body []byte) []byte {
 	data, err := io.ReadAll(res.Body)
 	c.must(err)
 	if res.StatusCode/100 != 2 {
-		c.Fatalf("%s answers %s: %s", method, res.Status, data)
+		c.Fatalf("%s returns %s: %s", method, res.Status, data)
 	}
 	return data
 }
@@ -310,7 +310,7 @@ func badKeys(c *trial) {
 	} {
 		_, err := c.set.Hot.Put(c.ctx, key, strings.NewReader("x"))
 		if !errors.Is(err, mayfly.Invalid) {
-			c.Errorf("put to %.40q: %v, want kind invalid", key, err)
+			c.Errorf("put to %.40q returns %v, want kind invalid", key, err)
 		}
 	}
 	good := freshBlob()

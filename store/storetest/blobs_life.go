@@ -20,7 +20,7 @@ func readerOutlivesDelete(c *trial) {
 		_, err = io.ReadFull(r, head)
 		c.must(err)
 		c.must(c.set.Hot.Delete(c.ctx, key))
-		c.wantNoBlob(c.set.Hot, key) // nobody else begins
+		c.wantNoBlob(c.set.Hot, key) // a new reader cannot open it
 		tail, err := io.ReadAll(r)
 		if err != nil || !bytes.Equal(append(head, tail...), data) {
 			c.Errorf("a reader of %d bytes could not finish: %d bytes, %v", n, 10+len(tail), err)
@@ -41,7 +41,7 @@ func readerOutlivesReplace(c *trial) {
 		c.putBlob(key, content(n))
 		tail, err := io.ReadAll(r)
 		if err == nil && !bytes.Equal(append(head, tail...), old) {
-			c.Errorf("a reader of %d bytes saw a mix", n)
+			c.Errorf("a reader of %d bytes got a mix of both objects", n)
 		}
 		_ = r.Close()
 	}
@@ -67,7 +67,7 @@ func deleteThousand(c *trial) {
 	var keys, there []mayfly.BlobKey
 	for n := range 1000 {
 		keys = append(keys, mayfly.UploadKey(upload, n))
-		if n%10 == 0 { // enough of them to tell
+		if n%10 == 0 { // enough of them for the test
 			there = append(there, keys[n])
 		}
 	}
@@ -86,7 +86,7 @@ func deleteThousand(c *trial) {
 	listed, err := c.set.Hot.List(c.ctx, keys[0], keys[0]+"z", 2000)
 	c.must(err)
 	if len(listed) != 0 {
-		c.Errorf("%d of the deleted are listed", len(listed))
+		c.Errorf("%d of the deleted objects are listed", len(listed))
 	}
 	c.wantNoBlob(c.set.Hot, there[0], there[50], there[99])
 	c.wantBlob(c.set.Hot, kept, []byte("kept"))
@@ -115,7 +115,7 @@ func (c *trial) wantList(from, to mayfly.BlobKey, limit int, want ...store.Liste
 func listBounds(c *trial) {
 	upload := freshID(day, freshUser())
 	var all []store.Listed
-	for n := range 12 { // 0-0, 0-1, 0-10, 0-11, 0-2 … in byte order; small and big ones among each other
+	for n := range 12 { // 0-0, 0-1, 0-10, 0-11, 0-2 … in byte order; small and large ones mixed
 		size := n
 		if n%4 == 3 {
 			size = 100_000 + n
@@ -165,7 +165,7 @@ func (c *trial) copyBlob(from, to store.Blobs, key, as mayfly.BlobKey, want []by
 	o, err := from.CopyTo(c.ctx, to, key, as)
 	c.must(err)
 	if o != objectOf(as, want) {
-		c.Errorf("copy answers %+v, want %+v", o, objectOf(as, want))
+		c.Errorf("copy returns %+v, want %+v", o, objectOf(as, want))
 	}
 	c.wantBlob(to, as, want)
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// BlobFault is what goes wrong with one call of a tier.
+// BlobFault is how one call of a tier fails.
 type BlobFault uint8
 
-// What may go wrong. Errors are Unavailable, and for Slow the context's.
+// The ways to fail. Errors are Unavailable, and for Slow the context's error.
 const (
 	NoFault BlobFault = iota
-	Before            // an error, and nothing has happened
-	After             // it has happened, and the answer is lost
-	Short             // Put and CopyTo: the stream breaks off half-way; Open: the reader does; Delete: half of the keys go
-	Slow              // nothing happens until the context ends
+	Before            // an error, and nothing was done
+	After             // the call was done, but returns an error
+	Short             // Put and CopyTo: the stream ends half-way; Open: the reader does; Delete: half of the keys are deleted
+	Slow              // the call blocks until the context ends
 )
 
 // BlobCall is one call of a tier as a plan sees it.
@@ -30,8 +30,8 @@ type BlobCall struct {
 	Keys []mayfly.BlobKey
 }
 
-// FaultyBlobs is tier with faults by plan, which is asked one call at a time.
-// Faults below a tier, of its disk, are injected under the driver instead.
+// FaultyBlobs returns tier with the faults that plan chooses; plan is called for one
+// call at a time. Faults of the tier's disk are injected into its file system instead.
 func FaultyBlobs(tier store.Blobs, plan func(BlobCall) BlobFault) store.Blobs {
 	return &faultyBlobs{tier: tier, plan: plan}
 }
@@ -43,9 +43,9 @@ type faultyBlobs struct {
 	calls int
 }
 
-func lost(op string) error { return mayfly.Errorf(mayfly.Unavailable, "%s: failed by plan", op) }
+func lost(op string) error { return mayfly.Errorf(mayfly.Unavailable, "%s: failed by the plan", op) }
 
-// do asks the plan, and runs the call as far as it says.
+// do asks the plan, and does as much of the call as it says.
 func (f *faultyBlobs) do(ctx context.Context, op string, whole, half func() error, keys ...mayfly.BlobKey) error {
 	f.mu.Lock()
 	f.calls++
@@ -82,7 +82,7 @@ func (f *faultyBlobs) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) 
 	return o, err
 }
 
-// breaking breaks off after its first read.
+// breaking fails after its first read.
 type breaking struct {
 	r    io.Reader
 	read bool
@@ -126,7 +126,8 @@ func (f *faultyBlobs) Stat(ctx context.Context, key mayfly.BlobKey) (o store.Obj
 	return o, err
 }
 
-// CopyTo hands the driver the other tier itself, so that it copies by its own means.
+// CopyTo passes the driver the other tier without its wrapper, so that the driver can
+// copy in its own way.
 func (f *faultyBlobs) CopyTo(ctx context.Context, to store.Blobs, from, as mayfly.BlobKey) (o store.Object, err error) {
 	if other, ok := to.(*faultyBlobs); ok {
 		to = other.tier

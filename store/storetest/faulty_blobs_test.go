@@ -8,12 +8,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/diskstore"
 )
 
-func TestFaultyBlobsDoWhatTheirPlanSays(t *testing.T) {
-	_, set := openWhole(t)
+func openTier(t *testing.T) store.Set {
+	tier, err := diskstore.Open(diskstore.Options{FS: vfs.NewMem(), Dir: "hot"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tier.Close() })
+	return store.Set{Hot: tier}
+}
+
+func TestFaultyBlobsFailAsThePlanSays(t *testing.T) {
+	set := openTier(t)
 	var fault BlobFault
 	var ops []string
 	faulty := FaultyBlobs(set.Hot, func(c BlobCall) BlobFault {
@@ -50,7 +62,7 @@ func TestFaultyBlobsDoWhatTheirPlanSays(t *testing.T) {
 		cancel()
 	}
 	if len(ops) != 12 {
-		t.Errorf("the plan was asked %d times: %q", len(ops), ops)
+		t.Errorf("the plan was called %d times: %q", len(ops), ops)
 	}
 }
 
@@ -64,8 +76,8 @@ func wantFault(t *testing.T, f BlobFault, err error) {
 	}
 }
 
-func TestAShortReaderBreaksOffAndAShortDeleteStopsHalfWay(t *testing.T) {
-	_, set := openWhole(t)
+func TestAShortReadAndAShortDeleteStopHalfWay(t *testing.T) {
+	set := openTier(t)
 	c := &trial{T: t, ctx: t.Context(), set: set}
 	a, b := freshBlob(), freshBlob()
 	c.putBlob(a, content(100_000))

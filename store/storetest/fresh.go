@@ -11,16 +11,16 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// What a case writes has names that nobody else has used: random, and unseeded
-// on purpose, because the server may remember the last run.
+// Cases write under random names that no other case uses. They have no seed on
+// purpose, because a server may still hold the data of the last run.
 
-// hole is a pigeonhole of the case's own.
+// hole is a pigeonhole: a minute and a shard.
 type hole struct {
 	minute mayfly.Minute
 	shard  mayfly.Shard
 }
 
-// freshHole is one of 2.5 billion.
+// freshHole returns one of 2.5 billion pigeonholes.
 func freshHole() hole {
 	const first, years = 15_778_080, 300 // from the year 2000
 	return hole{
@@ -40,26 +40,26 @@ func freshNonce() mayfly.Nonce { return mayfly.Nonce(rand.Uint64() | 1) }
 
 func freshName(what string) string { return fmt.Sprintf("%s-%016x", what, rand.Uint64()) }
 
-// freshKey is a key in a partition that begins with 16 random bytes, as the
-// erasure rules of the tables want it.
-func freshKey(sort string) store.Key {
+// freshKey returns a key in a partition that begins with 16 random bytes, as the
+// erasure rules of the tables require.
+func freshKey(clustering string) store.Key {
 	u := freshUser()
-	return store.Key{Partition: string(u[:]), Clustering: sort}
+	return store.Key{Partition: string(u[:]), Clustering: clustering}
 }
 
-// freshBlob is the first key of an upload of its own.
+// freshBlob returns the first key of a new upload.
 func freshBlob() mayfly.BlobKey { return mayfly.UploadKey(freshID(day, freshUser()), 0) }
 
 // day is a story's lifetime.
 const day = mayfly.Lifetime(2<<10 | 24)
 
-// freshID is born some time between 2026 and 2030.
+// freshID returns the id of an item born between 2026 and 2030.
 func freshID(lifetime mayfly.Lifetime, owner mayfly.UserID) mayfly.ID {
 	const from, years = 1_767_225_600_000, 4
 	return makeID(mayfly.Instant(from+rand.Int64N(years*365*24*3600*1000)), lifetime, owner, rand.Uint64())
 }
 
-// dueID is an id of the hole with that deadline: offset into the hole's minute.
+// dueID returns an id of the hole whose deadline is offset after the hole's start.
 func (h hole) dueID(offset time.Duration, lifetime mayfly.Lifetime, owner mayfly.UserID) mayfly.ID {
 	birth := h.minute.Start().Add(offset) - mayfly.Instant(lifetime.Duration().Milliseconds())
 	return makeID(birth, lifetime, owner, rand.Uint64()&^0xf|uint64(h.shard))
@@ -68,12 +68,12 @@ func (h hole) dueID(offset time.Duration, lifetime mayfly.Lifetime, owner mayfly
 func makeID(birth mayfly.Instant, lifetime mayfly.Lifetime, owner mayfly.UserID, random uint64) mayfly.ID {
 	id, err := mayfly.NewID(birth, lifetime, owner.Trace(), random)
 	if err != nil {
-		panic(err) // the cases only ask for ids that exist
+		panic(err) // the cases use only valid births and lifetimes
 	}
 	return id
 }
 
-// birthOf is a story with that id and owner.
+// birthOf returns a story with that id and owner.
 func birthOf(id mayfly.ID, owner mayfly.UserID, media uint8) store.Birth {
 	b := store.Birth{
 		Item: mayfly.Item{
@@ -94,13 +94,14 @@ func birthOf(id mayfly.ID, owner mayfly.UserID, media uint8) store.Birth {
 	return b
 }
 
-// freshBirth is a story of a hole of its own.
+// freshBirth returns a story in a fresh hole.
 func freshBirth() store.Birth {
 	owner := freshUser()
 	return birthOf(freshHole().dueID(time.Duration(rand.IntN(60_000))*time.Millisecond, day, owner), owner, 2)
 }
 
-// step is a change of item to state that the contract has to allow.
+// step returns a change of item to a state that the contract must allow, if the state
+// may follow.
 func step(item mayfly.Item, to mayfly.State) mayfly.Change {
 	c := mayfly.Change{
 		ID: item.ID, From: item.State, Generation: item.Generation, To: to,
@@ -121,10 +122,10 @@ func step(item mayfly.Item, to mayfly.State) mayfly.Change {
 	return c
 }
 
-// wall is the time on the wall: what a server that has a clock of its own sees.
+// wall returns the system time, which a server with its own clock sees too.
 func wall() mayfly.Instant { return mayfly.InstantOf(time.Now()) }
 
-// news is an event of item that happens now, so that readers can seek to it.
+// news returns an event of item that happens now, so that readers can seek to it.
 func news(item mayfly.Item, verb mayfly.Verb) mayfly.Event {
 	e := mayfly.EventOf(item, verb)
 	e.At = wall()

@@ -9,24 +9,24 @@ import (
 
 func ledgerCases() []testCase {
 	return append([]testCase{
-		{"a birth is read back whole", birthIsReadBack},
+		{"a birth is read back completely", birthIsReadBack},
 		{"every field of a row survives", everyFieldSurvives},
-		{"get answers in the order asked, with absences and repeats", getKeepsOrder},
-		{"get of no ids answers with nothing", getNothing},
+		{"get returns rows in the order of the ids, with absent and repeated ones", getKeepsOrder},
+		{"get of no ids returns nothing", getNothing},
 		{"a birth inserted again stays as it is", insertAgain},
 		{"a birth inserted again does not undo a transition", insertDoesNotUndo},
 		{"a deleted row stays deleted when its birth is inserted again", insertDoesNotResurrect},
 		{"the same birth twice in one batch is one row", insertTwiceInBatch},
-		{"bodies are read back, empty and big ones too", bodiesReadBack},
-		{"body answers in the order asked, with absences", bodyKeepsOrder},
-		{"a body outlives every transition", bodyOutlivesTransitions},
-		{"only of a deleted row the body is erased", eraseBodyOnlyDeleted},
-		{"an erased body leaves the tombstone, and no birth brings it back", erasedBodyLeavesTombstone},
-		{"no body of a held row is erased, and no held row removed", heldIsNotErased},
-		{"only a deleted row is removed", removeOnlyDeleted},
-		{"a refused removal removes nothing of its call", refusedRemovalIsWhole},
-		{"a removed row is gone with its body from every read", removedIsGone},
-		{"removal is idempotent and absence is no error", removeAgain},
+		{"bodies are read back, also empty and large ones", bodiesReadBack},
+		{"body returns bodies in the order of the ids, with absent ones", bodyKeepsOrder},
+		{"a body survives every transition", bodyOutlivesTransitions},
+		{"only the body of a deleted row can be erased", eraseBodyOnlyDeleted},
+		{"erasing a body keeps the tombstone, and no birth brings the item back", erasedBodyLeavesTombstone},
+		{"a held row keeps its body and cannot be removed", heldIsNotErased},
+		{"only a deleted row can be removed", removeOnlyDeleted},
+		{"a refused removal removes none of its rows", refusedRemovalIsWhole},
+		{"a removed row and its body are absent from every read", removedIsGone},
+		{"removal is idempotent and an absent row is no error", removeAgain},
 		{"an item that never expires is removed like any other", removeEternal},
 	}, append(transitionCases(), walkCases()...)...)
 }
@@ -39,8 +39,8 @@ func birthIsReadBack(c *trial) {
 		c.wantRow(b.Item)
 		c.wantBody(b.Item.ID, b.Body)
 	}
-	var nobody mayfly.UserID
-	paste := birthOf(freshID(day, nobody), nobody, 0)
+	var none mayfly.UserID
+	paste := birthOf(freshID(day, none), none, 0)
 	paste.Item.Product, paste.Item.Fate, paste.Item.Audience = mayfly.Paste, mayfly.Purge, mayfly.Everyone
 	c.insert(paste)
 	c.wantRow(paste.Item)
@@ -78,7 +78,7 @@ func getKeepsOrder(c *trial) {
 	want := []store.Found{{Item: b.Item, Found: true}, {}, {Item: a.Item, Found: true}, {Item: b.Item, Found: true}}
 	for i := range want {
 		if found[i] != want[i] {
-			c.Errorf("answer %d\n got %+v\nwant %+v", i, found[i], want[i])
+			c.Errorf("row %d\n got %+v\nwant %+v", i, found[i], want[i])
 		}
 	}
 }
@@ -86,7 +86,7 @@ func getKeepsOrder(c *trial) {
 func getNothing(c *trial) {
 	c.rows()
 	if out := c.transition(); len(out) != 0 {
-		c.Errorf("no changes have outcomes: %+v", out)
+		c.Errorf("a transition of no changes returns %+v", out)
 	}
 }
 
@@ -184,7 +184,7 @@ func eraseBodyOnlyDeleted(c *trial) {
 		c.wantKind(mayfly.Conflict, c.set.Ledger.EraseBody(c.ctx, tombstone.ID, item.ID))
 		c.wantRow(item)
 		c.wantBody(item.ID, b.Body)
-		c.wantBody(tombstone.ID, dead.Body) // nothing of a refused call
+		c.wantBody(tombstone.ID, dead.Body) // a refused call erases nothing
 		item = c.move(item, to)
 	}
 	c.must(c.set.Ledger.EraseBody(c.ctx, item.ID))
@@ -218,7 +218,7 @@ func heldIsNotErased(c *trial) {
 	byUser.Cause = mayfly.ByUser
 	held = c.transition(byUser)[0].Current
 	if held.State != mayfly.Deleted || !held.Held {
-		c.Fatalf("held and deleted by its author, it is %+v", held)
+		c.Fatalf("after a hold and a delete by its author the row is %+v", held)
 	}
 	c.wantKind(mayfly.Conflict, c.set.Ledger.EraseBody(c.ctx, held.ID))
 	c.wantKind(mayfly.Conflict, c.set.Ledger.Remove(c.ctx, held.ID))
@@ -228,7 +228,7 @@ func heldIsNotErased(c *trial) {
 	release.Hold, release.Cause = mayfly.ReleaseHold, mayfly.BySupport
 	free := c.transition(release)[0].Current
 	if free.Held || free.Cause != mayfly.ByUser {
-		c.Fatalf("released, it is %+v", free)
+		c.Fatalf("after the release the row is %+v", free)
 	}
 	c.must(c.set.Ledger.EraseBody(c.ctx, free.ID))
 	c.wantNoBody(free.ID)
@@ -270,11 +270,11 @@ func removedIsGone(c *trial) {
 	body, err := c.set.Ledger.Body(c.ctx, b.Item.ID)
 	c.must(err)
 	if body[0].Found {
-		c.Errorf("the body of a removed row is still there")
+		c.Errorf("the body of a removed row still exists")
 	}
 	h := hole{b.Item.ID.Minute(), b.Item.ID.Shard()}
 	if got := c.walk(h, store.Position{}, h.minute.Start()+60_000, 10); len(got) != 0 {
-		c.Errorf("the walk still finds %+v", got)
+		c.Errorf("the walk still returns %+v", got)
 	}
 	if out := c.transition(step(b.Item, mayfly.Deleted))[0]; out.Result != store.Missing {
 		c.Errorf("a transition of a removed row is %s", out.Result)

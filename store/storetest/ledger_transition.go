@@ -12,17 +12,17 @@ import (
 func transitionCases() []testCase {
 	return []testCase{
 		{"a transition is applied and read back", transitionApplied},
-		{"only edges of the life of an item are applied", onlyEdges},
-		{"a stale change is told the current row and writes nothing", staleChange},
+		{"only allowed changes of state are applied", onlyEdges},
+		{"a stale change returns the current row and writes nothing", staleChange},
 		{"the same state with an older generation is stale", staleGeneration},
-		{"a refused change says why and writes nothing", refusedChange},
+		{"a refused change returns the reason and writes nothing", refusedChange},
 		{"nothing expires before its deadline", noEarlyExpiry},
-		{"nothing scheduled deletes what is held", heldIsNotDeleted},
+		{"no scheduled change deletes a held row", heldIsNotDeleted},
 		{"a change without a nonce is refused", nonceNeeded},
-		{"a change of a row that is not there is missing", missingRow},
+		{"a change of an absent row is missing", missingRow},
 		{"a row named twice in one call is changed in order", rowTwiceInCall},
 		{"the second of two equal changes in one call is stale", equalChangesInCall},
-		{"outcomes stand in the order of the changes, over many pigeonholes", outcomesInOrder},
+		{"outcomes are in the order of the changes, over many pigeonholes", outcomesInOrder},
 		{"five hundred changes of one pigeonhole are applied in one call", bigTransition},
 		{"of sixteen racing changes of one row exactly one is applied", racingChanges},
 		{"racing batches that overlap apply each row once", racingBatches},
@@ -40,7 +40,7 @@ func transitionApplied(c *trial) {
 	}
 }
 
-// pathTo is how a row gets to a state.
+// pathTo returns the changes that lead from active to a state.
 func pathTo(s mayfly.State) []mayfly.State {
 	switch s {
 	case mayfly.ExpiredHot:
@@ -91,14 +91,14 @@ func staleGeneration(c *trial) {
 	c.insert(b)
 	first := c.move(c.move(b.Item, mayfly.ExpiredHot), mayfly.Archiving)
 	late := step(first, mayfly.Cold)
-	taken := c.move(first, mayfly.Archiving) // another worker takes over
+	taken := c.move(first, mayfly.Archiving) // another worker takes it over
 	if out := c.transition(late)[0]; out.Result != store.Stale || out.Current != taken {
 		c.Errorf("outcome %s\n got %+v\nwant %+v", out.Result, out.Current, taken)
 	}
 	ahead := step(taken, mayfly.Cold)
 	ahead.Generation++
 	if out := c.transition(ahead)[0]; out.Result != store.Stale {
-		c.Errorf("a change from a generation that is not there yet is %s", out.Result)
+		c.Errorf("a change from a generation that does not exist yet is %s", out.Result)
 	}
 	c.wantRow(taken)
 }
@@ -161,7 +161,7 @@ func missingRow(c *trial) {
 		c.Errorf("outcome %+v, want missing", out[0])
 	}
 	if out[1].Result != store.Applied {
-		c.Errorf("the change beside a missing row is %s", out[1].Result)
+		c.Errorf("the change next to a missing row is %s", out[1].Result)
 	}
 	c.wantNoRow(b.Item.ID)
 }
@@ -270,7 +270,7 @@ func racingChanges(c *trial) {
 			out, err := c.set.Ledger.Transition(c.ctx, []mayfly.Change{change})
 			switch {
 			case errors.Is(err, mayfly.Unknown) || err == nil && out[0].Result == store.InDoubt:
-				found, err := c.set.Ledger.Get(c.ctx, item.ID) // mine only if the row shows my nonce
+				found, err := c.set.Ledger.Get(c.ctx, item.ID) // applied only if the row has this nonce
 				if err != nil || found[0].Item.Nonce != change.Nonce {
 					return
 				}
@@ -279,7 +279,7 @@ func racingChanges(c *trial) {
 				return
 			case out[0].Result == store.Stale:
 				if out[0].Current.Generation != item.Generation+1 {
-					c.Errorf("a loser is shown generation %d, want %d", out[0].Current.Generation, item.Generation+1)
+					c.Errorf("a stale change returns generation %d, want %d", out[0].Current.Generation, item.Generation+1)
 				}
 				return
 			case out[0].Result != store.Applied:
@@ -334,10 +334,10 @@ func eternalTransition(c *trial) {
 	b := birthOf(freshID(mayfly.Never, owner), owner, 1)
 	c.insert(b)
 	c.wantRow(b.Item)
-	c.wantRefused(b.Item, step(b.Item, mayfly.ExpiredHot)) // it has no deadline to pass
+	c.wantRefused(b.Item, step(b.Item, mayfly.ExpiredHot)) // it has no deadline
 	c.wantRow(c.move(b.Item, mayfly.Deleted))
 	c.insert(b)
 	if c.rows(b.Item.ID)[0].Item.State != mayfly.Deleted {
-		c.Errorf("a birth inserted again resurrects an item that never expires")
+		c.Errorf("a birth inserted again brings back a deleted item that never expires")
 	}
 }

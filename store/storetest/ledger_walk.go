@@ -11,28 +11,29 @@ import (
 
 func walkCases() []testCase {
 	return []testCase{
-		{"a walk hands out rows in order of deadline and id", walkInOrder},
-		{"a walk hands out what is due at its end and nothing later", walkNotEarly},
+		{"a walk returns rows in order of deadline and id", walkInOrder},
+		{"a walk returns rows up to its end and none after it", walkNotEarly},
 		{"a walk begins after its position", walkAfter},
-		{"pages of a walk add up to one big read", walkPages},
-		{"a walk hands out rows whatever their state", walkEveryState},
+		{"pages of a walk add up to one large read", walkPages},
+		{"a walk returns rows in every state", walkEveryState},
 		{"a walk stays in its pigeonhole", walkStays},
-		{"a walk of an empty pigeonhole hands out nothing", walkEmpty},
-		{"no walk hands out an item that never expires", walkNoEternal},
+		{"a walk of an empty pigeonhole returns nothing", walkEmpty},
+		{"no walk returns an item that never expires", walkNoEternal},
 		{"items that never expire are read in order of birth", eternalInOrder},
 		{"pages of items that never expire add up", eternalPages},
-		{"items that never expire stay in their shard", eternalShard},
+		{"items that never expire are read by shard", eternalShard},
 		{"a walk sees every row that was acknowledged before it", walkSeesAcknowledged},
 		{"the next minute with rows is found however far away it is", nextMinuteFar},
-		{"the next minute stays in its shard and leaves out what never expires", nextMinuteStays},
-		{"the next minute names rows whatever their state", nextMinuteEveryState},
+		{"the next minute ignores other shards and items that never expire", nextMinuteStays},
+		{"the next minute counts rows in every state", nextMinuteEveryState},
 		{"the next minute sees every row that was acknowledged before it", nextMinuteSeesAcknowledged},
 	}
 }
 
-// minuteOf fills a pigeonhole: deadlines at its first and last millisecond and
-// in between, several rows on some of them, of different lifetimes, so that the
-// order of birth is not the order of deadline. The answer is in walking order.
+// minuteOf inserts n items into a pigeonhole: with deadlines at its first and last
+// millisecond and in between, several at the same millisecond, and of different
+// lifetimes, so that the order of births is not the order of deadlines. It returns
+// them in the order of a walk.
 func (c *trial) minuteOf(h hole, n int) []mayfly.Item {
 	c.Helper()
 	lifetimes := []string{"1s", "90s", "24h", "48h", "6h", "30d"}
@@ -84,7 +85,7 @@ func walkInOrder(c *trial) {
 	h := freshHole()
 	want := c.minuteOf(h, 30)
 	c.wantItems("whole minute", c.walk(h, store.Position{}, h.end(), 100), want)
-	c.wantItems("to far behind it", c.walk(h, store.Position{}, h.end().Add(24*time.Hour), 100), want)
+	c.wantItems("to far after it", c.walk(h, store.Position{}, h.end().Add(24*time.Hour), 100), want)
 }
 
 func walkNotEarly(c *trial) {
@@ -100,7 +101,7 @@ func walkNotEarly(c *trial) {
 		}
 	}
 	if got := c.walk(h, store.Position{}, h.minute.Start()-1, 100); len(got) != 0 {
-		c.Errorf("before the minute %d rows are handed out", len(got))
+		c.Errorf("before the minute the walk returns %d rows", len(got))
 	}
 }
 
@@ -110,7 +111,7 @@ func walkAfter(c *trial) {
 	for i, item := range all {
 		c.wantItems("after a row", c.walk(h, store.PositionOf(item), h.end(), 100), all[i+1:])
 	}
-	// A position need not be that of a row.
+	// A position need not be the position of a row.
 	between := store.Position{Deadline: all[9].ID.Deadline(), ID: all[9].ID}
 	between.ID[15] ^= 0xf0
 	n := 0
@@ -118,7 +119,7 @@ func walkAfter(c *trial) {
 		all[n].ID.Deadline() == between.Deadline && all[n].ID.Compare(between.ID) <= 0) {
 		n++
 	}
-	c.wantItems("after a place between rows", c.walk(h, between, h.end(), 100), all[n:])
+	c.wantItems("after a position between rows", c.walk(h, between, h.end(), 100), all[n:])
 }
 
 func walkPages(c *trial) {
@@ -139,7 +140,7 @@ func walkPages(c *trial) {
 			}
 			paged = append(paged, page...)
 			if len(paged) > len(all) {
-				c.Fatalf("pages of %d do not come to an end", limit)
+				c.Fatalf("pages of %d do not end", limit)
 			}
 			at = store.PositionOf(page[len(page)-1])
 		}
@@ -164,7 +165,7 @@ func walkStays(c *trial) {
 	c.minuteOf(hole{h.minute, (h.shard + 1) % mayfly.Shards}, 3)
 	c.minuteOf(hole{h.minute + 1, h.shard}, 3)
 	c.minuteOf(hole{h.minute - 1, h.shard}, 3)
-	c.wantItems("to far behind it", c.walk(h, store.Position{}, h.end().Add(time.Hour), 100), want)
+	c.wantItems("to far after it", c.walk(h, store.Position{}, h.end().Add(time.Hour), 100), want)
 }
 
 func walkEmpty(c *trial) {
@@ -192,7 +193,7 @@ func (c *trial) eternals(n int) []mayfly.Item {
 	return items
 }
 
-// before is an id just below the first of items.
+// before returns an id just below the first of items.
 func before(items []mayfly.Item) mayfly.ID {
 	return makeID(items[0].ID.Birth()-1, mayfly.Never, mayfly.UserID{}, 1<<52-1)
 }
@@ -202,7 +203,7 @@ func walkNoEternal(c *trial) {
 	for _, h := range []hole{{0, 5}, {mine[0].ID.Birth().Minute(), 5}} {
 		for _, item := range c.walk(h, store.Position{}, h.end(), 100) {
 			if !item.ID.Expires() {
-				c.Errorf("the walk of minute %d hands out %s, which never expires", h.minute, item.ID)
+				c.Errorf("the walk of minute %d returns %s, which never expires", h.minute, item.ID)
 			}
 		}
 	}
@@ -220,7 +221,7 @@ func (c *trial) eternal(shard mayfly.Shard, after mayfly.ID, limit int) []mayfly
 
 func eternalInOrder(c *trial) {
 	want := c.eternals(8)
-	want[3] = c.move(want[3], mayfly.Deleted) // whatever its state
+	want[3] = c.move(want[3], mayfly.Deleted) // also a deleted one
 	c.wantItems("in order of birth", c.eternal(5, before(want), len(want)), want)
 	c.wantItems("after a row", c.eternal(5, want[2].ID, 3), want[3:6])
 }
@@ -246,7 +247,7 @@ func eternalShard(c *trial) {
 	for _, shard := range []mayfly.Shard{4, 6} {
 		for _, item := range c.eternal(shard, before(mine), 20) {
 			if item.ID.Shard() != shard || item.ID.Expires() {
-				c.Errorf("shard %d hands out %s of shard %d", shard, item.ID, item.ID.Shard())
+				c.Errorf("shard %d returns %s of shard %d", shard, item.ID, item.ID.Shard())
 			}
 		}
 	}
@@ -285,9 +286,8 @@ func (c *trial) nextMinute(shard mayfly.Shard, from mayfly.Minute) (mayfly.Minut
 	return minute, found
 }
 
-// nextMinuteFar follows the minutes of a shard over rows of lifetimes from a
-// minute to the longest one. Rows of other cases and of earlier runs may lie
-// between them.
+// nextMinuteFar follows the minutes of a shard over rows with lifetimes from one
+// minute to the longest one. Rows of other cases and earlier runs may lie between.
 func nextMinuteFar(c *trial) {
 	h := freshHole()
 	const dayOf = 24 * 60
@@ -323,7 +323,7 @@ func nextMinuteStays(c *trial) {
 	}
 	never := c.eternals(1)[0].ID
 	if minute, found := c.nextMinute(never.Shard(), never.Birth().Minute()); found && minute == never.Birth().Minute() {
-		c.Errorf("minute %d is named for an item that never expires", minute)
+		c.Errorf("minute %d is returned for an item that never expires", minute)
 	}
 }
 
@@ -335,7 +335,7 @@ func nextMinuteEveryState(c *trial) {
 			item = c.move(item, to)
 		}
 		if minute, found := c.nextMinute(h.shard, h.minute); !found || minute != h.minute {
-			c.Errorf("the minute of a row that is %s is not named, but %d (%v)", state, minute, found)
+			c.Errorf("the next minute for a row that is %s is %d (%v), not its own", state, minute, found)
 		}
 	}
 }
@@ -352,7 +352,7 @@ func nextMinuteSeesAcknowledged(c *trial) {
 				return
 			}
 			if next, found, err := c.set.Ledger.NextMinute(c.ctx, h.shard, minute-1); err != nil || !found || next != minute {
-				c.Errorf("writer %d: its minute %d is not the next one, but %d (%v): %v", w, minute, next, found, err)
+				c.Errorf("writer %d: the next minute is not its own, %d, but %d (%v): %v", w, minute, next, found, err)
 			}
 		}
 	})

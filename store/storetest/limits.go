@@ -9,23 +9,23 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// A driver may count by a clock of its own, so that the cases use the time on
-// the wall and rates that are slow or fast enough not to care.
+// A driver may use its own clock. The cases therefore pass the system time and use
+// rates that are so slow or fast that small differences do not matter.
 func limitsCases() []testCase {
 	return []testCase{
 		{"a burst up to the count is taken and the next is not", burst},
-		{"a refusal says when the cost would fit", retryAfter},
+		{"a refusal returns when to retry", retryAfter},
 		{"a refusal takes nothing", refusalTakesNothing},
-		{"a cost counts that many times", costCounts},
-		{"a cost over the count is invalid", costOverCount},
-		{"keys are apart", limitKeysApart},
+		{"a cost of n takes n", costCounts},
+		{"a cost above the count is invalid", costOverCount},
+		{"keys have separate buckets", limitKeysApart},
 		{"a bucket refills evenly", refills},
 		{"a full bucket holds no more than its count", noOverfill},
 		{"sixteen takers together get no more than the count", takersTogether},
 	}
 }
 
-// hourly refills one in six minutes or slower: not while a case runs.
+// hourly is a rate that gives back nothing while a case runs.
 func hourly(count int) store.Rate { return store.Rate{Count: count, Per: time.Hour} }
 
 func (c *trial) take(key string, rate store.Rate, cost int) store.Taken {
@@ -91,7 +91,7 @@ func costOverCount(c *trial) {
 	_, err := c.set.Limits.Take(c.ctx, key, hourly(5), 6, wall())
 	c.wantKind(mayfly.Invalid, err)
 	if got := c.take(key, hourly(5), 5); !got.OK {
-		c.Errorf("what never fits took something: %+v", got)
+		c.Errorf("an invalid cost took something: %+v", got)
 	}
 }
 
@@ -153,6 +153,6 @@ func takersTogether(c *trial) {
 		}
 	})
 	if n := taken.Load(); n != 50 {
-		c.Errorf("%d were taken of 50", n)
+		c.Errorf("%d of 50 were taken", n)
 	}
 }

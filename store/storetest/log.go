@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -11,28 +12,28 @@ import (
 
 func logCases() []testCase {
 	return []testCase{
-		{"an event is read back whole", eventReadBack},
-		{"an event about a user is read back whole and in order", userEventReadBack},
+		{"an event is read back completely", eventReadBack},
+		{"an event about a user is read back completely and in order", userEventReadBack},
 		{"events of an item in one call keep their order", orderInOneCall},
-		{"events of an item in calls that follow each other keep their order", orderAcrossCalls},
+		{"events of an item in successive calls keep their order", orderAcrossCalls},
 		{"events of an item through batches and calls keep their order", orderThroughBatches},
 		{"appending nothing is no error", appendNothing},
-		{"an event that is not whole is refused", badEventRefused},
-		{"births and ends are streams apart", streamsApart},
+		{"an incomplete event is refused", badEventRefused},
+		{"births and ends are separate streams", streamsApart},
 		{"a new group starts at the oldest event", newGroupAtOldest},
 		{"groups are independent", groupsIndependent},
-		{"what was not committed is read again", uncommittedAgain},
-		{"a reader opened again starts behind what was committed", committedResumes},
+		{"records that were not committed are read again", uncommittedAgain},
+		{"a reader opened again starts after the commit", committedResumes},
 		{"next returns at most its limit and skips nothing", nextLimit},
-		{"next waits and wakes when an event comes", nextWakes},
-		{"next wakes for an event of a batch", nextWakesForBatch},
+		{"next waits for an event", nextWakes},
+		{"next waits for an event of a batch", nextWakesForBatch},
 		{"next ends with its context", nextEndsWithContext},
 		{"seek moves to the first event at or after the instant", seekByTime},
-		{"seek finds its place among instants that are out of order", seekOutOfOrder},
+		{"seek works when instants are out of order", seekOutOfOrder},
 		{"seek to zero moves to the oldest event", seekToOldest},
 		{"a seek is durable only when committed", seekCommitted},
-		{"lag counts what is waiting", lagCounts},
-		{"trim never forgets a younger event", trimKeepsYounger},
+		{"lag counts the records that are waiting", lagCounts},
+		{"trim never deletes a younger event", trimKeepsYounger},
 		{"no event is skipped under sixteen appenders", appendersTogether},
 	}
 }
@@ -41,21 +42,21 @@ func eventReadBack(c *trial) {
 	r := c.reader(mayfly.Ends, freshName("whole"))
 	var want []mayfly.Event
 	for verb := mayfly.WasExpired; verb <= mayfly.WasHeld; verb++ {
-		for sort := mayfly.Story; sort <= mayfly.Post; sort++ {
+		for product := mayfly.Story; product <= mayfly.Post; product++ {
 			item := freshBirth().Item
-			item.Product, item.Generation = sort, mayfly.Generation(1<<31+uint32(verb))
+			item.Product, item.Generation = product, mayfly.Generation(1<<31+uint32(verb))
 			want = append(want, news(item, verb))
 		}
 	}
-	nobody := freshBirth().Item
-	nobody.Owner = mayfly.UserID{}
-	want = append(want, news(nobody, mayfly.WasDeleted))
+	anonymous := freshBirth().Item
+	anonymous.Owner = mayfly.UserID{}
+	want = append(want, news(anonymous, mayfly.WasDeleted))
 	c.append(want...)
 	r.wantInOrder(want...)
 }
 
-// Events about users go among those about items, through calls and batches; what
-// is neither about a user nor about an item is refused.
+// Events about users are mixed with those about items, through calls and batches. An
+// event about neither a user nor an item is refused.
 func userEventReadBack(c *trial) {
 	r := c.reader(mayfly.Ends, freshName("users"))
 	var want []mayfly.Event
@@ -125,7 +126,7 @@ func badEventRefused(c *trial) {
 	c.append(after)
 	r.wantInOrder(after)
 	if r.saw(good) || r.saw(bad) {
-		c.Errorf("a refused call appended something")
+		c.Errorf("a refused call appended an event")
 	}
 }
 
@@ -142,12 +143,12 @@ func streamsApart(c *trial) {
 	ends.drain()
 	for _, e := range births.events {
 		if e.Stream() != mayfly.Births {
-			c.Errorf("the births carry %s", e.Type())
+			c.Errorf("the stream of births has %s", e.Type())
 		}
 	}
 	for _, e := range ends.events {
 		if e.Stream() != mayfly.Ends {
-			c.Errorf("the ends carry %s", e.Type())
+			c.Errorf("the stream of ends has %s", e.Type())
 		}
 	}
 }
@@ -193,7 +194,7 @@ func committedResumes(c *trial) {
 	r.wantInOrder(second...)
 	for _, e := range first {
 		if r.saw(e) {
-			c.Errorf("generation %d was committed and is read again", e.Generation)
+			c.Errorf("generation %d was committed but is read again", e.Generation)
 		}
 	}
 }
@@ -216,13 +217,13 @@ func nextWakes(c *trial) {
 	r.nothingWaits()
 	e := life(1)[0]
 	done := make(chan error, 1)
-	go func() { // most often Next is waiting already; either way it must return
+	go func() { // Next usually waits already; it must return in any case
 		_, err := r.r.Next(c.ctx, 1)
 		done <- err
 	}()
 	c.append(e)
 	if err := c.await(done); err != nil {
-		c.Fatalf("Next did not wake: %v", err)
+		c.Fatalf("Next did not return: %v", err)
 	}
 }
 
@@ -242,7 +243,7 @@ func nextWakesForBatch(c *trial) {
 		b.Append(e)
 	})
 	if err := c.await(done); err != nil {
-		c.Fatalf("Next did not wake: %v", err)
+		c.Fatalf("Next did not return: %v", err)
 	}
 }
 
@@ -257,9 +258,9 @@ func nextEndsWithContext(c *trial) {
 	}()
 	cancel()
 	if err := c.await(done); !errors.Is(err, context.Canceled) {
-		c.Fatalf("a cancelled Next answers %v", err)
+		c.Fatalf("a cancelled Next returns %v", err)
 	}
-	events := life(2) // and loses nothing
+	events := life(2) // nothing is lost
 	c.append(events...)
 	r.wantInOrder(events...)
 }
@@ -281,4 +282,156 @@ func trimKeepsYounger(c *trial) {
 	after := life(1)
 	c.append(after...)
 	c.oldest(mayfly.Ends, freshName("trim")).wantInOrder(after...)
+}
+
+func seekByTime(c *trial) {
+	r := c.oldest(mayfly.Ends, freshName("seek"))
+	base := wall().Add(time.Hour) // after all events of other cases
+	events := life(10)
+	for i := range events {
+		events[i].At = base.Add(time.Duration(i/2) * time.Second) // two at each instant
+		c.append(events[i])
+	}
+	for i := range 5 {
+		at := base.Add(time.Duration(i) * time.Second)
+		for _, instant := range []mayfly.Instant{at, at - 999} {
+			r.events, r.last = nil, map[uint32]uint64{}
+			c.must(r.r.Seek(c.ctx, instant))
+			r.wantInOrder(events[2*i:]...)
+			for _, e := range events[:2*i] {
+				if r.saw(e) {
+					c.Errorf("after a seek to %s an event of %s is read", instant, e.At)
+				}
+			}
+		}
+	}
+	c.must(r.r.Seek(c.ctx, base.Add(24*time.Hour)))
+	if n := r.lag(); n != 0 {
+		c.Errorf("after a seek to the end %d records are waiting", n)
+	}
+}
+
+// An event has the instant of its row, so that an event that is appended late comes
+// after younger ones.
+func seekOutOfOrder(c *trial) {
+	r := c.oldest(mayfly.Ends, freshName("seek"))
+	for n, seconds := range [][]int{{0, 5, 2, 7, 1, 9}, {0, 9, 1, 2, 3, 4}} { // the second misleads a binary search
+		base := wall().Add(2*time.Hour + time.Duration(n)*time.Minute)
+		events := life(len(seconds))
+		for i, at := range seconds {
+			events[i].At = base.Add(time.Duration(at) * time.Second)
+		}
+		c.append(events...)
+		for at := 1; at <= 9; at++ {
+			first := slices.IndexFunc(seconds, func(s int) bool { return s >= at })
+			r.events, r.last = nil, map[uint32]uint64{}
+			c.must(r.r.Seek(c.ctx, base.Add(time.Duration(at)*time.Second)))
+			r.wantInOrder(events[first:]...)
+			if r.saw(events[first-1]) {
+				c.Errorf("a seek to second %d begins before the first event at or after it", at)
+			}
+		}
+	}
+}
+
+func seekToOldest(c *trial) {
+	r := c.oldest(mayfly.Ends, freshName("seek"))
+	events := life(5)
+	c.append(events...)
+	r.wantInOrder(events...)
+	r.events, r.last = nil, map[uint32]uint64{}
+	c.must(r.r.Seek(c.ctx, 0))
+	r.wantInOrder(events...)
+}
+
+func seekCommitted(c *trial) {
+	group := freshName("seek")
+	events := life(3)
+	c.append(events...)
+	r := c.reader(mayfly.Ends, group)
+	r.wantInOrder(events...)
+	r.drain()
+	r.commit()
+	c.must(r.r.Seek(c.ctx, 0)) // not committed
+	r.close()
+	r = c.oldest(mayfly.Ends, group)
+	if n := r.lag(); n != 0 {
+		c.Errorf("a seek that was not committed moved the group: %d records are waiting", n)
+	}
+	c.must(r.r.Seek(c.ctx, 0))
+	r.commit()
+	r.close()
+	c.oldest(mayfly.Ends, group).wantInOrder(events...)
+}
+
+func lagCounts(c *trial) {
+	r := c.reader(mayfly.Ends, freshName("lag"))
+	r.drain()
+	c.append(life(5)...)
+	if n := r.lag(); n != 5 {
+		c.Errorf("5 events are waiting, the lag is %d", n)
+	}
+	records, err := r.next(c.ctx, 2)
+	c.must(err)
+	if n := r.lag(); n != int64(5-len(records)) {
+		c.Errorf("5 events less %d are waiting, the lag is %d", len(records), n)
+	}
+	r.drain()
+	if n := r.lag(); n != 0 {
+		c.Errorf("nothing is waiting, the lag is %d", n)
+	}
+}
+
+func appendersTogether(c *trial) {
+	const appenders, each = 16, 40
+	r := c.reader(mayfly.Ends, freshName("together"))
+	lives := make([][]mayfly.Event, appenders)
+	var all []mayfly.Event
+	waiting := map[mayfly.Event]bool{}
+	for i := range lives {
+		lives[i] = life(each)
+		all = append(all, lives[i]...)
+		for _, e := range lives[i] {
+			waiting[e] = true
+		}
+	}
+	ctx, stop := context.WithCancel(c.ctx)
+	defer stop()
+	read := make(chan error, 1)
+	go func() {
+		read <- func() error {
+			for len(waiting) > 0 {
+				records, err := r.r.Next(ctx, 50)
+				if err != nil {
+					return err
+				}
+				for _, rec := range records {
+					r.events = append(r.events, rec.Event)
+					delete(waiting, rec.Event)
+				}
+				if err := r.r.Commit(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}()
+	}()
+	together(appenders, func(i int) {
+		for n, e := range lives[i] {
+			if n%3 == 0 {
+				if err := c.set.Log.Append(c.ctx, e); err != nil {
+					c.Errorf("appender %d: %v", i, err)
+				}
+			} else if err := c.set.Writer.Commit(c.ctx, batchOf(e)); err != nil {
+				c.Errorf("appender %d: %v", i, err)
+			}
+		}
+	})
+	if c.Failed() {
+		stop()
+	}
+	if err := c.await(read); err != nil {
+		c.Fatalf("%d of %d events were skipped: %v", len(waiting), len(all), err)
+	}
+	r.wantItemOrder(all)
 }

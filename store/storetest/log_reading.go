@@ -9,8 +9,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// reading is a group's reader in a case. The log is shared: a case looks only
-// at the events that it wrote itself.
+// reading is a reader in a case. The log is shared: a case looks only at the events
+// that it appended itself.
 type reading struct {
 	c      *trial
 	r      store.Reader
@@ -18,8 +18,8 @@ type reading struct {
 	last   map[uint32]uint64 // offset by partition
 }
 
-// reader reads from about now on: a new group, moved past what others wrote
-// before the case.
+// reader returns a reader of a new group that begins at about now, after the events of
+// earlier cases.
 func (c *trial) reader(stream mayfly.Stream, group string) *reading {
 	c.Helper()
 	r := c.oldest(stream, group)
@@ -27,7 +27,8 @@ func (c *trial) reader(stream mayfly.Stream, group string) *reading {
 	return r
 }
 
-// oldest reads from where the group stands: for a new group the oldest event.
+// oldest returns a reader that begins where the group is: for a new group at the
+// oldest event.
 func (c *trial) oldest(stream mayfly.Stream, group string) *reading {
 	c.Helper()
 	r, err := c.set.Log.Reader(c.ctx, stream, group)
@@ -36,7 +37,7 @@ func (c *trial) oldest(stream mayfly.Stream, group string) *reading {
 	return &reading{c: c, r: r, last: map[uint32]uint64{}}
 }
 
-// next reads once more.
+// next calls Next and checks what it returns.
 func (r *reading) next(ctx context.Context, limit int) ([]store.Record, error) {
 	r.c.Helper()
 	records, err := r.r.Next(ctx, limit)
@@ -67,8 +68,8 @@ func (r *reading) count(e mayfly.Event) (n int) {
 	return n
 }
 
-// wantInOrder reads until it has seen every event of want, as often as want
-// names it, and each item's events in the order of want.
+// wantInOrder reads until it has seen every event of want, as often as it is in want,
+// and checks that each item's events come in the order of want.
 func (r *reading) wantInOrder(want ...mayfly.Event) {
 	r.c.Helper()
 	times := map[mayfly.Event]int{}
@@ -91,8 +92,8 @@ func (r *reading) wantInOrder(want ...mayfly.Event) {
 	r.wantItemOrder(want)
 }
 
-// wantItemOrder holds what was read so far to the order of want, item by item.
-// Repeats are allowed: at least once.
+// wantItemOrder checks that the events read so far are in the order of want, for each
+// item. Repeats are allowed, because delivery is at least once.
 func (r *reading) wantItemOrder(want []mayfly.Event) {
 	r.c.Helper()
 	place := map[mayfly.Event]int{}
@@ -116,7 +117,7 @@ func (r *reading) wantItemOrder(want []mayfly.Event) {
 	}
 }
 
-// drain reads until nothing is waiting.
+// drain reads until no record is waiting.
 func (r *reading) drain() {
 	r.c.Helper()
 	for r.lag() > 0 {
@@ -142,7 +143,7 @@ func (r *reading) close() {
 	r.c.must(r.r.Close())
 }
 
-// nothingWaits holds that Next blocks until its context ends.
+// nothingWaits checks that Next blocks until its context ends.
 func (r *reading) nothingWaits() {
 	r.c.Helper()
 	ctx, cancel := context.WithTimeout(r.c.ctx, 50*time.Millisecond)
@@ -153,7 +154,7 @@ func (r *reading) nothingWaits() {
 	}
 }
 
-// life is the first n events of an item of its own.
+// life returns the first n events of a new item.
 func life(n int) []mayfly.Event {
 	item := freshBirth().Item
 	at := wall()

@@ -9,21 +9,21 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Prefix is set with exactly what the contracts promise and no more: by plan, a
-// Commit stops after k stages with any subset of the next, a Transition, Swap or
-// Append is in doubt, and what a failed call did not write may land later, when
-// the test says so. What runs on the embedded store here has met the cluster's
-// failures too.
-func Prefix(set store.Set, plan Plan) (store.Set, *Landing) {
-	l := &Landing{real: set, plan: plan}
+// Prefix returns a set that keeps exactly what the contracts promise and no more. As
+// the plan says, a Commit stops after some stages with any subset of the next, a
+// Transition, Swap or Append is in doubt, and writes that a failed call did not do are
+// done later, when the test says so. Code that passes its tests on the embedded store
+// with Prefix has also met the failures of a cluster.
+func Prefix(set store.Set, plan Plan) (store.Set, *LateWrites) {
+	l := &LateWrites{real: set, plan: plan}
 	set.Writer, set.Ledger = prefixWriter{l}, prefixLedger{l}
 	set.Rows, set.Log = prefixRows{l}, prefixLog{l}
 	return set, l
 }
 
-type prefixWriter struct{ l *Landing }
+type prefixWriter struct{ l *LateWrites }
 
-// write is one write of a stage: it adds itself to a batch.
+// write is one write of a stage; add adds it to a batch.
 type write struct {
 	what string
 	add  func(*store.Batch)
@@ -49,10 +49,10 @@ func writesOf(s store.Stage) []write {
 	return all
 }
 
-// Commit writes as many stages as the plan allows.
+// Commit does as many stages as the plan says.
 func (w prefixWriter) Commit(ctx context.Context, b *store.Batch) error {
 	if err := b.Validate(); err != nil {
-		return err // nothing is written, so there is nothing to stop
+		return err // an invalid batch writes nothing that could be stopped
 	}
 	var sizes []int
 	var stages [][]write
@@ -60,7 +60,7 @@ func (w prefixWriter) Commit(ctx context.Context, b *store.Batch) error {
 		stages = append(stages, writesOf(s))
 		sizes = append(sizes, len(stages[len(stages)-1]))
 	}
-	f, err := w.l.asked(Commit, sizes...)
+	f, err := w.l.count(Commit, sizes...)
 	if err != nil {
 		return err
 	}
@@ -100,26 +100,29 @@ func (w prefixWriter) Commit(ctx context.Context, b *store.Batch) error {
 	return &store.StageError{Stage: f.Stage, Err: f.err(Commit)}
 }
 
-type prefixLedger struct{ l *Landing }
+// whileAlive calls read unless the process is halted.
+func whileAlive[T any](l *LateWrites, read func() (T, error)) (T, error) {
+	if err := l.alive(); err != nil {
+		var none T
+		return none, err
+	}
+	return read()
+}
+
+type prefixLedger struct{ l *LateWrites }
 
 func (p prefixLedger) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error) {
-	if err := p.l.alive(); err != nil {
-		return nil, err
-	}
-	return p.l.real.Ledger.Get(ctx, ids...)
+	return whileAlive(p.l, func() ([]store.Found, error) { return p.l.real.Ledger.Get(ctx, ids...) })
 }
 
 func (p prefixLedger) Body(ctx context.Context, ids ...mayfly.ID) ([]store.FoundBody, error) {
-	if err := p.l.alive(); err != nil {
-		return nil, err
-	}
-	return p.l.real.Ledger.Body(ctx, ids...)
+	return whileAlive(p.l, func() ([]store.FoundBody, error) { return p.l.real.Ledger.Body(ctx, ids...) })
 }
 
-// Transition applies the changes that the plan lets through. The others are in
-// doubt, and land later if their row still is what they expect.
+// Transition applies the changes that the plan lets through. The others are in doubt,
+// and are applied later if their row is still the one that they expect.
 func (p prefixLedger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	f, err := p.l.asked(Transition, len(changes))
+	f, err := p.l.count(Transition, len(changes))
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +152,7 @@ func (p prefixLedger) Transition(ctx context.Context, changes []mayfly.Change) (
 	for i := range out {
 		out[i].Result = store.InDoubt
 	}
-	if f.Stage == 0 { // else all is written and every answer lost
+	if f.Stage == 0 { // otherwise all changes are applied and all are in doubt
 		for i, o := range applied {
 			out[at[i]] = o
 		}
@@ -158,17 +161,11 @@ func (p prefixLedger) Transition(ctx context.Context, changes []mayfly.Change) (
 }
 
 func (p prefixLedger) Walk(ctx context.Context, s store.Stretch, limit int) ([]mayfly.Item, error) {
-	if err := p.l.alive(); err != nil {
-		return nil, err
-	}
-	return p.l.real.Ledger.Walk(ctx, s, limit)
+	return whileAlive(p.l, func() ([]mayfly.Item, error) { return p.l.real.Ledger.Walk(ctx, s, limit) })
 }
 
 func (p prefixLedger) Eternal(ctx context.Context, shard mayfly.Shard, after mayfly.ID, limit int) ([]mayfly.Item, error) {
-	if err := p.l.alive(); err != nil {
-		return nil, err
-	}
-	return p.l.real.Ledger.Eternal(ctx, shard, after, limit)
+	return whileAlive(p.l, func() ([]mayfly.Item, error) { return p.l.real.Ledger.Eternal(ctx, shard, after, limit) })
 }
 
 func (p prefixLedger) NextMinute(ctx context.Context, shard mayfly.Shard, from mayfly.Minute) (mayfly.Minute, bool, error) {
@@ -192,28 +189,22 @@ func (p prefixLedger) Remove(ctx context.Context, ids ...mayfly.ID) error {
 	return p.l.real.Ledger.Remove(ctx, ids...)
 }
 
-type prefixRows struct{ l *Landing }
+type prefixRows struct{ l *LateWrites }
 
 func (p prefixRows) Tables() []store.Table { return p.l.real.Rows.Tables() }
 
 func (p prefixRows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
-	if err := p.l.alive(); err != nil {
-		return nil, err
-	}
-	return p.l.real.Rows.Get(ctx, t, keys...)
+	return whileAlive(p.l, func() ([][]byte, error) { return p.l.real.Rows.Get(ctx, t, keys...) })
 }
 
 func (p prefixRows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.Row, error) {
-	if err := p.l.alive(); err != nil {
-		return nil, err
-	}
-	return p.l.real.Rows.Range(ctx, t, r)
+	return whileAlive(p.l, func() ([]store.Row, error) { return p.l.real.Rows.Range(ctx, t, r) })
 }
 
-// Swap happens, or lands later if the row still is old. One that is Unavailable
-// has not happened and never will.
+// Swap is done, or is done later if the row still has the old value. A swap that is
+// Unavailable is never done.
 func (p prefixRows) Swap(ctx context.Context, t store.Table, key store.Key, old, next []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
-	f, err := p.l.asked(Swap, 1)
+	f, err := p.l.count(Swap, 1)
 	if err != nil {
 		return false, nil, err
 	}
@@ -237,11 +228,11 @@ func (p prefixRows) Swap(ctx context.Context, t store.Table, key store.Key, old,
 	return false, nil, f.err(Swap)
 }
 
-type prefixLog struct{ l *Landing }
+type prefixLog struct{ l *LateWrites }
 
-// Append adds any subset; the others land later.
+// Append appends a subset; the others are appended later.
 func (p prefixLog) Append(ctx context.Context, events ...mayfly.Event) error {
-	f, err := p.l.asked(Append, len(events))
+	f, err := p.l.count(Append, len(events))
 	if err != nil {
 		return err
 	}
@@ -263,10 +254,7 @@ func (p prefixLog) Append(ctx context.Context, events ...mayfly.Event) error {
 }
 
 func (p prefixLog) Reader(ctx context.Context, stream mayfly.Stream, group string) (store.Reader, error) {
-	if err := p.l.alive(); err != nil {
-		return nil, err
-	}
-	return p.l.real.Log.Reader(ctx, stream, group)
+	return whileAlive(p.l, func() (store.Reader, error) { return p.l.real.Log.Reader(ctx, stream, group) })
 }
 
 func (p prefixLog) Trim(ctx context.Context, now mayfly.Instant, keep time.Duration) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// birthBatch is a batch in three stages of two writes each: what each stage
-// leaves behind can be looked at.
+// birthBatch returns a batch of three stages with two writes each, and a function that
+// tells which of them are in the model.
 func birthBatch() (*store.Batch, func(m *Model) [][2]bool) {
 	a, b, first, second := freshBirth(), freshBirth(), freshKey("first"), freshKey("second")
 	created, other := news(a.Item, mayfly.WasCreated), news(b.Item, mayfly.WasCreated)
@@ -33,7 +33,7 @@ func birthBatch() (*store.Batch, func(m *Model) [][2]bool) {
 	}
 }
 
-func TestAStoppedCommitLeavesEveryPrefixAndLandsTheRestOfItsStage(t *testing.T) {
+func TestAStoppedCommitLeavesAPrefixAndTheRestOfItsStageComesLater(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -41,7 +41,7 @@ func TestAStoppedCommitLeavesEveryPrefixAndLandsTheRestOfItsStage(t *testing.T) 
 	call := Call{N: 1, Op: Commit, Stages: []int{2, 2, 2}}
 	for _, f := range Faults(call) {
 		m := NewModel()
-		set, landing := Prefix(m.Set(), FailNth(1, f))
+		set, late := Prefix(m.Set(), FailNth(1, f))
 		batch, look := birthBatch()
 		err := set.Writer.Commit(t.Context(), batch)
 		var staged *store.StageError
@@ -66,34 +66,34 @@ func TestAStoppedCommitLeavesEveryPrefixAndLandsTheRestOfItsStage(t *testing.T) 
 			t.Errorf("%+v: left %v, want %v", f, got, want)
 		}
 		left[fmt.Sprint(look(m))] = true
-		if _, err := landing.LandAll(t.Context(), r); err != nil {
+		if _, err := late.LandAll(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		if f.Stage < 3 {
 			want[f.Stage] = [2]bool{true, true}
 		}
 		if got := look(m); !slices.Equal(got, want) {
-			t.Errorf("%+v: after landing %v, want %v", f, got, want)
+			t.Errorf("%+v: after the late writes %v, want %v", f, got, want)
 		}
-		if got := landing.Calls(); len(got) != 1 || !slices.Equal(got[0].Stages, call.Stages) || landing.Failed() != 1 || landing.Pending() != nil {
-			t.Errorf("calls %+v, %d failed, pending %q", got, landing.Failed(), landing.Pending())
+		if got := late.Calls(); len(got) != 1 || !slices.Equal(got[0].Stages, call.Stages) || late.Failed() != 1 || late.Pending() != nil {
+			t.Errorf("calls %+v, %d failed, pending %q", got, late.Failed(), late.Pending())
 		}
 	}
-	if len(left) != 10 { // three of each stage's four subsets, and the whole
+	if len(left) != 10 { // three of the four subsets of each stage, and the complete batch
 		t.Errorf("%d distinct states were left, want 10", len(left))
 	}
 }
 
-func land(t *testing.T, l *Landing, want int) {
+func land(t *testing.T, l *LateWrites, want int) {
 	t.Helper()
 	if n, err := l.LandAll(t.Context(), rand.New(rand.NewPCG(1, 1))); err != nil || n != want {
-		t.Fatalf("%d landed, want %d: %v", n, want, err)
+		t.Fatalf("%d late writes were done, want %d: %v", n, want, err)
 	}
 }
 
-func TestALateInsertLeavesARowThatMovedOn(t *testing.T) {
+func TestALateInsertKeepsARowThatHasChanged(t *testing.T) {
 	m := NewModel()
-	set, landing := Prefix(m.Set(), FailNth(1, Fault{}))
+	set, late := Prefix(m.Set(), FailNth(1, Fault{}))
 	c := &trial{T: t, ctx: t.Context(), set: m.Set()}
 	birth := freshBirth()
 	var b store.Batch
@@ -104,13 +104,13 @@ func TestALateInsertLeavesARowThatMovedOn(t *testing.T) {
 	c.wantNoRow(birth.Item.ID)
 	c.insert(birth) // the retry
 	deleted := c.move(birth.Item, mayfly.Deleted)
-	land(t, landing, 1)
+	land(t, late, 1)
 	c.wantRow(deleted)
 }
 
 func TestALatePutOverwrites(t *testing.T) {
 	m := NewModel()
-	set, landing := Prefix(m.Set(), FailNth(1, Fault{}))
+	set, late := Prefix(m.Set(), FailNth(1, Fault{}))
 	c := &trial{T: t, ctx: t.Context(), set: m.Set()}
 	key := freshKey("s")
 	var b store.Batch
@@ -119,14 +119,14 @@ func TestALatePutOverwrites(t *testing.T) {
 		t.Fatal("no error")
 	}
 	c.put(PlainTable, key, "in time")
-	land(t, landing, 1)
+	land(t, late, 1)
 	c.wantValue(PlainTable, key, "late")
 }
 
-func TestATransitionInDoubtLandsOnlyIfItsRowStillMatches(t *testing.T) {
+func TestALateTransitionAppliesOnlyIfItsRowStillMatches(t *testing.T) {
 	for _, moved := range []bool{false, true} {
 		m := NewModel()
-		set, landing := Prefix(m.Set(), FailNth(1, Fault{Written: 0b10}))
+		set, late := Prefix(m.Set(), FailNth(1, Fault{Written: 0b10}))
 		c := &trial{T: t, ctx: t.Context(), set: m.Set()}
 		a, b := freshBirth(), freshBirth()
 		c.insert(a, b)
@@ -140,15 +140,15 @@ func TestATransitionInDoubtLandsOnlyIfItsRowStillMatches(t *testing.T) {
 		if moved {
 			want = c.move(a.Item, mayfly.Deleted)
 		}
-		land(t, landing, 1)
+		land(t, late, 1)
 		c.wantRow(want)
 	}
 }
 
-func TestATransitionMayBeOneErrorWithAnyEffect(t *testing.T) {
+func TestATransitionThatReturnsAnErrorMayHaveBeenApplied(t *testing.T) {
 	for _, f := range Faults(Call{Op: Transition, Stages: []int{1}}) {
 		m := NewModel()
-		set, landing := Prefix(m.Set(), FailNth(1, f))
+		set, late := Prefix(m.Set(), FailNth(1, f))
 		c := &trial{T: t, ctx: t.Context(), set: m.Set()}
 		b := freshBirth()
 		c.insert(b)
@@ -157,21 +157,21 @@ func TestATransitionMayBeOneErrorWithAnyEffect(t *testing.T) {
 		if f.Silent != (err != nil) || err == nil && out[0].Result != store.InDoubt {
 			t.Errorf("%+v: %+v, %v", f, out, err)
 		}
-		// The caller reads back: mine only if the row shows my nonce.
+		// The caller reads back: the change is its own only if the row has its nonce.
 		if mine := c.rows(b.Item.ID)[0].Item.Nonce == change.Nonce; mine != (f.Stage == 1) {
 			t.Errorf("%+v: the row shows the nonce: %t", f, mine)
 		}
-		land(t, landing, 1-f.Stage)
+		land(t, late, 1-f.Stage)
 		if row := c.rows(b.Item.ID)[0].Item; row.Nonce != change.Nonce {
-			t.Errorf("%+v: the late change did not land", f)
+			t.Errorf("%+v: the late change was not applied", f)
 		}
 	}
 }
 
-func TestASwapInDoubtLandsOnlyIfItsRowIsStillTheOld(t *testing.T) {
+func TestALateSwapAppliesOnlyIfItsRowStillHasTheOldValue(t *testing.T) {
 	for _, f := range []Fault{{}, {Written: 1}, {Stage: 1}, {Kind: mayfly.Unavailable}} {
 		m := NewModel()
-		set, landing := Prefix(m.Set(), FailNth(1, f))
+		set, late := Prefix(m.Set(), FailNth(1, f))
 		c := &trial{T: t, ctx: t.Context(), set: m.Set()}
 		key := freshKey("s")
 		_, _, err := set.Rows.Swap(t.Context(), SwappedTable, key, nil, []byte("mine"), 0)
@@ -183,18 +183,18 @@ func TestASwapInDoubtLandsOnlyIfItsRowIsStillTheOld(t *testing.T) {
 			t.Errorf("%+v: the row is %q", f, got)
 		}
 		if written || never {
-			land(t, landing, 0)
+			land(t, late, 0)
 			continue
 		}
-		c.wantSwap(key, nil, []byte("another's"), true, nil)
-		land(t, landing, 1)
-		c.wantValue(SwappedTable, key, "another's")
+		c.wantSwap(key, nil, []byte("other"), true, nil)
+		land(t, late, 1)
+		c.wantValue(SwappedTable, key, "other")
 	}
 }
 
-func TestAnAppendLeavesASubsetAndLandsTheRest(t *testing.T) {
+func TestAStoppedAppendLeavesASubsetAndTheRestComesLater(t *testing.T) {
 	m := NewModel()
-	set, landing := Prefix(m.Set(), FailNth(1, Fault{Written: 0b101}))
+	set, late := Prefix(m.Set(), FailNth(1, Fault{Written: 0b101}))
 	events := life(3)
 	if err := set.Log.Append(t.Context(), events...); !errors.Is(err, mayfly.Unknown) {
 		t.Fatal(err)
@@ -202,15 +202,15 @@ func TestAnAppendLeavesASubsetAndLandsTheRest(t *testing.T) {
 	if got := m.events[mayfly.Ends]; !slices.Equal(got, []mayfly.Event{events[0], events[2]}) {
 		t.Errorf("the log holds %v", got)
 	}
-	land(t, landing, 1)
+	land(t, late, 1)
 	if got := m.events[mayfly.Ends]; len(got) != 3 || got[2] != events[1] {
-		t.Errorf("after landing the log holds %v", got)
+		t.Errorf("after the late write the log holds %v", got)
 	}
 }
 
-func TestAHaltedStoreAnswersNothingUntilResumed(t *testing.T) {
+func TestAHaltedStoreRefusesEveryCallUntilResumed(t *testing.T) {
 	m := NewModel()
-	set, landing := Prefix(m.Set(), FailNth(2, Fault{Halts: true}))
+	set, late := Prefix(m.Set(), FailNth(2, Fault{Halts: true}))
 	key := freshKey("s")
 	swap := func(old, next string) error {
 		_, _, err := set.Rows.Swap(t.Context(), SwappedTable, key, []byte(old), []byte(next), 0)
@@ -226,16 +226,16 @@ func TestAHaltedStoreAnswersNothingUntilResumed(t *testing.T) {
 	_, walkErr := set.Ledger.Walk(t.Context(), store.Stretch{}, 1)
 	for _, err := range []error{swap("a", "c"), readErr, walkErr, set.Writer.Commit(t.Context(), batchOf(life(1)...))} {
 		if !errors.Is(err, mayfly.Unavailable) {
-			t.Errorf("a halted store answers %v", err)
+			t.Errorf("a halted store returns %v", err)
 		}
 	}
-	landing.Resume()
+	late.Resume()
 	if err := swap("a", "c"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestASeededPlanIsTheSameEveryTime(t *testing.T) {
+func TestASeedAlwaysGivesTheSamePlan(t *testing.T) {
 	run := func(seed uint64) string {
 		plan, said := Seeded(seed, 3), ""
 		for n := range 200 {
@@ -248,14 +248,14 @@ func TestASeededPlanIsTheSameEveryTime(t *testing.T) {
 	}
 }
 
-// Suites over a Prefix that passes everything: the wrapper itself breaks nothing.
-func TestAPassingPrefixKeepsTheContracts(t *testing.T) {
+// The wrapper itself breaks no contract.
+func TestPrefixWithoutFaultsPassesTheConformanceSuites(t *testing.T) {
 	t.Setenv(reportFolder, "")
 	open := func(t *testing.T) store.Set {
-		set, landing := Prefix(NewModel().Set(), Pass)
+		set, late := Prefix(NewModel().Set(), Pass)
 		t.Cleanup(func() {
-			if landing.Failed() != 0 || len(landing.Calls()) == 0 {
-				t.Errorf("%d of %d calls failed", landing.Failed(), len(landing.Calls()))
+			if late.Failed() != 0 || len(late.Calls()) == 0 {
+				t.Errorf("%d of %d calls failed", late.Failed(), len(late.Calls()))
 			}
 		})
 		return set

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -17,28 +18,17 @@ import (
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
-// Options says how much Random tries.
-type Options struct {
-	Checks int    // histories; 60 by default
-	Steps  int    // operations in a history, about; 50 by default
-	Least  int    // every kind of operation is tried at least so often; 10 by default
-	Seed   uint64 // 0 takes -rapid.seed, or a new one
-}
+const (
+	histories  = 60
+	operations = 50 // in a history, about
+	leastTried = 10 // how often each kind of operation must be tried
+)
 
-// Random drives the same random operations through the driver and the Model,
-// and compares every answer. It prints its seed: give it back by -rapid.seed.
-func Random(t *testing.T, driver string, open Open, opts Options) {
+// Random does the same random operations on the driver and on the Model, and compares
+// all results. It logs its seed, which -rapid.seed takes.
+func Random(t *testing.T, driver string, open Open) {
 	t.Helper()
-	if opts.Checks == 0 {
-		opts.Checks = 60
-	}
-	if opts.Steps == 0 {
-		opts.Steps = 50
-	}
-	if opts.Least == 0 {
-		opts.Least = 10
-	}
-	seed := seedRapid(t, opts)
+	seed := seedRapid(t)
 	set := open(t)
 	tried := map[string]int{}
 	readers := map[mayfly.Stream]store.Reader{}
@@ -57,7 +47,7 @@ func Random(t *testing.T, driver string, open Open, opts Options) {
 			kinds[name] = func(rt *rapid.T) {
 				h.t = rt
 				act()
-				tried[name]++ // a kind that had nothing to act on has left by Skip
+				tried[name]++ // not reached when the operation called Skip
 			}
 		}
 		rt.Repeat(kinds)
@@ -70,8 +60,8 @@ func Random(t *testing.T, driver string, open Open, opts Options) {
 		t.Logf("%6d × %s", tried[name], name)
 	}
 	for name := range (&history{}).kinds() {
-		if tried[name] < pace.Least(opts.Least) {
-			t.Errorf("%s was tried %d times, want at least %d", name, tried[name], pace.Least(opts.Least))
+		if tried[name] < pace.Least(leastTried) {
+			t.Errorf("%s was tried %d times, want at least %d", name, tried[name], pace.Least(leastTried))
 		}
 	}
 	Proof(t, "random operations on "+driver, "operations", total)
@@ -79,21 +69,17 @@ func Random(t *testing.T, driver string, open Open, opts Options) {
 	Proof(t, "random operations on "+driver, "seed", seed)
 }
 
-// seedRapid sets rapid up by its own flags, so that a seed given on the command
-// line is taken, and puts them back.
-func seedRapid(t *testing.T, opts Options) uint64 {
+// seedRapid sets the flags of rapid, where a seed on the command line wins, and resets
+// them after the test.
+func seedRapid(t *testing.T) uint64 {
 	t.Helper()
-	given, _ := strconv.ParseUint(flag.Lookup("rapid.seed").Value.String(), 10, 64)
-	seed := opts.Seed
-	if given != 0 {
-		seed = given
-	}
+	seed, _ := strconv.ParseUint(flag.Lookup("rapid.seed").Value.String(), 10, 64)
 	if seed == 0 {
 		seed = rand.Uint64() | 1
 	}
 	for name, value := range map[string]string{
-		"rapid.seed": fmt.Sprint(seed), "rapid.checks": fmt.Sprint(opts.Checks),
-		"rapid.steps": fmt.Sprint(opts.Steps), "rapid.nofailfile": "true",
+		"rapid.seed": fmt.Sprint(seed), "rapid.checks": fmt.Sprint(histories),
+		"rapid.steps": fmt.Sprint(operations), "rapid.nofailfile": "true",
 	} {
 		f := flag.Lookup(name)
 		old := f.Value.String()
@@ -106,10 +92,9 @@ func seedRapid(t *testing.T, opts Options) uint64 {
 	return seed
 }
 
-// history is one run of random operations: what the driver is asked and what
-// the model says, over names of its own. What a name looks like depends on
-// drawn values only, except for where the history lies in time and which random
-// bytes its partitions begin with.
+// history is one run of random operations on the driver and the model, with its own
+// names. Names depend only on drawn values, except for the minute of its items and the
+// random bytes that its partitions begin with.
 type history struct {
 	t       *rapid.T
 	ctx     context.Context
@@ -117,10 +102,10 @@ type history struct {
 	model   store.Set
 	oracle  *Model
 	readers map[mayfly.Stream]store.Reader
-	read    map[mayfly.Stream][]mayfly.Event // what the driver's readers returned of this history
+	read    map[mayfly.Stream][]mayfly.Event // what the driver's readers returned for this history
 
 	hole       hole
-	eternity   mayfly.Instant // about when its items that never expire are born
+	eternity   mayfly.Instant // about the birth of its items that never expire
 	births     []store.Birth
 	removed    map[mayfly.ID]bool
 	partitions []string
@@ -140,7 +125,7 @@ func newHistory(t *rapid.T, ctx context.Context, set store.Set, readers map[mayf
 	return h
 }
 
-// kinds are the kinds of operation.
+// kinds returns the kinds of operation.
 func (h *history) kinds() map[string]func() {
 	return map[string]func(){
 		"insert":                      h.insert,
@@ -172,20 +157,20 @@ func (h *history) kinds() map[string]func() {
 func (h *history) same(what string, real, model any, realErr, modelErr error) {
 	h.t.Helper()
 	if got, want := kindOf(realErr), kindOf(modelErr); got != want {
-		h.t.Fatalf("%s: the driver answers %v, the model %v", what, realErr, modelErr)
+		h.t.Fatalf("%s: the driver returns %v, the model %v", what, realErr, modelErr)
 	}
 	if got, want := fmt.Sprintf("%+v", real), fmt.Sprintf("%+v", model); got != want {
 		h.t.Fatalf("%s\ndriver %s\n model %s", what, got, want)
 	}
 }
 
-// kindOf is what errors are compared by; 0 is no error.
+// kindOf returns the kind of an error, by which errors are compared; 0 is no error.
 func kindOf(err error) mayfly.Kind {
 	if err == nil {
 		return 0
 	}
 	for _, k := range mayfly.Kinds() {
-		if isKind(err, k) {
+		if errors.Is(err, k) {
 			return k
 		}
 	}

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,15 +11,14 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func isKind(err error, k mayfly.Kind) bool { return errors.Is(err, k) }
-
 func draw[T any](h *history, label string, g *rapid.Generator[T]) T { return g.Draw(h.t, label) }
 
 func (h *history) number(label string, from, to int) int {
 	return draw(h, label, rapid.IntRange(from, to))
 }
 
-// newBirth is an item of the history: in its pigeonhole or the next, or eternal.
+// newBirth returns an item of the history: in its pigeonhole or the next, or one that
+// never expires.
 func (h *history) newBirth() store.Birth {
 	lifetimes := []mayfly.Lifetime{1, 90, 1<<10 | 90, day, 3<<10 | 100, mayfly.Never, mayfly.Never}
 	lifetime := draw(h, "lifetime", rapid.SampledFrom(lifetimes))
@@ -64,8 +62,8 @@ func (h *history) known(id mayfly.ID) bool {
 	return slices.ContainsFunc(h.births, func(b store.Birth) bool { return b.Item.ID == id })
 }
 
-// one is a birth of the history that has not been removed; ids are never
-// reused, so that an insert after a removal is nobody's promise.
+// one returns a birth of the history that was not removed. Ids are never reused, so
+// that no contract says what an insert after a removal does.
 func (h *history) one() store.Birth {
 	live := slices.DeleteFunc(slices.Clone(h.births), func(b store.Birth) bool { return h.removed[b.Item.ID] })
 	if len(live) == 0 {
@@ -107,7 +105,7 @@ func (h *history) body() {
 	}
 }
 
-// change is any change of the row as it stands, allowed or not.
+// change returns any change of the current row, allowed or not.
 func (h *history) change(item mayfly.Item) mayfly.Change {
 	c := step(item, mayfly.State(h.number("to", 1, 5)))
 	switch h.number("variant", 0, 6) {
@@ -129,7 +127,7 @@ func (h *history) changeBoth(changes ...mayfly.Change) {
 	h.t.Helper()
 	real, realErr := h.real.Ledger.Transition(h.ctx, changes)
 	model, modelErr := h.model.Ledger.Transition(h.ctx, changes)
-	strip := func(out []store.Outcome) []store.Outcome { // messages may differ, kinds may not
+	strip := func(out []store.Outcome) []store.Outcome { // messages may differ, but not kinds
 		for i := range out {
 			if out[i].Err != nil {
 				out[i].Err = kindOf(out[i].Err)
@@ -253,7 +251,7 @@ func (h *history) eternal() {
 	limit := h.number("limit", 1, 6)
 	real, realErr := h.real.Ledger.Eternal(h.ctx, shard, after, limit)
 	model, modelErr := h.model.Ledger.Eternal(h.ctx, shard, after, limit)
-	// Others' items lie behind ours in a shared store.
+	// In a shared store, items of others may follow.
 	real = slices.DeleteFunc(real, func(i mayfly.Item) bool { return !h.known(i.ID) })
 	h.same("eternal", real, model, realErr, modelErr)
 }

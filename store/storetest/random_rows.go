@@ -14,8 +14,8 @@ import (
 )
 
 func (h *history) key() store.Key {
-	sort := draw(h, "sort", rapid.SampledFrom([]string{"", "\x00", "a", "a\x00", "aa", "b", "\xff", "\xff\xff"}))
-	return store.Key{Partition: draw(h, "partition", rapid.SampledFrom(h.partitions)), Clustering: sort}
+	clustering := draw(h, "clustering", rapid.SampledFrom([]string{"", "\x00", "a", "a\x00", "aa", "b", "\xff", "\xff\xff"}))
+	return store.Key{Partition: draw(h, "partition", rapid.SampledFrom(h.partitions)), Clustering: clustering}
 }
 
 func (h *history) value() []byte { return []byte(draw(h, "value", rapid.StringN(0, 3, -1))) }
@@ -39,8 +39,8 @@ func (h *history) drop() {
 	h.commit("drop", func(b *store.Batch) { b.DeletePartition(t, key.Partition) })
 }
 
-// stages commits a batch in which each stage writes at most once to a
-// partition: inside a stage there is no order.
+// stages commits a batch in which each stage writes at most once to a partition,
+// because the writes of a stage have no order.
 func (h *history) stages() {
 	birth := h.newBirth()
 	h.commit("stages", func(b *store.Batch) {
@@ -110,11 +110,11 @@ func (h *history) getRows() { h.compareValues(h.anyTable(), h.key(), h.key(), h.
 
 func (h *history) swapBoth(t store.Table, key store.Key, old, next []byte) {
 	h.t.Helper()
-	done, told, realErr := h.real.Rows.Swap(h.ctx, t, key, old, next, 0)
-	wantDone, wantTold, modelErr := h.model.Rows.Swap(h.ctx, t, key, old, next, 0)
+	done, current, realErr := h.real.Rows.Swap(h.ctx, t, key, old, next, 0)
+	wantDone, wantCurrent, modelErr := h.model.Rows.Swap(h.ctx, t, key, old, next, 0)
 	h.same("swap", done, wantDone, realErr, modelErr)
-	if !wantDone && (!bytes.Equal(told, wantTold) || (told == nil) != (wantTold == nil)) {
-		h.t.Fatalf("swap is told %q (absent: %t), the model %q (absent: %t)", told, told == nil, wantTold, wantTold == nil)
+	if !wantDone && (!bytes.Equal(current, wantCurrent) || (current == nil) != (wantCurrent == nil)) {
+		h.t.Fatalf("swap returns %q (absent: %t), the model %q (absent: %t)", current, current == nil, wantCurrent, wantCurrent == nil)
 	}
 	h.compareValues(t, key)
 }
@@ -162,11 +162,10 @@ func (h *history) append() {
 	h.same("append", nil, nil, h.real.Log.Append(h.ctx, events...), h.model.Log.Append(h.ctx, events...))
 }
 
-// readAll reads both streams to the end of the history: every event of the
-// model is there, and each item's in the model's order. Repeats would be
-// allowed where a driver had to retry.
+// readAll reads both streams to the end of the history: every event of the model is
+// there, and each item's events are in the model's order.
 func (h *history) readAll() {
-	ctx, cancel := context.WithTimeout(h.ctx, patience()/6) // a shrinking failure asks often
+	ctx, cancel := context.WithTimeout(h.ctx, caseTimeout/6) // rapid runs this often while it shrinks a failure
 	defer cancel()
 	for stream, r := range h.readers {
 		for h.unread[stream] > 0 {

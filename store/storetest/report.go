@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// reportFolder names the folder that tests write rows of the closing table to;
-// without it they only log.
+// reportFolder is the environment variable with the folder to which tests write rows of
+// the closing table; without it they only log.
 const reportFolder = "MAYFLY_REPORT"
 
 func reportCase(t *testing.T, driver, name string, passed bool) {
@@ -21,8 +21,8 @@ func reportCase(t *testing.T, driver, name string, passed bool) {
 	reportRow(t, "conformance", driver, name, verdict)
 }
 
-// Proof logs one figure of what a test has tried, and puts it into the closing
-// table: a proof says how much it covers.
+// Proof logs a figure that says how much a test has tried, and writes it into the
+// closing table.
 func Proof(t testing.TB, name, figure string, value any) {
 	t.Helper()
 	text := fmt.Sprint(value)
@@ -39,7 +39,7 @@ func reportRow(t testing.TB, cells ...string) {
 	for i, cell := range cells {
 		cells[i] = strings.Join(strings.Fields(cell), " ")
 	}
-	// One file per process, one write per row: test binaries run side by side.
+	// One file per process and one write per row, because test binaries run in parallel.
 	name := filepath.Join(folder, fmt.Sprintf("rows-%d.tsv", os.Getpid()))
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

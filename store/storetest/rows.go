@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -12,24 +14,24 @@ import (
 func rowsCases() []testCase {
 	return append([]testCase{
 		{"the last put of a row wins", lastPutWins},
-		{"a deleted row is absent and deleting absence is no error", deleteRow},
-		{"a dropped partition is empty and its neighbours are whole", dropPartition},
-		{"get answers in the order asked, with absences and repeats", rowsGetKeepsOrder},
-		{"an empty value is not absence", emptyValue},
+		{"a deleted row is absent and deleting an absent row is no error", deleteRow},
+		{"a dropped partition is empty and its neighbours are unchanged", dropPartition},
+		{"get returns values in the order of the keys, with absent and repeated ones", rowsGetKeepsOrder},
+		{"an empty value is not an absent row", emptyValue},
 		{"an undeclared table cannot be read", undeclaredTable},
-		{"tables with the same keys are apart", tablesApart},
-		{"keys are bytes: no partition bleeds into another", partitionsApart},
-		{"sort keys are bytes: all are found and in byte order", sortKeysAreBytes},
-		{"the longest keys are kept", longestKeys},
-		{"a big value is read back", bigValue},
+		{"tables with the same keys are separate", tablesApart},
+		{"no partition contains rows of another, whatever bytes their names have", partitionsApart},
+		{"clustering keys of any bytes are found, in byte order", clusteringKeysAreBytes},
+		{"the longest keys are stored", longestKeys},
+		{"a large value is read back", bigValue},
 		{"a range is read forwards and backwards", rangeBothWays},
 		{"the bounds of a range include from and exclude to", rangeBounds},
 		{"a range stops at its limit", rangeLimit},
-		{"pages of a range add up to one big read", rangePages},
+		{"pages of a range add up to one large read", rangePages},
 		{"a range of an empty partition has no rows", rangeEmpty},
 		{"a row is kept until its reclaim time", reclaimAhead},
-		{"a row past its reclaim time is whole or absent", reclaimPast},
-		{"what was read does not change when the row does", readIsStable},
+		{"a row after its reclaim time is unchanged or absent", reclaimPast},
+		{"a value that was read does not change when the row does", readIsStable},
 	}, swapCases()...)
 }
 
@@ -40,7 +42,7 @@ func (c *trial) readRange(t store.Table, r store.Range) []store.Row {
 	return rows
 }
 
-func sorts(rows []store.Row) []string {
+func clusteringsOf(rows []store.Row) []string {
 	s := make([]string, len(rows))
 	for i, r := range rows {
 		s[i] = r.Clustering
@@ -51,7 +53,7 @@ func sorts(rows []store.Row) []string {
 func (c *trial) wantRange(t store.Table, r store.Range, want ...string) {
 	c.Helper()
 	rows := c.readRange(t, r)
-	if got := sorts(rows); !slices.Equal(got, want) {
+	if got := clusteringsOf(rows); !slices.Equal(got, want) {
 		c.Errorf("range %+v\n got %q\nwant %q", r, got, want)
 	}
 	for _, row := range rows {
@@ -61,11 +63,11 @@ func (c *trial) wantRange(t store.Table, r store.Range, want ...string) {
 	}
 }
 
-// fill puts one row per clustering key into a partition of PlainTable.
-func (c *trial) fill(partition string, sort ...string) {
+// fill puts one row for each clustering key into a partition of PlainTable.
+func (c *trial) fill(partition string, clusterings ...string) {
 	c.Helper()
 	c.commit(func(b *store.Batch) {
-		for _, s := range sort {
+		for _, s := range clusterings {
 			b.Put(PlainTable, store.Key{Partition: partition, Clustering: s}, []byte("value of "+s), 0)
 		}
 	})
@@ -161,7 +163,7 @@ func tablesApart(c *trial) {
 	}
 }
 
-// awkward are byte strings that an encoding of keys gets wrong.
+// awkward returns byte strings that are easily encoded wrongly in keys.
 func awkward() []string {
 	return []string{
 		"", "\x00", "\x00\x00", "\x00\x01", "\x00\xff", "\x01", "a", "a\x00", "a\x00\x00", "a\x00b", "a\x01", "aa", "ab",
@@ -184,8 +186,8 @@ func partitionsApart(c *trial) {
 		slices.Sort(want)
 		want = slices.Compact(want)
 		rows := c.readRange(PlainTable, store.Range{Partition: base + tail, Limit: 10})
-		if !slices.Equal(sorts(rows), want) {
-			c.Errorf("partition …%q\n got %q\nwant %q", tail, sorts(rows), want)
+		if !slices.Equal(clusteringsOf(rows), want) {
+			c.Errorf("partition …%q\n got %q\nwant %q", tail, clusteringsOf(rows), want)
 		}
 		for _, r := range rows {
 			if string(r.Value) != fmt.Sprint(i) {
@@ -194,13 +196,13 @@ func partitionsApart(c *trial) {
 		}
 		backwards := c.readRange(PlainTable, store.Range{Partition: base + tail, Limit: 10, Reverse: true})
 		slices.Reverse(want)
-		if !slices.Equal(sorts(backwards), want) {
-			c.Errorf("partition …%q backwards\n got %q\nwant %q", tail, sorts(backwards), want)
+		if !slices.Equal(clusteringsOf(backwards), want) {
+			c.Errorf("partition …%q backwards\n got %q\nwant %q", tail, clusteringsOf(backwards), want)
 		}
 	}
 }
 
-func sortKeysAreBytes(c *trial) {
+func clusteringKeysAreBytes(c *trial) {
 	p := freshKey("").Partition
 	want := awkward()
 	c.fill(p, want...)
@@ -211,7 +213,7 @@ func sortKeysAreBytes(c *trial) {
 	}
 	for i := range want {
 		c.wantRange(PlainTable, store.Range{Partition: p, From: want[i], Limit: 100}, want[i:]...)
-		if want[i] != "" { // an empty To is the end
+		if want[i] != "" { // an empty To means the end
 			c.wantRange(PlainTable, store.Range{Partition: p, To: want[i], Limit: 100}, want[:i]...)
 		}
 	}
@@ -223,7 +225,7 @@ func longestKeys(c *trial) {
 	c.put(PlainTable, key, "v")
 	c.wantValue(PlainTable, key, "v")
 	if rows := c.readRange(PlainTable, store.Range{Partition: key.Partition, From: key.Clustering, Limit: 2}); len(rows) != 1 {
-		c.Errorf("%d rows in the partition with the longest name", len(rows))
+		c.Errorf("the partition with the longest name has %d rows", len(rows))
 	}
 	if swapped, _ := c.swap(SwappedTable, key, nil, []byte("v")); !swapped {
 		c.Errorf("a row with the longest key cannot be swapped in")
@@ -235,6 +237,153 @@ func bigValue(c *trial) {
 	value := strings.Repeat("\x00big\xff", 40_000)
 	c.put(PlainTable, key, value)
 	if got := c.get(PlainTable, key)[0]; string(got) != value {
-		c.Errorf("a value of %d bytes comes back with %d", len(value), len(got))
+		c.Errorf("a value of %d bytes is read back with %d", len(value), len(got))
 	}
+}
+
+func letters(from, to byte) []string {
+	var s []string
+	for b := from; b <= to; b++ {
+		s = append(s, string([]byte{b}))
+	}
+	return s
+}
+
+func reversed(s []string) []string {
+	s = slices.Clone(s)
+	slices.Reverse(s)
+	return s
+}
+
+func rangeBothWays(c *trial) {
+	p := freshKey("").Partition
+	all := letters('a', 'j')
+	c.fill(p, reversed(all)...)
+	c.wantRange(PlainTable, store.Range{Partition: p, Limit: 100}, all...)
+	c.wantRange(PlainTable, store.Range{Partition: p, Limit: 100, Reverse: true}, reversed(all)...)
+}
+
+func rangeBounds(c *trial) {
+	p := freshKey("").Partition
+	c.fill(p, "b", "d", "dd", "f", "h")
+	for _, r := range []struct {
+		from, to string
+		want     []string
+	}{
+		{"", "", []string{"b", "d", "dd", "f", "h"}},
+		{"b", "h", []string{"b", "d", "dd", "f"}},
+		{"b\x00", "h\x00", []string{"d", "dd", "f", "h"}},
+		{"c", "f", []string{"d", "dd"}},
+		{"d", "dd", []string{"d"}},
+		{"d", "d", nil},
+		{"g", "c", nil},
+		{"h", "", []string{"h"}},
+		{"i", "", nil},
+		{"", "b", nil},
+		{"", "\xff\xff", []string{"b", "d", "dd", "f", "h"}},
+	} {
+		c.wantRange(PlainTable, store.Range{Partition: p, From: r.from, To: r.to, Limit: 100}, r.want...)
+		c.wantRange(PlainTable, store.Range{Partition: p, From: r.from, To: r.to, Limit: 100, Reverse: true}, reversed(r.want)...)
+	}
+}
+
+func rangeLimit(c *trial) {
+	p := freshKey("").Partition
+	all := letters('a', 'g')
+	c.fill(p, all...)
+	for n := 1; n <= len(all)+1; n++ {
+		k := min(n, len(all))
+		c.wantRange(PlainTable, store.Range{Partition: p, Limit: n}, all[:k]...)
+		c.wantRange(PlainTable, store.Range{Partition: p, Limit: n, Reverse: true}, reversed(all)[:k]...)
+	}
+	c.wantRange(PlainTable, store.Range{Partition: p, From: "c", To: "f", Limit: 2, Reverse: true}, "e", "d")
+}
+
+func rangePages(c *trial) {
+	const n = 300
+	p := freshKey("").Partition
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("%05d", i*7))
+	}
+	c.fill(p, all...)
+	for _, limit := range []int{7, 100, 299} {
+		var forwards, backwards []string
+		for from := ""; ; {
+			page := clusteringsOf(c.readRange(PlainTable, store.Range{Partition: p, From: from, Limit: limit}))
+			if len(page) == 0 || len(forwards) > n {
+				break
+			}
+			forwards = append(forwards, page...)
+			from = page[len(page)-1] + "\x00" // just after it
+		}
+		for to := ""; ; {
+			page := clusteringsOf(c.readRange(PlainTable, store.Range{Partition: p, To: to, Limit: limit, Reverse: true}))
+			if len(page) == 0 || len(backwards) > n {
+				break
+			}
+			backwards = append(backwards, page...)
+			to = page[len(page)-1] // just before it
+		}
+		if !slices.Equal(forwards, all) || !slices.Equal(backwards, reversed(all)) {
+			c.Errorf("pages of %d: %d rows forwards, %d backwards, want %d", limit, len(forwards), len(backwards), n)
+		}
+	}
+}
+
+func rangeEmpty(c *trial) {
+	p := freshKey("").Partition
+	c.wantRange(PlainTable, store.Range{Partition: p, Limit: 10})
+	c.wantRange(PlainTable, store.Range{Partition: p, Limit: 10, Reverse: true})
+}
+
+func reclaimAhead(c *trial) {
+	key := freshKey("a")
+	ahead := wall().Add(time.Hour)
+	c.commit(func(b *store.Batch) {
+		b.Put(PlainTable, key, []byte("value of a"), ahead)
+		b.Put(PlainTable, store.Key{Partition: key.Partition, Clustering: "b"}, []byte("value of b"), ahead.Add(80*365*24*time.Hour))
+	})
+	c.wantValue(PlainTable, key, "value of a")
+	c.wantRange(PlainTable, store.Range{Partition: key.Partition, Limit: 10}, "a", "b")
+	swapped, _, err := c.set.Rows.Swap(c.ctx, SwappedTable, key, nil, []byte("v"), ahead)
+	c.must(err)
+	if !swapped {
+		c.Errorf("a fresh row is not absent")
+	}
+	c.wantValue(SwappedTable, key, "v")
+}
+
+func reclaimPast(c *trial) {
+	key := freshKey("b")
+	c.fill(key.Partition, "a", "c")
+	c.commit(func(b *store.Batch) { b.Put(PlainTable, key, []byte("value of b"), wall().Add(-time.Hour)) })
+	if got := c.get(PlainTable, key)[0]; got != nil && string(got) != "value of b" {
+		c.Errorf("after its reclaim time the row is %q", got)
+	}
+	rows := slices.DeleteFunc(clusteringsOf(c.readRange(PlainTable, store.Range{Partition: key.Partition, Limit: 10})),
+		func(s string) bool { return s == "b" })
+	if !slices.Equal(rows, []string{"a", "c"}) {
+		c.Errorf("the other rows are %q", rows)
+	}
+	// A row that is put again without a reclaim time stays.
+	c.put(PlainTable, key, "kept")
+	c.wantValue(PlainTable, key, "kept")
+}
+
+func readIsStable(c *trial) {
+	key := freshKey("a")
+	c.fill(key.Partition, "a", "b")
+	got := c.get(PlainTable, key)[0]
+	rows := c.readRange(PlainTable, store.Range{Partition: key.Partition, Limit: 10})
+	c.put(PlainTable, key, "VALUE OF A")
+	for range 3 {
+		c.readRange(PlainTable, store.Range{Partition: key.Partition, Limit: 10, Reverse: true})
+	}
+	if string(got) != "value of a" || !bytes.Equal(rows[0].Value, got) || string(rows[1].Value) != "value of b" {
+		c.Errorf("the values that were read are now %q and %q", got, rows)
+	}
+	c.get(PlainTable, key)[0][0] = '!' // the caller may change what it was returned
+	c.readRange(PlainTable, store.Range{Partition: key.Partition, Limit: 1})[0].Value[0] = '!'
+	c.wantValue(PlainTable, key, "VALUE OF A")
 }

@@ -13,13 +13,13 @@ import (
 
 func swapCases() []testCase {
 	return []testCase{
-		{"a swap from absence makes the row once", swapFromAbsence},
+		{"a swap from absence creates the row once", swapFromAbsence},
 		{"a swap replaces what it expects", swapReplaces},
-		{"a swap that expects something else changes nothing and is told the row", swapTold},
+		{"a swap that expects another value changes nothing and returns the row", swapMismatch},
 		{"a swap to absence removes the row", swapToAbsence},
-		{"a swap tells an empty value from absence", swapEmptyValue},
+		{"a swap distinguishes an empty value from an absent row", swapEmptyValue},
 		{"a plain table cannot be swapped", swapPlain},
-		{"swapped rows are ranged like any other", swapRanged},
+		{"a range returns swapped rows like any other", swapRanged},
 		{"of sixteen racing swaps from absence exactly one wins", swapRaceFromAbsence},
 		{"sixteen racing swappers count without losing one", swapCounter},
 	}
@@ -32,7 +32,7 @@ func (c *trial) wantSwap(key store.Key, old, next []byte, want bool, current []b
 		c.Errorf("swap %q → %q: swapped %t, want %t", old, next, swapped, want)
 	}
 	if !want && (!bytes.Equal(now, current) || (now == nil) != (current == nil)) {
-		c.Errorf("swap %q → %q is told %q (absent: %t), want %q (absent: %t)", old, next, now, now == nil, current, current == nil)
+		c.Errorf("swap %q → %q returns %q (absent: %t), want %q (absent: %t)", old, next, now, now == nil, current, current == nil)
 	}
 }
 
@@ -55,7 +55,7 @@ func swapReplaces(c *trial) {
 	c.wantValue(SwappedTable, key, "5")
 }
 
-func swapTold(c *trial) {
+func swapMismatch(c *trial) {
 	key := freshKey("s")
 	c.wantSwap(key, []byte("old"), []byte("new"), false, nil)
 	c.wantAbsent(SwappedTable, key)
@@ -118,7 +118,7 @@ func swapRaceFromAbsence(c *trial) {
 		if err != nil && !errors.Is(err, mayfly.Unknown) {
 			c.Errorf("a racing swap: %v", err)
 		}
-		if err != nil { // a value that only this caller can have written tells
+		if err != nil { // only this caller can have written its value
 			found, err := c.set.Rows.Get(c.ctx, SwappedTable, key)
 			swapped = err == nil && bytes.Equal(found[0], mine)
 		}
@@ -138,7 +138,7 @@ func swapCounter(c *trial) {
 	key := freshKey("s")
 	c.wantSwap(key, nil, make([]byte, 8), true, nil)
 	for round := range each {
-		allRead := c.meeting(swappers)
+		allRead := c.barrier(swappers)
 		together(swappers, func(int) {
 			found, err := c.set.Rows.Get(c.ctx, SwappedTable, key)
 			allRead() // so that all but one of the first swaps must lose
@@ -148,18 +148,18 @@ func swapCounter(c *trial) {
 			}
 			for current := found[0]; ; {
 				next := binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(current)+1)
-				swapped, told, err := c.set.Rows.Swap(c.ctx, SwappedTable, key, current, next, 0)
+				swapped, now, err := c.set.Rows.Swap(c.ctx, SwappedTable, key, current, next, 0)
 				switch {
 				case err != nil:
 					c.Errorf("swap: %v", err)
 					return
 				case swapped:
 					return
-				case len(told) != 8 || bytes.Equal(told, current):
-					c.Errorf("a swap that lost is told %x, and expected %x", told, current)
+				case len(now) != 8 || bytes.Equal(now, current):
+					c.Errorf("a swap that lost returns %x, and expected %x", now, current)
 					return
 				}
-				current = told
+				current = now
 			}
 		})
 		got := c.get(SwappedTable, key)[0]

@@ -13,23 +13,23 @@ import (
 func signalsCases() []testCase {
 	return []testCase{
 		{"a signal is handled before publish returns", handledOnReturn},
-		{"a signal arrives whole", signalWhole},
+		{"a signal arrives completely", signalWhole},
 		{"signals arrive in order", signalsInOrder},
-		{"every subscriber is told", everySubscriber},
-		{"publishing to nobody is no error", publishToNobody},
-		{"a subscriber is told only what is published from then on", fromThenOn},
-		{"a closed subscription is told nothing more and holds no lease", closedSubscription},
-		{"a subscriber holds its lease in one epoch while it is told", leaseHeld},
+		{"every subscriber receives a signal", everySubscriber},
+		{"publishing without subscribers is no error", publishWithoutSubscribers},
+		{"a subscriber receives only signals published later", onlyLaterSignals},
+		{"a closed subscription receives nothing and holds no lease", closedSubscription},
+		{"a subscriber that holds its lease in one epoch missed no signal", leaseHeld},
 		{"sixteen publishers are each handled before they return", publishersTogether},
-		{"a subscription ended beside publishers blocks nobody", closeBesidePublish},
+		{"closing a subscription does not block publishers", closeBesidePublish},
 	}
 }
 
-// listener keeps what it is told, as far as the case published it.
+// listener keeps the signals that it receives.
 type listener struct {
 	store.Subscription
-	mu   sync.Mutex
-	told []store.Signal
+	mu       sync.Mutex
+	received []store.Signal
 }
 
 func (c *trial) listen() *listener {
@@ -38,7 +38,7 @@ func (c *trial) listen() *listener {
 	sub, err := c.set.Signals.Subscribe(c.ctx, func(s store.Signal) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.told = append(l.told, s)
+		l.received = append(l.received, s)
 	})
 	c.must(err)
 	l.Subscription = sub
@@ -56,15 +56,15 @@ func (c *trial) listen() *listener {
 func (l *listener) heard(s store.Signal) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Contains(l.told, s)
+	return slices.Contains(l.received, s)
 }
 
-// mine is what the listener was told of want, in order.
+// mine returns the signals of want that the listener received, in order.
 func (l *listener) mine(want []store.Signal) []store.Signal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var mine []store.Signal
-	for _, s := range l.told {
+	for _, s := range l.received {
 		if slices.Contains(want, s) {
 			mine = append(mine, s)
 		}
@@ -81,11 +81,11 @@ func (c *trial) publish(s store.Signal) {
 	c.must(c.set.Signals.Publish(c.ctx, s))
 }
 
-// wantHeard holds that l has handled s, or has lost its lease since epoch.
+// wantHeard checks that l has handled s, or has lost its lease since epoch.
 func (c *trial) wantHeard(l *listener, epoch uint64, s store.Signal) {
 	c.Helper()
 	if now, held := l.Lease(); (held && now == epoch) && !l.heard(s) {
-		c.Errorf("publish returned, the lease is held, and the signal was not handled")
+		c.Errorf("publish returned and the lease is held, but the signal was not handled")
 	}
 }
 
@@ -122,7 +122,7 @@ func signalsInOrder(c *trial) {
 		c.publish(want[len(want)-1])
 	}
 	if now, held := l.Lease(); held && now == epoch && !slices.Equal(l.mine(want), want) {
-		c.Errorf("%d signals arrived, or not in their order", len(l.mine(want)))
+		c.Errorf("%d of 100 signals arrived, or not in order", len(l.mine(want)))
 	}
 }
 
@@ -141,9 +141,9 @@ func everySubscriber(c *trial) {
 	}
 }
 
-func publishToNobody(c *trial) { c.publish(freshSignal()) }
+func publishWithoutSubscribers(c *trial) { c.publish(freshSignal()) }
 
-func fromThenOn(c *trial) {
+func onlyLaterSignals(c *trial) {
 	early := freshSignal()
 	c.publish(early)
 	l := c.listen()
@@ -152,7 +152,7 @@ func fromThenOn(c *trial) {
 	c.publish(late)
 	c.wantHeard(l, epoch, late)
 	if l.heard(early) {
-		c.Errorf("a signal from before the subscription was handed over")
+		c.Errorf("a signal from before the subscription was received")
 	}
 }
 
@@ -164,10 +164,10 @@ func closedSubscription(c *trial) {
 	c.publish(s)
 	c.wantHeard(other, epoch, s)
 	if l.heard(s) {
-		c.Errorf("a closed subscription was told")
+		c.Errorf("a closed subscription received a signal")
 	}
 	if _, held := l.Lease(); held {
-		c.Errorf("a closed subscription still holds its lease, and was not told a signal")
+		c.Errorf("a closed subscription still holds its lease but received no signal")
 	}
 }
 
@@ -179,7 +179,7 @@ func leaseHeld(c *trial) {
 		c.publish(s)
 		now, held := l.Lease()
 		if now == epoch && held && !l.heard(s) {
-			c.Errorf("the lease is held in the same epoch and a signal is missing")
+			c.Errorf("the lease is held in the same epoch, but a signal is missing")
 		}
 		if now < epoch {
 			c.Errorf("epoch %d follows %d", now, epoch)
@@ -200,7 +200,7 @@ func publishersTogether(c *trial) {
 				c.Errorf("publish: %v", err)
 			}
 			if now, held := l.Lease(); held && now == epoch && !l.heard(s) {
-				c.Errorf("publish returned and the signal was not handled")
+				c.Errorf("publish returned, but the signal was not handled")
 			}
 		}
 	})

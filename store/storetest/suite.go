@@ -1,19 +1,17 @@
-// Package storetest is in charge of holding drivers to the contracts of package
-// store. Each contract has a suite: a fixed list of cases, each a sentence. A
-// driver is held to all of them: it can neither skip nor override one.
+// Package storetest checks drivers against the contracts of package store. Each
+// contract has a suite: a fixed list of cases, none of which a driver can skip or
+// override.
 //
-// The cases run on shared, long-lived servers too: they use names that nobody
-// else has, assume no empty store, and wait only where the contract lets a
-// driver be late. A suite expects nobody else to append to the log meanwhile.
+// The cases also run on shared, long-lived servers: they use unique names, do not
+// expect an empty store, and wait only where the contract allows a driver to be late.
+// No other process may append to the log while a suite runs.
 //
-// Beside the suites stand the Model (the oracle for Random), Prefix (a store
-// that stops between stages and lets failed writes land late) and FaultyBlobs.
-// Only tests import this package.
+// It also has the Model (the reference for Random), Prefix (a store that stops between
+// stages and does failed writes late), FaultyBlobs and Crashes. Only tests import it.
 package storetest
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -21,20 +19,14 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Open makes the store that a suite is run on. It is called once per suite, and
-// cleans up after itself by t.Cleanup.
+// Open opens the store for a suite. It is called once per suite, and cleans up by
+// t.Cleanup.
 type Open = func(t *testing.T) store.Set
 
-// patience bounds a case: a driver on the other side of a network has to be
-// done by then. MAYFLY_PATIENCE sets another bound.
-func patience() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("MAYFLY_PATIENCE")); err == nil && d > 0 {
-		return d
-	}
-	return time.Minute
-}
+// caseTimeout is the longest time that a case may take, also over a network.
+const caseTimeout = time.Minute
 
-// trial is one case being tried.
+// trial is a running case.
 type trial struct {
 	*testing.T
 	ctx context.Context
@@ -42,65 +34,46 @@ type trial struct {
 }
 
 type testCase struct {
-	name string // a sentence
+	name string // a sentence about behaviour
 	run  func(*trial)
 }
 
-// All holds driver to every contract.
-func All(t *testing.T, driver string, open Open) {
-	for _, s := range []struct {
-		name string
-		hold func(*testing.T, string, Open)
-	}{
-		{"writer", Writer},
-		{"ledger", Ledger},
-		{"rows", Rows},
-		{"log", Log},
-		{"blobs", Blobs},
-		{"limits", Limits},
-		{"signals", Signals},
-		{"lease", Lease},
-	} {
-		t.Run(s.name, func(t *testing.T) { s.hold(t, driver, open) })
-	}
-}
+// Writer checks a driver against the contract of store.Writer.
+func Writer(t *testing.T, driver string, open Open) { run(t, driver, "writer", open, writerCases()) }
 
-// Writer holds driver to the contract of store.Writer.
-func Writer(t *testing.T, driver string, open Open) { hold(t, driver, "writer", open, writerCases()) }
-
-// Ledger holds driver to the contract of store.Ledger. It writes through the
+// Ledger checks a driver against the contract of store.Ledger. It writes through the
 // set's Writer.
-func Ledger(t *testing.T, driver string, open Open) { hold(t, driver, "ledger", open, ledgerCases()) }
+func Ledger(t *testing.T, driver string, open Open) { run(t, driver, "ledger", open, ledgerCases()) }
 
-// Rows holds driver to the contract of store.Rows. It writes plain tables
+// Rows checks a driver against the contract of store.Rows. It writes plain tables
 // through the set's Writer.
-func Rows(t *testing.T, driver string, open Open) { hold(t, driver, "rows", open, rowsCases()) }
+func Rows(t *testing.T, driver string, open Open) { run(t, driver, "rows", open, rowsCases()) }
 
-// Log holds driver to the contract of store.Log.
-func Log(t *testing.T, driver string, open Open) { hold(t, driver, "log", open, logCases()) }
+// Log checks a driver against the contract of store.Log.
+func Log(t *testing.T, driver string, open Open) { run(t, driver, "log", open, logCases()) }
 
-// Blobs holds the set's Hot to the contract of store.Blobs, with Cold as the
+// Blobs checks the set's Hot against the contract of store.Blobs, with Cold as the
 // other tier.
-func Blobs(t *testing.T, driver string, open Open) { hold(t, driver, "blobs", open, blobsCases()) }
+func Blobs(t *testing.T, driver string, open Open) { run(t, driver, "blobs", open, blobsCases()) }
 
-// Limits holds driver to the contract of store.Limits.
-func Limits(t *testing.T, driver string, open Open) { hold(t, driver, "limits", open, limitsCases()) }
+// Limits checks a driver against the contract of store.Limits.
+func Limits(t *testing.T, driver string, open Open) { run(t, driver, "limits", open, limitsCases()) }
 
-// Signals holds driver to the contract of store.Signals.
+// Signals checks a driver against the contract of store.Signals.
 func Signals(t *testing.T, driver string, open Open) {
-	hold(t, driver, "signals", open, signalsCases())
+	run(t, driver, "signals", open, signalsCases())
 }
 
-// Lease holds walk.Lease on the driver's Rows to its promises.
+// Lease checks walk.Lease and the roll on the driver's Rows.
 func Lease(t *testing.T, driver string, open Open) {
-	hold(t, driver, "lease", open, append(leaseCases(), rollCases()...))
+	run(t, driver, "lease", open, leaseCases())
 }
 
-func hold(t *testing.T, driver, contract string, open Open, cases []testCase) {
+func run(t *testing.T, driver, contract string, open Open, cases []testCase) {
 	t.Helper()
 	set := open(t)
 	for _, c := range cases {
-		ran := false // a case that -run left out has no verdict
+		ran := false // a case that -run excludes is not reported
 		passed := t.Run(c.name, func(t *testing.T) {
 			ran = true
 			t.Cleanup(func() {
@@ -108,9 +81,9 @@ func hold(t *testing.T, driver, contract string, open Open, cases []testCase) {
 					t.Error("a case of a contract cannot be skipped")
 				}
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), patience())
+			ctx, cancel := context.WithTimeout(t.Context(), caseTimeout)
 			defer cancel()
-			if end, ok := t.Deadline(); ok { // fail with a reason before the test binary is stopped
+			if end, ok := t.Deadline(); ok { // fail with a message before the test binary is stopped
 				ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Second))
 				defer cancel()
 			}

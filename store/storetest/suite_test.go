@@ -1,24 +1,26 @@
 package storetest
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func TestEveryCaseIsASentenceAndEachContractHasItsOwn(t *testing.T) {
+func TestCaseNamesAreSentencesAndUnique(t *testing.T) {
 	total := 0
 	for contract, cases := range map[string][]testCase{
 		"writer": writerCases(), "ledger": ledgerCases(), "rows": rowsCases(), "log": logCases(), "blobs": blobsCases(),
-		"limits": limitsCases(), "signals": signalsCases(), "lease": leaseCases(),
+		"limits": limitsCases(), "signals": signalsCases(), "lease": leaseCases(), "time": timeCases(),
 	} {
 		seen := map[string]bool{}
 		for _, c := range cases {
 			if seen[c.name] || strings.ContainsAny(c.name, "/\t\n") || len(strings.Fields(c.name)) < 3 {
-				t.Errorf("%s: %q is there twice, or not a plain sentence", contract, c.name)
+				t.Errorf("%s: the name %q is used twice or is not a sentence", contract, c.name)
 			}
 			seen[c.name] = true
 		}
@@ -27,10 +29,22 @@ func TestEveryCaseIsASentenceAndEachContractHasItsOwn(t *testing.T) {
 	Proof(t, "conformance", "cases", total)
 }
 
-func TestRowsOfTheClosingTableAreWritten(t *testing.T) {
+// systemTime is a store.Time without servers.
+type systemTime struct{}
+
+func (systemTime) Time(ctx context.Context) ([]mayfly.Instant, error) {
+	return []mayfly.Instant{wall()}, ctx.Err()
+}
+
+func TestTheSystemTimePassesTheConformanceSuite(t *testing.T) {
+	t.Setenv(reportFolder, "") // it is no driver
+	Time(t, "system", func(*testing.T) store.Set { return store.Set{Time: systemTime{}} })
+}
+
+func TestCasesAndProofsAreWrittenToTheReport(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv(reportFolder, folder)
-	hold(t, "some driver", "contract", func(*testing.T) store.Set { return store.Set{} }, []testCase{
+	run(t, "some driver", "contract", func(*testing.T) store.Set { return store.Set{} }, []testCase{
 		{"a case that passes", func(*trial) {}},
 	})
 	reportCase(t, "some driver", "contract/a case that fails", false)

@@ -9,63 +9,63 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Time holds driver to the contract of store.Time.
-func Time(t *testing.T, driver string, open Open) { hold(t, driver, "time", open, timeCases()) }
+// Time checks a driver against the contract of store.Time.
+func Time(t *testing.T, driver string, open Open) { run(t, driver, "time", open, timeCases()) }
 
 func timeCases() []testCase {
 	return []testCase{
-		{"at least one server tells its time, and it is one of this age", timeTold},
-		{"a later question is not answered with an earlier time", timeGoesOn},
-		{"many may ask at once", timeAskedByMany},
-		{"a question that was given up is not waited for", timeGivenUp},
+		{"at least one server returns its time, and the time is plausible", timePlausible},
+		{"a later call returns a later time", timeGoesOn},
+		{"many callers are answered at once", timeTogether},
+		{"a cancelled call returns an error", timeCancelled},
 	}
 }
 
-// told asks, and fails without an answer.
-func (c *trial) told() []mayfly.Instant {
+// times returns the servers' times; there must be one at least.
+func (c *trial) times() []mayfly.Instant {
 	c.Helper()
-	told, err := c.set.Time.Time(c.ctx)
+	times, err := c.set.Time.Time(c.ctx)
 	c.must(err)
-	if len(told) == 0 {
-		c.Fatal("nobody told the time, and there was no error")
+	if len(times) == 0 {
+		c.Fatal("no server returned its time, but there was no error")
 	}
-	return told
+	return times
 }
 
-func timeTold(c *trial) {
+func timePlausible(c *trial) {
 	const built = mayfly.Instant(1_767_225_600_000) // 2026
-	for _, at := range c.told() {
+	for _, at := range c.times() {
 		if at < built || at > built.Add(100*365*24*time.Hour) {
-			c.Errorf("a server says that it is %s", at)
+			c.Errorf("a server returns the time %s", at)
 		}
 	}
 }
 
-// timeGoesOn compares medians: a suite may run against servers that differ a little.
+// timeGoesOn compares medians, because the clocks of servers differ a little.
 func timeGoesOn(c *trial) {
 	const apart = 200 * time.Millisecond
-	first := median(c.told())
+	first := median(c.times())
 	for range 3 {
 		select {
 		case <-time.After(apart):
 		case <-c.ctx.Done():
 			c.Fatal(c.ctx.Err())
 		}
-		next := median(c.told())
+		next := median(c.times())
 		if went := next.Sub(first); went < apart/2 || went > 10*apart {
-			c.Errorf("%s went by, and the servers' clocks went on by %s", apart, went)
+			c.Errorf("%s passed, but %s on the servers' clocks", apart, went)
 		}
 		first = next
 	}
 }
 
-func timeAskedByMany(c *trial) {
+func timeTogether(c *trial) {
 	errs := make(chan error, 16)
 	for range cap(errs) {
 		go func() {
-			told, err := c.set.Time.Time(c.ctx)
-			if err == nil && len(told) == 0 {
-				err = mayfly.Errorf(mayfly.Unavailable, "nobody told the time")
+			times, err := c.set.Time.Time(c.ctx)
+			if err == nil && len(times) == 0 {
+				err = mayfly.Errorf(mayfly.Unavailable, "no server returned its time")
 			}
 			errs <- err
 		}()
@@ -75,11 +75,11 @@ func timeAskedByMany(c *trial) {
 	}
 }
 
-func timeGivenUp(c *trial) {
+func timeCancelled(c *trial) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	cancel()
-	if told, err := c.set.Time.Time(ctx); err == nil {
-		c.Errorf("%v to a question that was given up", told)
+	if times, err := c.set.Time.Time(ctx); err == nil {
+		c.Errorf("a cancelled call returns %v", times)
 	}
 }
 

@@ -11,17 +11,17 @@ import (
 func writerCases() []testCase {
 	return []testCase{
 		{"an empty batch is written", emptyBatch},
-		{"what is committed is visible on return", commitIsVisible},
-		{"stages go down in order", stagesInOrder},
-		{"a late stage sees the partition dropped by an early one", dropThenPut},
-		{"a batch may be committed again whole", commitAgain},
-		{"a bad birth in any stage leaves nothing written", badBirthWritesNothing},
+		{"a committed batch is visible on return", commitIsVisible},
+		{"stages are written in order", stagesInOrder},
+		{"a stage after a drop writes to the empty partition", dropThenPut},
+		{"a whole batch can be committed again", commitAgain},
+		{"an invalid birth in any stage leaves nothing written", badBirthWritesNothing},
 		{"a put to a swapped table leaves nothing written", swappedPutWritesNothing},
-		{"an event that is not whole leaves nothing written", badEventWritesNothing},
+		{"an incomplete event leaves nothing written", badEventWritesNothing},
 		{"a key that is too long leaves nothing written", longKeyWritesNothing},
-		{"a batch of a thousand writes is whole", bigBatch},
+		{"a batch of a thousand writes is complete", bigBatch},
 		{"sixteen committers lose nothing", committersTogether},
-		{"a committed batch keeps no hold on the caller's bytes", commitCopies},
+		{"a committed batch does not share the caller's bytes", commitCopies},
 	}
 }
 
@@ -109,8 +109,8 @@ func commitAgain(c *trial) {
 	r.wantInOrder(event, event, event)
 }
 
-// writesNothing commits a batch that is good but for what spoil adds in its
-// last stage.
+// writesNothing commits a batch that is valid except for what spoil adds to its last
+// stage.
 func (c *trial) writesNothing(spoil func(*store.Batch)) {
 	c.Helper()
 	birth, key, kept := freshBirth(), freshKey("s"), freshKey("kept")
@@ -131,7 +131,7 @@ func (c *trial) writesNothing(spoil func(*store.Batch)) {
 	c.wantAbsent(OtherTable, key)
 	c.wantValue(PlainTable, kept, "here")
 
-	after := news(freshBirth().Item, mayfly.WasCreated) // behind where the event would be
+	after := news(freshBirth().Item, mayfly.WasCreated) // after the place where the event would be
 	c.must(c.set.Log.Append(c.ctx, after))
 	r.wantInOrder(after)
 	if r.saw(event) {
@@ -151,7 +151,7 @@ func badBirthWritesNothing(c *trial) {
 		c.writesNothing(func(b *store.Batch) { b.Insert(birth) })
 		c.wantNoRow(birth.Item.ID)
 		if c.Failed() {
-			c.Fatalf("with a bad %s", name)
+			c.Fatalf("with an invalid %s", name)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func committersTogether(c *trial) {
 	})
 	for i, found := range c.rows(idsOf(births)...) {
 		if !found.Found || found.Item != births[i].Item {
-			c.Errorf("an acknowledged birth is not there: %s", births[i].Item.ID)
+			c.Errorf("an acknowledged birth is missing: %s", births[i].Item.ID)
 		}
 	}
 	rows, err := c.set.Rows.Range(c.ctx, PlainTable, store.Range{Partition: partition, Limit: len(births) + 1})

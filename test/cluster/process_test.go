@@ -215,7 +215,7 @@ func (w *testCluster) stopAll() {
 }
 
 // lines is a log of which the end is shown.
-type lines struct{ storetest.Noted }
+type lines struct{ storetest.LogBuffer }
 
 func (l *lines) tail(n int) string {
 	text := l.String()

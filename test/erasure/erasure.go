@@ -516,8 +516,8 @@ func PowerLoss(t *testing.T, name string, rng *rand.Rand, o Operation) {
 
 func (o Operation) powerLoss(t *testing.T, rng *rand.Rand, states map[string]bool) (points int) {
 	t.Helper()
-	cam := &storetest.Camera[int]{Disk: vfs.NewCrashableMem(), RNG: rng, First: rng.IntN(5)}
-	var photos []storetest.Photo[int]
+	cam := &storetest.Crashes[int]{Disk: vfs.NewCrashableMem(), RNG: rng, First: rng.IntN(5)}
+	var photos []storetest.Crash[int]
 	var now mayfly.Instant
 	WithOn(t, cam.FS(), func(fx *Fixture) {
 		o.Prepare(fx)

@@ -25,7 +25,7 @@ type city struct {
 	*clock.Manual
 	clock   *clock.Clock
 	disk    *vfs.MemFS
-	landing *storetest.Landing
+	landing *storetest.LateWrites
 	rivals  []*walk.Walker
 	engines int
 	done    map[string]int

@@ -17,7 +17,7 @@ import (
 // play is a fixed little life on a store that is stopped somewhere.
 type play struct {
 	*scenario
-	landing *storetest.Landing
+	landing *storetest.LateWrites
 	armed   bool
 	tally   *tally
 	digests map[[32]byte]bool

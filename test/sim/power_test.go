@@ -20,7 +20,7 @@ import (
 const powerShards = 4
 
 // crash is the disk as a power loss at one moment leaves it.
-type crash = storetest.Photo[moment]
+type crash = storetest.Crash[moment]
 
 // moment is what is known when a crash is taken.
 type moment struct {
@@ -86,7 +86,7 @@ func photograph(t *testing.T, n uint64, steps int) ([]crash, *record) {
 	t.Helper()
 	rng, b := seeded(n), newRecord()
 	b.shards = powerShards
-	cam := &storetest.Camera[moment]{Disk: vfs.NewCrashableMem(), RNG: seeded(n + 1)}
+	cam := &storetest.Crashes[moment]{Disk: vfs.NewCrashableMem(), RNG: seeded(n + 1)}
 	h := mustOpen(t, plan{fs: cam.FS(), random: fewShards{randomBits(n), powerShards}, shards: powerShards, wrap: b.witnessed}, genesis)
 	s := newScenario(h, b, rng, genesis)
 	cam.On(func() moment { return moment{page: b.page(), known: b.known(), now: s.at()} })

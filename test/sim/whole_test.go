@@ -198,7 +198,7 @@ func (d *diary) knownAt(item *wholeItem, page int) (k known) {
 }
 
 // wholeCrash is the disk as a power loss at one moment leaves it.
-type wholeCrash = storetest.Photo[wholeMoment]
+type wholeCrash = storetest.Crash[wholeMoment]
 
 // wholeMoment is what is known when a crash is taken.
 type wholeMoment struct {
@@ -210,7 +210,7 @@ type wholeMoment struct {
 func liveWhole(t *testing.T, n uint64, every int) (crashes []wholeCrash, d *diary, ops int) {
 	d = &diary{}
 	synctest.Test(t, func(t *testing.T) {
-		cam := &storetest.Camera[wholeMoment]{Disk: vfs.NewCrashableMem(), RNG: seeded(n + 1), Every: every}
+		cam := &storetest.Crashes[wholeMoment]{Disk: vfs.NewCrashableMem(), RNG: seeded(n + 1), Every: every}
 		e := openEstate(t, cam.FS(), genesis)
 		cam.On(func() wholeMoment {
 			return wholeMoment{page: d.page(), at: mayfly.Instant(e.Source().Read().Wall / int64(time.Millisecond))}

@@ -11,8 +11,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// The questions that the cases ask, each of which ends the case when the driver
-// has no answer.
+// The methods of trial call the driver and end the case when the driver returns an
+// error.
 
 func (c *trial) must(err error) {
 	c.Helper()
@@ -50,7 +50,7 @@ func (c *trial) rows(ids ...mayfly.ID) []store.Found {
 	found, err := c.set.Ledger.Get(c.ctx, ids...)
 	c.must(err)
 	if len(found) != len(ids) {
-		c.Fatalf("Get of %d ids has %d answers", len(ids), len(found))
+		c.Fatalf("Get of %d ids returns %d rows", len(ids), len(found))
 	}
 	return found
 }
@@ -66,7 +66,7 @@ func (c *trial) wantNoRow(ids ...mayfly.ID) {
 	c.Helper()
 	for i, got := range c.rows(ids...) {
 		if got.Found {
-			c.Errorf("%s is there: %+v", ids[i], got.Item)
+			c.Errorf("%s exists: %+v", ids[i], got.Item)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (c *trial) wantNoBody(ids ...mayfly.ID) {
 	c.must(err)
 	for i, got := range found {
 		if got.Found {
-			c.Errorf("the body of %s is there: %+v", ids[i], got.Body)
+			c.Errorf("the body of %s exists: %+v", ids[i], got.Body)
 		}
 	}
 }
@@ -101,12 +101,12 @@ func (c *trial) transition(changes ...mayfly.Change) []store.Outcome {
 	out, err := c.set.Ledger.Transition(c.ctx, changes)
 	c.must(err)
 	if len(out) != len(changes) {
-		c.Fatalf("Transition of %d changes has %d outcomes", len(changes), len(out))
+		c.Fatalf("Transition of %d changes returns %d outcomes", len(changes), len(out))
 	}
 	return out
 }
 
-// move makes a change that the contract allows, and hands back the row after it.
+// move makes a change that the contract allows, and returns the row after it.
 func (c *trial) move(item mayfly.Item, to mayfly.State) mayfly.Item {
 	c.Helper()
 	change := step(item, to)
@@ -131,7 +131,7 @@ func (c *trial) get(t store.Table, keys ...store.Key) [][]byte {
 	values, err := c.set.Rows.Get(c.ctx, t, keys...)
 	c.must(err)
 	if len(values) != len(keys) {
-		c.Fatalf("Get of %d keys has %d answers", len(keys), len(values))
+		c.Fatalf("Get of %d keys returns %d values", len(keys), len(values))
 	}
 	return values
 }
@@ -157,7 +157,7 @@ func (c *trial) swap(t store.Table, key store.Key, old, next []byte) (bool, []by
 	return swapped, current
 }
 
-// together runs n copies of f at once. They report by Error, not Fatal.
+// together runs f in n goroutines at once. They must report by Error, not Fatal.
 func together(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -171,8 +171,9 @@ func together(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// meeting makes n goroutines wait for each other, so that a race is one.
-func (c *trial) meeting(n int) func() {
+// barrier returns a function in which n goroutines wait for each other, so that they
+// really race afterwards.
+func (c *trial) barrier(n int) func() {
 	var here atomic.Int64
 	all := make(chan struct{})
 	return func() {
@@ -192,7 +193,7 @@ func batchOf(events ...mayfly.Event) *store.Batch {
 	return &b
 }
 
-// await is what comes out of done, or the end of the case's patience.
+// await returns the value of done, or an error when the case times out.
 func (c *trial) await(done <-chan error) error {
 	select {
 	case err := <-done:
