@@ -9,7 +9,8 @@ import (
 
 var _ store.Writer = writer{}
 
-// Commit implements store.Writer: stage by stage, what is in a stage side by side.
+// Commit implements store.Writer: one stage after the other, the writes of a stage in
+// parallel.
 func (s writer) Commit(ctx context.Context, b *store.Batch) error {
 	if err := s.declared.CheckBatch(b); err != nil {
 		return err
@@ -25,7 +26,7 @@ func (s writer) Commit(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
-// task is a request of a stage.
+// task is one request of a stage.
 type task func(ctx context.Context) error
 
 func side(ctx context.Context, tasks []task) error {
@@ -70,7 +71,8 @@ func (s *Store) bodyTask(b store.Birth) task {
 	}
 }
 
-// birthTasks write the rows of one partition, many in a request.
+// birthTasks returns the requests that insert the rows of one partition, many rows in
+// each.
 func (s *Store) birthTasks(p part, born []mayfly.Item) []task {
 	var tasks []task
 	for of := p.of; len(of) > 0; {

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// largestBatch is how many rows one conditional batch changes: one round of
-	// agreement for all of them.
+	// largestBatch is how many rows one conditional batch changes at most; all of them
+	// share one Paxos round.
 	largestBatch = 500
-	// attempts is how often a batch is composed again before its outcome is given
-	// back as in doubt.
+	// attempts is how often a batch is composed again before its outcome is returned as
+	// in doubt.
 	attempts = 8
-	// readBacks is how often rows are read back; the pauses between the tries are
-	// 1.2 to 2.3 s in all.
+	// readBacks is how often rows are read back; the pauses in between are 1.2 to 2.3 s
+	// in total.
 	readBacks     = 5
 	readBackFirst = 75 * time.Millisecond
 	readBackLast  = 1200 * time.Millisecond
@@ -30,9 +30,9 @@ type write struct {
 	removes       bool
 }
 
-// condition writes all of writes, which lie in one partition, or none. A refusal
-// answers with the rows as they are now; a row that it leaves out is not there.
-// After an error the outcome is not known unless the request was unsent.
+// condition does all of the writes, which are in one partition, or none. A refusal
+// returns the current rows; a row that is not in it does not exist. After an error the
+// outcome is unknown, unless the request was unsent.
 func (s *Store) condition(ctx context.Context, h hole, writes []write) (applied bool, now map[mayfly.ID]mayfly.Item, err error) {
 	b, f := s.batch(change), s.forms.of(h)
 	for _, w := range writes {
@@ -66,7 +66,7 @@ func (s *Store) condition(ctx context.Context, h hole, writes []write) (applied 
 	return applied, now, nil
 }
 
-// refusedRow reads one row of a refusal.
+// refusedRow decodes one row of a refusal.
 func refusedRow(column map[string]any, f *form) (item mayfly.Item, there bool, err error) {
 	at, _ := column[f.at].(int64)
 	id, _ := column["id"].([]byte)

@@ -11,19 +11,19 @@ import (
 type operation uint8
 
 const (
-	readLedger   operation = iota // gate and walk: sees every acknowledged write
-	readRows                      // tables, of both modes
-	birth                         // stamped 1: may be sent again at any time
-	eraseContent                  // stamped 2 and 3: the same
-	writePlain                    // carries its stamp: sent again, it is the same write
-	change                        // conditional: an outcome that did not come is not known
-	settleDoubt                   // reads at SERIAL, which ends what is under way
-	setUp                         // schema and its migrations
+	readLedger   operation = iota // for gate and walks: sees every acknowledged write
+	readRows                      // of plain and swapped tables
+	birth                         // timestamp 1: may be sent again at any time
+	eraseContent                  // timestamps 2 and 3: likewise
+	writePlain                    // has its own timestamp: sent again, it is the same write
+	change                        // conditional: without an answer the outcome is unknown
+	settleDoubt                   // reads at SERIAL, which completes conditional writes under way
+	setUp                         // schema and migrations
 )
 
 type level struct {
 	copies gocql.Consistency
-	again  bool // asked twice it is the same: may be sent again after a failure, and to a second node when the first is slow
+	again  bool // idempotent: may be sent again after a failure, and to a second node when the first is slow
 }
 
 func (d operation) level() level {
@@ -42,20 +42,19 @@ func (d operation) level() level {
 // agreement is the level at which conditional writes are decided.
 const agreement = gocql.Serial
 
-// pageSize is how many rows one answer brings; longer reads take several.
+// pageSize is how many rows one response has at most.
 const pageSize = 1000
 
-// secondAfter is how long a node may be silent until a second one is asked too. A
-// node that hangs is no node that is down: its copies are tried first for as long
-// as its neighbours believe in it.
+// secondAfter is how long a node may take until the request is also sent to a second
+// one. A node that hangs is not marked as down: requests still go to it first for as
+// long as its neighbours consider it up.
 const secondAfter = 500 * time.Millisecond
 
 func secondAsking() gocql.SpeculativeExecutionPolicy {
 	return &gocql.SimpleSpeculativeExecution{NumAttempts: 1, TimeoutDelay: secondAfter}
 }
 
-// patience is what the driver does about a node that is silent. In a ring of one
-// there is no other node to ask.
+// patience returns the policy for slow nodes. A ring of one node has no second one.
 func (s *Store) patience(l level) gocql.SpeculativeExecutionPolicy {
 	if !l.again || !several(s.session) {
 		return gocql.NonSpeculativeExecution{}
@@ -68,7 +67,7 @@ func (s *Store) query(d operation, statement string, values ...any) *gocql.Query
 	return s.session.Query(statement, values...).
 		Consistency(l.copies).SerialConsistency(agreement).Idempotent(l.again).
 		SetSpeculativeExecutionPolicy(s.patience(l)).
-		DefaultTimestamp(false). // stamps stand in the statements; conditional writes take the server's ballot
+		DefaultTimestamp(false). // statements have their own timestamps; conditional writes get the server's ballot
 		PageSize(pageSize)
 }
 
@@ -78,7 +77,7 @@ func (s *Store) batch(d operation) *gocql.Batch {
 		Consistency(l.copies).SerialConsistency(agreement).SpeculativeExecutionPolicy(s.patience(l)).DefaultTimestamp(false)
 }
 
-// add puts a statement into b; a batch is sent again only if all in it may be.
+// add adds a statement to b; a batch is idempotent only if all its statements are.
 func add(b *gocql.Batch, d operation, statement string, values ...any) {
 	b.Entries = append(b.Entries, gocql.BatchEntry{Stmt: statement, Args: values, Idempotent: d.level().again})
 }

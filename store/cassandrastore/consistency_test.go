@@ -6,7 +6,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-func TestEveryOperationIsAnsweredByAsManyCopiesAsItsPromiseNeeds(t *testing.T) {
+func TestEveryOperationHasTheConsistencyLevelThatItNeeds(t *testing.T) {
 	want := map[operation]gocql.Consistency{
 		readLedger: gocql.Quorum, readRows: gocql.Quorum, // meet every acknowledged write in one copy
 		birth: gocql.Quorum, eraseContent: gocql.Quorum, writePlain: gocql.Quorum,

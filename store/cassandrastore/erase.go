@@ -6,8 +6,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// EraseBody implements store.Ledger. A body is written before its row: one whose
-// row never came is removed.
+// EraseBody implements store.Ledger. A body is written before its row, so a body
+// without a row is left over from a failed birth and is removed.
 func (s ledger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
 	rows, strays, err := s.erasable(ctx, ids)
 	if err != nil {
@@ -19,8 +19,8 @@ func (s ledger) EraseBody(ctx context.Context, ids ...mayfly.ID) error {
 	return s.eachBody(ctx, idsOf(rows), emptyBody())
 }
 
-// Remove implements store.Ledger. Bodies go first: while a row is there, its
-// removal is tried again, and a body without a row would never be found.
+// Remove implements store.Ledger. Bodies are removed first: as long as the row exists,
+// its removal is retried, whereas a body without a row would never be found.
 func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
 	rows, _, err := s.erasable(ctx, ids)
 	if err != nil {
@@ -42,9 +42,9 @@ func (s ledger) Remove(ctx context.Context, ids ...mayfly.ID) error {
 	})
 }
 
-// erasable are the rows of ids that are there, each once, and the ids that have
-// none; a row that may not be erased refuses them all. A row that is deleted and
-// not held never changes again (mayfly.Advance), so that what is seen here holds.
+// erasable returns the existing rows of ids, each once, and the ids without a row. If
+// one row may not be erased, it returns an error. A row that is deleted and not held
+// never changes again (mayfly.Advance), so that the result stays true.
 func (s ledger) erasable(ctx context.Context, ids []mayfly.ID) (items []mayfly.Item, strays []mayfly.ID, err error) {
 	found, err := s.Get(ctx, ids...)
 	if err != nil {
@@ -78,7 +78,7 @@ func idsOf(items []mayfly.Item) []mayfly.ID {
 
 func (s *Store) eachBody(ctx context.Context, ids []mayfly.ID, statement string) error {
 	return each(ctx, len(ids), func(ctx context.Context, i int) error {
-		id := ids[i] // ours: a second asking may outlast the call
+		id := ids[i] // a copy: a speculative request may outlive the call
 		if err := s.query(eraseContent, statement, id[:]).ExecContext(ctx); err != nil {
 			return writeError(eraseContent, "erase the body of "+id.String(), err)
 		}
@@ -86,8 +86,8 @@ func (s *Store) eachBody(ctx context.Context, ids []mayfly.ID, statement string)
 	})
 }
 
-// removeRows removes rows of one partition by a conditional batch, until they
-// are not there any more.
+// removeRows removes rows of one partition by conditional batches until they are
+// gone.
 func (s *Store) removeRows(ctx context.Context, h hole, places []place) error {
 	leave, err := s.lanes.enter(ctx, h.String())
 	if err != nil {

@@ -47,7 +47,7 @@ func byToken() gocql.HostSelectionPolicy {
 	return gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy(), gocql.DoNotShuffleReplicas())
 }
 
-func TestASecondAskingThatFindsNoNodeFailsNothing(t *testing.T) {
+func TestASpeculativeRequestWithoutANodeFailsNothing(t *testing.T) {
 	failures := func(s *Store) (failed int) {
 		for range 100 {
 			var day int64
@@ -67,7 +67,7 @@ func TestASecondAskingThatFindsNoNodeFailsNothing(t *testing.T) {
 }
 
 // Each page comes from one asking or the other.
-func TestALongReadThatIsAskedTwiceIsWhole(t *testing.T) {
+func TestALongReadWithASpeculativeRequestIsComplete(t *testing.T) {
 	s := openBy(t, &around{HostSelectionPolicy: byToken(), silences: newSilences(discard())})
 	fresh := births(t, 300, "24h")
 	insert(t, s, fresh...)

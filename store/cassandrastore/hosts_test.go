@@ -63,7 +63,7 @@ func (p picks) Pick(gocql.ExecutableStatement) gocql.NextHost {
 	}
 }
 
-func TestASecondAskingAlwaysFindsANode(t *testing.T) {
+func TestASpeculativeRequestAlwaysFindsANode(t *testing.T) {
 	for name, c := range map[string]struct {
 		up      []string
 		several bool
@@ -94,7 +94,7 @@ func (l learns) Pick(q gocql.ExecutableStatement) gocql.NextHost {
 	return l.picks.Pick(q)
 }
 
-func TestATextThatANodePreparesWithoutAnEndIsAskedOfAnyNode(t *testing.T) {
+func TestAStatementThatANodeNeverPreparesIsSentToAnyNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		prepared := make(chan struct{})
 		policy := &around{
@@ -114,7 +114,7 @@ func TestATextThatANodePreparesWithoutAnEndIsAskedOfAnyNode(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatIsTheSameTwiceIsAskedOfASecondNode(t *testing.T) {
+func TestOnlyIdempotentRequestsAreSentToASecondNode(t *testing.T) {
 	may := map[operation]bool{
 		readLedger: true, readRows: true, settleDoubt: true,
 		birth: true, eraseContent: true, writePlain: true, // their stamps stand in the statements
@@ -132,5 +132,52 @@ func TestOnlyWhatIsTheSameTwiceIsAskedOfASecondNode(t *testing.T) {
 	}
 	if p := secondAsking(); p.Attempts() != 1 || p.Delay() > time.Second {
 		t.Errorf("%d further askings after %s", p.Attempts(), p.Delay())
+	}
+}
+
+func TestASessionOpensWithoutANodeThatHangs(t *testing.T) {
+	left := &gocql.HostInfo{} // the ring
+	for name, c := range map[string]struct {
+		up, down []string
+		ready    bool
+		after    time.Duration
+	}{
+		"all are up":           {[]string{"a", "b", "c"}, nil, true, 0},
+		"one is down":          {[]string{"a", "b"}, []string{"c"}, true, 0},
+		"one hangs":            {[]string{"a", "b"}, nil, true, joinWithin},
+		"two hang":             {[]string{"a"}, nil, true, joinWithin},
+		"one hangs, none else": {nil, []string{"a", "b"}, false, joinWithin},
+		"all are down":         {nil, []string{"a", "b", "c"}, false, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			policy := &around{HostSelectionPolicy: picks{}, silences: newSilences(discard())}
+			policy.AddHosts([]*gocql.HostInfo{hosts["a"], hosts["b"], hosts["c"], left})
+			go func() { // the driver says so a little after it has asked
+				time.Sleep(joinLook / 2)
+				policy.RemoveHost(left)
+				for _, n := range c.up {
+					policy.HostUp(hosts[n])
+				}
+				for _, n := range c.down {
+					policy.HostDown(hosts[n])
+				}
+			}()
+			begun := time.Now()
+			if got := policy.Ready(); got != c.ready {
+				t.Errorf("%s: ready %t, want %t", name, got, c.ready)
+			}
+			if took := time.Since(begun); took < c.after || took > c.after+2*joinLook {
+				t.Errorf("%s: reported after %s, want %s", name, took, c.after)
+			}
+		})
+	}
+}
+
+func TestANodeMayBeUpBeforeItIsExpected(t *testing.T) {
+	policy := &around{HostSelectionPolicy: picks{}, silences: newSilences(discard())}
+	policy.HostUp(hosts["a"])
+	policy.AddHosts([]*gocql.HostInfo{hosts["a"]})
+	if some, all := policy.joining.state(); !some || !all {
+		t.Errorf("some are up %t, all were tried %t", some, all)
 	}
 }

@@ -11,15 +11,14 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// readError gives a failed read its kind: what cannot be read now is
-// Unavailable, what cannot be understood stays Corrupt.
+// readError gives a failed read its kind: Unavailable, unless it is Corrupt already.
 func readError(what string, err error) error {
 	return withKind(mayfly.Unavailable, what, err)
 }
 
-// writeError gives a failed write its kind: Unavailable if no node can have
-// begun it, else Unknown. Of a write that may be sent again the last try speaks:
-// to who repeats it both kinds are the same.
+// writeError gives a failed write its kind: Unavailable if no node can have started
+// it, otherwise Unknown. For a write that was retried, the last try decides: the write
+// is idempotent, so that its caller repeats it in both cases.
 func writeError(d operation, what string, err error) error {
 	if unsent(d, err) {
 		return withKind(mayfly.Unavailable, what, err)
@@ -54,20 +53,21 @@ func hintOf(err error) string {
 	}
 }
 
-// hintOfText is for a session that was not created: the driver makes text of why.
+// hintOfText returns a hint for a session that could not be created: the client
+// library returns the cause as text only.
 func hintOfText(text string) string {
 	switch {
 	case strings.Contains(text, "password are incorrect"), strings.Contains(text, "authentication required"):
 		return "check user and password"
 	case strings.Contains(text, "failed to verify certificate"):
-		return "name the authority that signed the nodes' certificates"
+		return "set ca_file to the CA that signed the nodes' certificates"
 	default:
 		return ""
 	}
 }
 
-// unsent says that the request was turned away before any copy was asked to
-// write. A conditional write may be called unavailable as late as at its commit,
+// unsent reports whether the request was refused before any replica was asked to
+// write. A conditional write may be reported as unavailable as late as its commit,
 // when its proposal was accepted already and the next reader completes it.
 func unsent(d operation, err error) bool {
 	var (
@@ -78,7 +78,7 @@ func unsent(d operation, err error) bool {
 		errors.Is(err, gocql.ErrNoConnections) || errors.Is(err, gocql.ErrSessionClosed) || errors.Is(err, gocql.ErrNoStreams)
 }
 
-// wrong says that the request is refused however often it is sent.
+// wrong reports whether the request would be refused however often it is sent.
 func wrong(err error) bool {
 	var (
 		invalid     *gocql.RequestErrInvalid
@@ -91,7 +91,7 @@ func wrong(err error) bool {
 		errors.As(err, &credentials) || errors.As(err, &forbidden)
 }
 
-// begin refuses a request whose caller has left, before anything is sent.
+// begin returns an error if the context has ended, before anything is sent.
 func begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return mayfly.Wrap(mayfly.Unavailable, err, "")

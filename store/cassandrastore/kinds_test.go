@@ -13,7 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-func TestOnlyWhatWasNeverBegunIsUnavailable(t *testing.T) {
+func TestOnlyARequestThatWasNeverStartedIsUnavailable(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want mayfly.Kind
@@ -51,7 +51,7 @@ func TestOnlyWhatWasNeverBegunIsUnavailable(t *testing.T) {
 
 // With Paxos v1 the coordinator may find too few copies when it commits what was
 // accepted: the next one who reads at SERIAL completes it.
-func TestAConditionalWriteCalledUnavailableIsNotKnown(t *testing.T) {
+func TestAConditionalWriteReportedAsUnavailableIsUnknown(t *testing.T) {
 	few := fmt.Errorf("wrapped: %w", &gocql.RequestErrUnavailable{Required: 2, Alive: 1})
 	for d := readLedger; d <= setUp; d++ {
 		if unsent(d, few) != (d != change) {

@@ -3,6 +3,7 @@ package cassandrastore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
@@ -12,7 +13,7 @@ import (
 
 var _ store.Ledger = ledger{}
 
-// Get implements store.Ledger: one read for each pigeonhole that the ids lie in.
+// Get implements store.Ledger with one read for each pigeonhole.
 func (s ledger) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error) {
 	if err := begin(ctx); err != nil {
 		return nil, err
@@ -35,8 +36,8 @@ func (s ledger) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error
 	return found, nil
 }
 
-// part is what a call has to do in one partition: which of its entries, in
-// order, and the places that they name, each once.
+// part is the work of a call in one partition: which of the call's entries, in order,
+// and their places, each once.
 type part struct {
 	hole   hole
 	of     []int
@@ -64,8 +65,8 @@ func partition[T any](entries []T, at func(T) place) []part {
 	return parts
 }
 
-// readSizes are how many keys one read may name: few texts to prepare, and a
-// short one is filled up by naming its last key again.
+// readSizes are the numbers of keys that a read can have. They are few, so that few
+// statements are prepared; a shorter read repeats its last key.
 func readSizes() []int { return []int{1, 8, 64, 512} }
 
 func readSize(n int) int {
@@ -101,7 +102,7 @@ func (s *Store) readPlaces(ctx context.Context, d operation, h hole, places []pl
 	return found, nil
 }
 
-// readItems reads (at, id, row) to the end of the answer, page by page.
+// readItems reads all (at, id, row) of the response, page by page.
 func readItems(iter *gocql.Iter) ([]mayfly.Item, error) {
 	var (
 		items   []mayfly.Item
@@ -120,10 +121,10 @@ func readItems(iter *gocql.Iter) ([]mayfly.Item, error) {
 	return items, errors.Join(corrupt, iter.Close())
 }
 
-// Walk implements store.Ledger. It reads (After, To] of one partition and
-// nothing before it: what was removed there is not passed again.
+// Walk implements store.Ledger. It reads only (After, To] of one partition, so that it
+// does not pass the tombstones of removed rows before it again.
 func (s ledger) Walk(ctx context.Context, stretch store.Stretch, limit int) ([]mayfly.Item, error) {
-	// Rows of a pigeonhole end with its minute, whatever To says.
+	// A pigeonhole ends with its minute, also when To is later.
 	end := min(stretch.To, (stretch.Minute+1).Start()-1)
 	if limit <= 0 || end < stretch.Minute.Start() || end < stretch.After.Deadline {
 		return nil, nil
@@ -139,8 +140,55 @@ func (s ledger) Walk(ctx context.Context, stretch store.Stretch, limit int) ([]m
 	return items, nil
 }
 
-// page reads the rows behind (at, id) up to end, in order.
+// page reads the rows after (at, id) up to end, in order.
 func (s *Store) page(ctx context.Context, h hole, at int64, id mayfly.ID, end int64, limit int) ([]mayfly.Item, error) {
 	values := append(h.values(), at, id[:], end, limit)
 	return readItems(s.query(readLedger, s.forms.of(h).walk, values...).PageSize(min(limit, pageSize)).IterContext(ctx))
+}
+
+// A body is inserted with timestamp 1, emptied with 2 and removed with 3, so that the
+// later step wins, also if an earlier one arrives late and whatever the clocks say.
+
+const readBody = "SELECT body FROM bodies WHERE id = ?"
+
+func insertBody() string {
+	return fmt.Sprintf("INSERT INTO bodies (id, body) VALUES (?, ?) USING TIMESTAMP %d", stampBorn)
+}
+
+// emptyBody writes an empty value, not a tombstone, so that a birth that is inserted
+// again loses against it also after a compaction.
+func emptyBody() string {
+	return fmt.Sprintf("INSERT INTO bodies (id, body) VALUES (?, 0x) USING TIMESTAMP %d", stampErased)
+}
+
+func removeBody() string {
+	return fmt.Sprintf("DELETE FROM bodies USING TIMESTAMP %d WHERE id = ?", stampRemoved)
+}
+
+// Body implements store.Ledger.
+func (s ledger) Body(ctx context.Context, ids ...mayfly.ID) ([]store.FoundBody, error) {
+	if err := begin(ctx); err != nil {
+		return nil, err
+	}
+	found := make([]store.FoundBody, len(ids))
+	err := each(ctx, len(ids), func(ctx context.Context, i int) error {
+		var body []byte
+		id := ids[i] // a copy: a speculative request may outlive the call
+		err := s.query(readLedger, readBody, id[:]).ScanContext(ctx, &body)
+		if errors.Is(err, gocql.ErrNotFound) || err == nil && len(body) == 0 { // never existed, or was erased
+			return nil
+		}
+		if err == nil {
+			found[i].Body, err = store.ReadBody(body)
+			found[i].Found = err == nil
+		}
+		if err != nil {
+			return readError("body of "+ids[i].String(), err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }

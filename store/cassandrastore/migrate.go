@@ -16,9 +16,9 @@ import (
 )
 
 // migrator brings the schema of a keyspace up to date. Several nodes may do so at
-// once: one holds the lease and works, the others wait. The lease spares two
-// coordinators from making the same table; it is a row with a TTL, because there
-// is nothing that a late end of it could break.
+// once: one holds the lease and works, the others wait. The lease keeps two
+// coordinators from creating the same table. It is a row with a TTL: nothing breaks
+// if it ends late.
 type migrator struct {
 	*Store
 	holder string
@@ -50,9 +50,9 @@ func prepareSchema(ctx context.Context, o Options) error {
 	return nil
 }
 
-// prepare makes what is missing. A server lists a table a little before it knows
-// it, so that one that another node is making may be there and not there: then
-// everything is looked at once more, a few times.
+// prepare creates what is missing. A server lists a table shortly before it can use
+// it, so that a table that another node is creating may be listed and still be
+// unknown: then prepare starts again, a few times.
 func (m migrator) prepare(ctx context.Context) (err error) {
 	for range looks {
 		if err = m.ground(ctx); err == nil {
@@ -71,8 +71,8 @@ func (m migrator) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// unsettled says that the same may go better in a moment: a table is being made, or
-// the servers are busy. All of it may be done again.
+// unsettled reports whether the same work may succeed in a moment, because a table is
+// being created or the servers are busy. All of it may be done again.
 func unsettled(err error) bool {
 	var answer gocql.RequestError
 	if !errors.As(err, &answer) {
@@ -86,7 +86,7 @@ func unsettled(err error) bool {
 	}
 }
 
-// probe refuses a server that cannot hold the schema, before anything is made.
+// probe refuses a server that cannot hold the schema, before anything is created.
 func (m migrator) probe(ctx context.Context) error {
 	var version string
 	err := m.query(setUp, "SELECT release_version FROM system.local WHERE key = 'local'").Consistency(gocql.One).ScanContext(ctx, &version)
@@ -109,8 +109,8 @@ func recent(version string) bool {
 	return err == nil && number >= oldestServer
 }
 
-// ground makes the keyspace and the table of migrations where they are missing: a
-// user without the right to make them can run on what an operator has made.
+// ground creates the keyspace and the table of migrations if they are missing, so that
+// a user without the permission to create them can use those that an operator created.
 func (m migrator) ground(ctx context.Context) error {
 	for _, g := range []struct{ exists, create string }{
 		{"SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?", createKeyspace(m.opts)},
@@ -131,7 +131,7 @@ func (m migrator) ground(ctx context.Context) error {
 	return nil
 }
 
-// climb does the steps that are not done, or waits until another node has.
+// climb does the pending steps, or waits until another node has done them.
 func (m migrator) climb(ctx context.Context) error {
 	for {
 		done, err := m.done(ctx)
@@ -152,7 +152,7 @@ func (m migrator) climb(ctx context.Context) error {
 		if held {
 			err := m.steps(ctx, todo)
 			if !answered(err) {
-				return err // a server may still be at it: the lease keeps others off until it ends
+				return err // a server may still work on it: the lease keeps other nodes away until it ends
 			}
 			return errors.Join(err, m.release(ctx))
 		}
@@ -190,7 +190,7 @@ func (m migrator) step(ctx context.Context, step migration) error {
 	return m.underLease(ctx, m.query(setUp, record, schemaScope, step.number, step.name).ExecContext)
 }
 
-// done are the steps that were done, by number.
+// done returns the steps that were done, by number.
 func (m migrator) done(ctx context.Context) (map[int]string, error) {
 	read := fmt.Sprintf("SELECT number, name FROM %s.migrations WHERE scope = ? AND number > ?", m.opts.Keyspace)
 	iter := m.query(settleDoubt, read, schemaScope, leaseNumber).IterContext(ctx)
@@ -201,4 +201,90 @@ func (m migrator) done(ctx context.Context) (map[int]string, error) {
 		done[number] = name
 	}
 	return done, iter.Close()
+}
+
+// schemaTimes are the longest time of a statement of the schema, and of the lease that
+// is renewed before it.
+type schemaTimes struct{ statement, lease time.Duration }
+
+const (
+	// statementTime is how long the creation of a table may take: on a busy cluster
+	// much longer than a request.
+	statementTime = 45 * time.Second
+	// leaseMargin allows for clocks that differ in speed, and for a server that
+	// still works on a statement after its timeout.
+	leaseMargin = 15 * time.Second
+)
+
+// timesFor derives both from the timeout of a request, so that the lease always lasts
+// longer than the statement.
+func timesFor(request time.Duration) schemaTimes {
+	statement := max(request, statementTime)
+	return schemaTimes{statement, statement + leaseMargin}
+}
+
+// seconds returns the TTL of the lease.
+func (t schemaTimes) seconds() int { return int((t.lease + time.Second - 1) / time.Second) }
+
+// underLease renews the lease and does one piece of work, which ends before the lease:
+// its timeout starts before the renewal is sent.
+func (m migrator) underLease(ctx context.Context, work func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, m.times.statement)
+	defer cancel()
+	held, err := m.hold(ctx)
+	if err != nil || !held {
+		return errors.Join(err, mayfly.Errorf(mayfly.Unavailable, "the lease is lost"))
+	}
+	return work(ctx)
+}
+
+// answered reports whether a server answered, so that none still works on the request.
+func answered(err error) bool {
+	var answer gocql.RequestError
+	return err == nil || errors.As(err, &answer)
+}
+
+// hold takes the lease or renews it.
+func (m migrator) hold(ctx context.Context) (bool, error) {
+	update := fmt.Sprintf("UPDATE %s.migrations USING TTL %d SET name = ? WHERE scope = ? AND number = ? IF name = ", m.opts.Keyspace, m.times.seconds())
+	renewed, holder, err := compared(m.query(setUp, update+"?", m.holder, schemaScope, leaseNumber, m.holder).IterContext(ctx))
+	if err != nil || renewed || holder != nil {
+		return renewed, err
+	}
+	taken, _, err := compared(m.query(setUp, update+"null", m.holder, schemaScope, leaseNumber).IterContext(ctx))
+	return taken, err
+}
+
+func (m migrator) release(ctx context.Context) error {
+	end := fmt.Sprintf("DELETE FROM %s.migrations WHERE scope = ? AND number = ? IF name = ?", m.opts.Keyspace)
+	_, _, err := compared(m.query(setUp, end, schemaScope, leaseNumber, m.holder).IterContext(ctx))
+	return err
+}
+
+// agree waits until every node that answers has the same schema. It asks each node for
+// itself, because what a node knows of the others is out of date.
+func (m migrator) agree(ctx context.Context) error {
+	for {
+		versions := map[string]bool{}
+		for _, host := range m.session.GetHosts() {
+			if !host.IsUp() {
+				continue
+			}
+			var version gocql.UUID
+			err := m.query(setUp, "SELECT schema_version FROM system.local WHERE key = 'local'").
+				Consistency(gocql.One).SetHostID(host.HostID()).ScanContext(ctx, &version)
+			if err != nil && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err == nil { // a node that is going down catches up when it is back
+				versions[version.String()] = true
+			}
+		}
+		if len(versions) == 1 {
+			return nil
+		}
+		if err := loop.Rest(ctx, lookAgain); err != nil {
+			return fmt.Errorf("%d versions of the schema: %w", len(versions), err)
+		}
+	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// The index of minutes says which partitions of the ledger may have rows: days
-// lists the days of a shard, minutes the minutes of a day. A birth writes both
-// before its row, so that a row is never without its entry; an entry without rows
-// is harmless. Entries are never deleted: a birth may land late, and its entry,
-// stamped 1, would be hidden by the deletion.
+// The index of minutes lists the partitions of the ledger that may have rows: days has
+// the days of a shard, minutes the minutes of a day. A birth writes both before its
+// row, so that no row is without its entry; an entry without rows is harmless. Entries
+// are never deleted: a birth may arrive late, and the deletion would hide its entry,
+// which has timestamp 1.
 // docs/decisions/0012-index-of-minutes.md.
 
 const minutesInDay = 24 * 60
@@ -67,8 +67,8 @@ func (l *listed) add(entry any) {
 	l.entries[entry] = struct{}{}
 }
 
-// listTasks are the writes that list h in the index; none if it is known to be
-// listed.
+// listTasks returns the writes that add h to the index; none if this process has
+// written them.
 func (s *Store) listTasks(h hole) []task {
 	var tasks []task
 	list := func(entry any, statement string, values ...any) {

@@ -2,7 +2,9 @@ package cassandrastore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -21,9 +23,9 @@ type Store struct {
 	tables   map[store.Table]*tableText
 	stamps   *stamps
 	lanes    *lanes                           // of the ledger
-	swaps    map[store.Table]*lanes           // apart: no lease waits behind a batch that hangs
+	swaps    map[store.Table]*lanes           // separate, so that no lease waits behind a batch that hangs
 	listed   listed                           // entries of the index of minutes
-	second   gocql.SpeculativeExecutionPolicy // for what may be asked twice
+	second   gocql.SpeculativeExecutionPolicy // of idempotent requests
 }
 
 type (
@@ -68,7 +70,7 @@ func newStore(o Options, session *gocql.Session) *Store {
 	return s
 }
 
-// connect opens a session. It is given up with ctx, and then closed when it comes.
+// connect opens a session. If ctx ends first, the session is closed when it is open.
 func connect(ctx context.Context, o Options, keyspace string) (*gocql.Session, error) {
 	type answer struct {
 		session *gocql.Session
@@ -100,11 +102,11 @@ func connect(ctx context.Context, o Options, keyspace string) (*gocql.Session, e
 }
 
 const (
-	// driverAgrees is how long the driver waits behind each statement of the schema
-	// for every node to have it, those that are down too. agree does it better.
+	// driverAgrees is how long the client library waits after each statement of the schema
+	// until all nodes have it, also those that are down. agree replaces this wait.
 	driverAgrees = time.Second
-	// mostTexts and mostNodes are what the driver remembers: a text that it forgets is
-	// prepared again by each request, on each node.
+	// mostTexts and mostNodes are the sizes of the client library's caches: a statement
+	// that is not in them is prepared again for each request, on each node.
 	mostTexts = 1000
 	mostNodes = 100
 )
@@ -116,8 +118,8 @@ func clusterConfig(o Options, keyspace string) (*gocql.ClusterConfig, error) {
 	c.Timeout, c.ConnectTimeout = o.Timeout, o.ConnectTimeout
 	c.NumConns = o.Connections
 	c.RetryPolicy = again{}
-	// Always the first copy that is up: conditional writes to a partition that meet
-	// in one coordinator cost each other less, and partitions spread the load.
+	// Always the first replica that is up: conditional writes to a partition cost less
+	// if they meet in one coordinator, and the load is spread over partitions.
 	silent := newSilences(o.Logger)
 	c.QueryObserver, c.BatchObserver = silent, silent
 	c.PoolConfig.HostSelectionPolicy = &around{
@@ -125,7 +127,7 @@ func clusterConfig(o Options, keyspace string) (*gocql.ClusterConfig, error) {
 		HostSelectionPolicy: gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy(), gocql.DoNotShuffleReplicas()),
 	}
 	c.Metadata.CacheMode = gocql.KeyspaceOnly
-	if keyspace == "" { // for the schema, which is routed by nothing
+	if keyspace == "" { // for the schema, which has no partition key
 		c.Metadata.CacheMode = gocql.Disabled
 	}
 	c.MaxWaitSchemaAgreement = driverAgrees
@@ -145,7 +147,7 @@ func clusterConfig(o Options, keyspace string) (*gocql.ClusterConfig, error) {
 	return c, nil
 }
 
-// Close ends the connections. What is under way ends with an error.
+// Close closes the connections. Requests under way fail.
 func (s *Store) Close() error {
 	s.session.Close()
 	return nil
@@ -159,3 +161,57 @@ func (s *Store) Ledger() store.Ledger { return ledger{s} }
 
 // Rows is the store as store.Rows.
 func (s *Store) Rows() store.Rows { return rows{s} }
+
+// reconnectEvery is how often a node that is down is tried again, in addition to when
+// other nodes report it as up.
+const reconnectEvery = 5 * time.Second
+
+// driverLog passes messages of the client library to the logger.
+type driverLog struct{ to *slog.Logger }
+
+func (l driverLog) Error(msg string, fields ...gocql.LogField) {
+	l.to.Error("cassandra: "+msg, attributes(fields)...)
+}
+
+func (l driverLog) Warning(msg string, fields ...gocql.LogField) {
+	l.to.Warn("cassandra: "+msg, attributes(fields)...)
+}
+
+func (l driverLog) Info(msg string, fields ...gocql.LogField) {
+	l.to.Debug("cassandra: "+msg, attributes(fields)...)
+}
+
+func (driverLog) Debug(string, ...gocql.LogField) {}
+
+func attributes(fields []gocql.LogField) []any {
+	as := make([]any, len(fields))
+	for i, f := range fields {
+		as[i] = slog.String(f.Name, f.Value.String())
+	}
+	return as
+}
+
+// again is the retry policy of idempotent requests: they go to another node, a few
+// times. The client library does not retry other requests.
+type again struct{}
+
+const tries = 3
+
+// Attempt reports whether there may be one more try.
+func (again) Attempt(q gocql.RetryableQuery) bool { return q.Attempts() < tries }
+
+// GetRetryType returns where the next try goes.
+func (again) GetRetryType(err error) gocql.RetryType {
+	var (
+		slowRead  *gocql.RequestErrReadTimeout
+		slowWrite *gocql.RequestErrWriteTimeout
+	)
+	switch {
+	case wrong(err):
+		return gocql.Rethrow
+	case errors.As(err, &slowRead), errors.As(err, &slowWrite):
+		return gocql.Retry // the node answered: try it again, it may be the only one
+	default:
+		return gocql.RetryNextHost
+	}
+}

@@ -39,7 +39,7 @@ func texts() map[string]bool {
 	return all
 }
 
-func TestTheDriverForgetsNoTextInALargeRing(t *testing.T) {
+func TestAllStatementsFitIntoTheCachesOfTheClient(t *testing.T) {
 	c, err := clusterConfig(Options{Hosts: []string{"a"}, Logger: discard()}, "k")
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestTheDriverForgetsNoTextInALargeRing(t *testing.T) {
 	}
 }
 
-func TestTheDriverDoesNotWaitLongForNodesToAgree(t *testing.T) {
+func TestTheClientDoesNotWaitLongForSchemaAgreement(t *testing.T) {
 	for _, keyspace := range []string{"", "k"} {
 		c, err := clusterConfig(Options{Hosts: []string{"a"}, Logger: discard()}, keyspace)
 		if err != nil {
@@ -61,7 +61,7 @@ func TestTheDriverDoesNotWaitLongForNodesToAgree(t *testing.T) {
 	}
 }
 
-func TestNoLeaseWaitsForALaneThatAnotherTableTakes(t *testing.T) {
+func TestNoLeaseWaitsForTheLanesOfAnotherTable(t *testing.T) {
 	s := newStore(Options{Tables: tables.All()}, nil)
 	all := []*lanes{s.lanes}
 	for table, lanes := range s.swaps {

@@ -19,13 +19,13 @@ type Options struct {
 	Port     int      // 9042 if 0
 	Keyspace string   // "mayfly" if empty
 
-	// How many copies a new keyspace has: in each data centre by its name, or, if
-	// none is named, Copies of them anywhere (3 if 0). A keyspace that is there
-	// stays as it is, and is refused if it has fewer.
+	// The replication of a new keyspace: by name of data centre or, if none is named,
+	// Copies anywhere (3 if 0). An existing keyspace is not changed, and is refused if
+	// it has fewer copies.
 	Copies      int
 	DataCentres map[string]int
 
-	Tables []store.Table // what is stored beside items; another table is refused
+	Tables []store.Table // the declared tables; any other table is refused
 
 	Credentials conn.Credentials // none if zero
 	TLS         conn.TLS         // plain TCP if zero
@@ -36,8 +36,8 @@ type Options struct {
 	Connections    int           // to each node; 2 if 0
 
 	Log    store.Log             // takes the events of batches
-	Now    func() mayfly.Instant // the node's clock: it stamps writes of plain tables
-	Logger *slog.Logger          // for what the operator should know; none if nil
+	Now    func() mayfly.Instant // the node's clock, for the timestamps of plain tables
+	Logger *slog.Logger          // for what an operator should know; none if nil
 }
 
 const (
@@ -45,7 +45,7 @@ const (
 	defaultKeyspace    = "mayfly"
 	defaultCopies      = 3
 	defaultTimeout     = 10 * time.Second
-	defaultConnect     = 5 * time.Second // a start asks a node that hangs up to four times, one after the other
+	defaultConnect     = 5 * time.Second // a start tries a node that hangs up to four times in sequence
 	defaultPatience    = 2 * time.Minute
 	defaultConnections = 2
 	maxConnections     = 64

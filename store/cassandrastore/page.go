@@ -1,12 +1,14 @@
 package cassandrastore
 
 import (
+	"slices"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// page is a group of changes in one partition: the entries of, among the changes
-// and outcomes of the whole call.
+// page is the group of a call's changes in one partition; of has their indexes among
+// the changes and outcomes of the call.
 type page struct {
 	hole     hole
 	of       []int
@@ -23,8 +25,8 @@ func (p *page) places() []place {
 	return places
 }
 
-// compose decides every change against the rows as they were last seen, in order,
-// and answers what is to be written. The outcomes hold if that is written.
+// compose decides every change in order against the rows as last seen, and returns
+// the writes. The outcomes are true if these writes are done.
 func (p *page) compose() []write {
 	var moved []mayfly.ID
 	next := map[mayfly.ID]mayfly.Item{}
@@ -51,7 +53,7 @@ func (p *page) compose() []write {
 	return writes
 }
 
-// decide is the outcome of a change of a row, if it is written.
+// decide returns the outcome of a change of a row, if it is written.
 func decide(row mayfly.Item, there bool, c mayfly.Change) store.Outcome {
 	if !there {
 		return store.Outcome{Result: store.Missing}
@@ -66,7 +68,7 @@ func decide(row mayfly.Item, there bool, c mayfly.Change) store.Outcome {
 	return store.Outcome{Result: store.Applied, Current: next}
 }
 
-// learn takes over what the rows of a batch are now.
+// learn stores the current rows of a batch.
 func (p *page) learn(writes []write, now map[mayfly.ID]mayfly.Item) {
 	for _, w := range writes {
 		id := w.before.ID
@@ -78,7 +80,7 @@ func (p *page) learn(writes []write, now map[mayfly.ID]mayfly.Item) {
 	}
 }
 
-// doubt says of the changes of a batch that their outcome is not known.
+// doubt sets the outcome of the changes of a batch to in doubt.
 func (p *page) doubt(writes []write) {
 	unknown := make(map[mayfly.ID]bool, len(writes))
 	for _, w := range writes {
@@ -89,4 +91,41 @@ func (p *page) doubt(writes []write) {
 			p.outcomes[i] = store.Outcome{Result: store.InDoubt}
 		}
 	}
+}
+
+// settled is what the current rows show about a batch whose answer was lost.
+type settled uint8
+
+const (
+	landed    settled = iota + 1 // it was applied
+	notLanded                    // it was not applied, and may be when it is sent again
+	inDoubt                      // its rows have changed too often to tell
+)
+
+// settle decides from the current rows. A batch is applied as a whole or not at all,
+// so that one row can decide. A row that is not the one of this batch, and whose
+// generation is not above the one that the batch writes, shows that the batch was not
+// applied; otherwise a row with the batch's nonce shows that it was (L1). The first
+// check must come first: a change that is sent again with its nonce may have been
+// applied alone, by an earlier call.
+func settle(writes []write, now map[mayfly.ID]mayfly.Item) settled {
+	reported := inDoubt
+	for _, w := range writes {
+		item, there := now[w.before.ID]
+		switch {
+		case there && item == w.after:
+			reported = landed
+		case there && item.Generation <= w.after.Generation:
+			return notLanded
+		}
+	}
+	return reported
+}
+
+// whole reports whether every row is as the batch would have written it.
+func whole(writes []write, now map[mayfly.ID]mayfly.Item) bool {
+	return !slices.ContainsFunc(writes, func(w write) bool {
+		item, there := now[w.before.ID]
+		return !there || item != w.after
+	})
 }

@@ -15,7 +15,7 @@ type hole struct {
 	shard   mayfly.Shard
 }
 
-// place is where the row of an item lies: arithmetic on its id (L2, L3).
+// place is the primary key of an item's row, computed from its id (L2, L3).
 type place struct {
 	hole
 	at int64 // deadline, or birth
@@ -36,13 +36,13 @@ func (h hole) String() string {
 	return fmt.Sprintf("minute %d of shard %d", h.minute, h.shard)
 }
 
-// values are the leading values of every statement about a place.
+// values returns the first values of every statement about a place.
 func (h hole) values() []any           { return []any{h.minute, int8(h.shard)} }
 func (p place) values() []any          { return append(p.hole.values(), p.at, p.id[:]) }
 func (p place) with(more ...any) []any { return append(p.values(), more...) }
 
-// form is the text of the statements of one of the two tables of rows: they
-// differ in names only.
+// form has the statements of one of the two tables of rows, which differ only in
+// names.
 type form struct {
 	table, at string
 
@@ -55,8 +55,8 @@ type form struct {
 func newForm(table, at string) *form {
 	f := &form{table: table, at: at}
 	row := fmt.Sprintf("minute = ? AND shard = ? AND %s = ? AND id = ?", at)
-	// The fence of L1 is (state, generation). The whole row stands beside it so
-	// that a refusal answers with it.
+	// State and generation fence out old workers (L1). The row is in the condition too,
+	// so that a refusal returns it.
 	fence := "IF state = ? AND generation = ? AND row = ?"
 	f.insert = fmt.Sprintf("INSERT INTO %s (minute, shard, %s, id, state, generation, row) VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP %d",
 		table, at, stampBorn)

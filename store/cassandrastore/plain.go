@@ -2,14 +2,17 @@ package cassandrastore
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
 
 const (
-	// fewestBytes is from how many bytes on a request is full.
+	// fewestBytes is the size from which a request is full.
 	fewestBytes = 128 << 10
-	// mostRows is how many rows of a partition go in one request.
+	// mostRows is how many rows of a partition one request has at most.
 	mostRows = 200
 )
 
@@ -26,9 +29,9 @@ type plainWrite struct {
 	size   int
 }
 
-// plainTasks are the writes of plain tables in a stage: those of one partition go
-// together. Each carries a stamp of its own, taken here, in order: sent again it
-// is the same write, and what a later stage writes is later.
+// plainTasks returns the requests for the plain tables of a stage, those of one
+// partition together. Each write gets its timestamp here, in order: sent again it is
+// the same write, and the writes of a later stage are later.
 func (s *Store) plainTasks(stage store.Stage) []task {
 	var order []shelf
 	writes := map[shelf][]plainWrite{}
@@ -40,7 +43,7 @@ func (s *Store) plainTasks(stage store.Stage) []task {
 	}
 	now := s.opts.Now()
 	for _, p := range stage.Puts {
-		value := append([]byte{}, p.Value...) // never nil, which would be absence; ours, because a second asking may outlast the call
+		value := append([]byte{}, p.Value...) // never nil, which would mean absent; a copy, because a speculative request may outlive the call
 		put(shelf{p.Table, p.Key.Partition}, plainWrite{s.tables[p.Table].put, []any{
 			[]byte(p.Key.Partition), []byte(p.Key.Clustering), value, s.stamps.next(), ttl(p.Table, p.ReclaimAt, now),
 		}, len(p.Key.Partition) + len(p.Key.Clustering) + len(value)})
@@ -68,7 +71,7 @@ func (s *Store) plainTasks(stage store.Stage) []task {
 	return tasks
 }
 
-// requests cuts the writes of a partition into requests of a bounded size.
+// requests splits the writes of a partition into requests of a limited size.
 func requests(writes []plainWrite) [][]plainWrite {
 	var cut [][]plainWrite
 	for from := 0; from < len(writes); {
@@ -100,3 +103,57 @@ func (s *Store) plainTask(at shelf, writes []plainWrite) task {
 		return nil
 	}
 }
+
+// Fixed timestamps of writes that only happen in this order; they need no clock.
+const (
+	stampBorn    = 1
+	stampErased  = 2
+	stampRemoved = 3
+)
+
+// stamps returns the timestamps of writes to plain tables, in microseconds: the node's
+// clock, but always later than the one before, so that within a process the order of
+// writes decides and not the resolution or the steps of a clock. Between processes the
+// clocks decide. Plain tables allow this, because their rows are checked again when
+// they are read.
+type stamps struct {
+	now  func() mayfly.Instant
+	last atomic.Int64
+}
+
+const microseconds = 1000 // in an instant's millisecond
+
+func (s *stamps) next() int64 {
+	for {
+		last := s.last.Load()
+		stamp := max(int64(s.now())*microseconds, last+1)
+		if s.last.CompareAndSwap(last, stamp) {
+			return stamp
+		}
+	}
+}
+
+const (
+	// reclaimSlack is added to a TTL, because the clocks of nodes differ and a row must
+	// be kept at least until its reclaim time.
+	reclaimSlack = 10 * time.Minute
+	// longestTTL is the longest TTL that every storage format of the server supports;
+	// a row with a later reclaim time gets no TTL.
+	longestTTL = 5 * 365 * 24 * time.Hour
+)
+
+// ttl returns the TTL of a row in seconds; 0 is none. The TTL only frees space: no
+// decision depends on it (trap 11).
+func ttl(t store.Table, reclaimAt, now mayfly.Instant) int {
+	if reclaimAt == 0 || !mayReclaim(t) {
+		return 0
+	}
+	left := max(reclaimAt.Sub(now), 0) + reclaimSlack
+	if left > longestTTL {
+		return 0
+	}
+	return int((left + time.Second - 1) / time.Second)
+}
+
+// mayReclaim reports whether the TTL of the server may remove rows of t.
+func mayReclaim(t store.Table) bool { return !t.Declared().NotByServer }

@@ -10,11 +10,12 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/remind"
+	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func TestAPlainWriteThatLandsAgainLateChangesNothing(t *testing.T) {
+func TestAPlainWriteThatArrivesAgainLateChangesNothing(t *testing.T) {
 	s := openTestStore(t)
 	key := engine.OwnerKey(mayfly.UserOf("late", fmt.Sprint(wall())), births(t, 1, "24h")[0].Item.ID)
 	put := func(value string) store.Stage {
@@ -86,5 +87,42 @@ func TestARowSwappedWithoutAReclaimTimeAfterOneStays(t *testing.T) {
 	read := "SELECT TTL(value) FROM t_families WHERE partition = ? AND sort = ?"
 	if err := s.query(readRows, read, []byte(key.Partition), []byte(key.Clustering)).ScanContext(t.Context(), &left); err != nil || left != nil {
 		t.Errorf("the TTL is %v, want none: %v", left, err)
+	}
+}
+
+// A birth that ends between its body and its row leaves a body that no row leads to.
+func TestTheBodyOfAFailedBirthIsErased(t *testing.T) {
+	s := openTestStore(t)
+	b := births(t, 1, "24h")[0]
+	id := b.Item.ID
+	there := func() bool {
+		t.Helper()
+		found, err := s.Ledger().Body(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found[0].Found
+	}
+	if err := s.bodyTask(b)(t.Context()); err != nil || !there() {
+		t.Fatalf("it is not there: %v", err)
+	}
+	for range 2 {
+		if err := s.Ledger().EraseBody(t.Context(), id, id); err != nil || there() {
+			t.Fatalf("it is still there: %v", err)
+		}
+	}
+	if err := s.bodyTask(b)(t.Context()); err != nil || there() { // its insert lands late
+		t.Fatalf("it is there again: %v", err)
+	}
+}
+
+func TestALeaseIsRenewedWhileEveryPigeonholeIsBusy(t *testing.T) {
+	s := openTestStore(t)
+	for _, lane := range s.lanes {
+		lane <- struct{}{}
+	}
+	key := store.Key{Partition: "busy", Clustering: births(t, 1, "24h")[0].Item.ID.Short()}
+	if swapped, _, err := s.Rows().Swap(t.Context(), walk.Leases, key, nil, []byte("mine"), 0); err != nil || !swapped {
+		t.Errorf("swapped %t: %v", swapped, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func TestStampsOfOneProcessAlwaysGrow(t *testing.T) {
+func TestTimestampsOfOneProcessAlwaysGrow(t *testing.T) {
 	times := []mayfly.Instant{5, 5, 4, 100, 100, 3, 101}
 	s := stamps{now: func() mayfly.Instant { return times[0] }}
 	last := int64(0)
@@ -74,7 +74,7 @@ func TestATTLIsNeverEarly(t *testing.T) {
 	}
 }
 
-func TestRequestsAreBoundedAndLoseNothing(t *testing.T) {
+func TestRequestsAreLimitedInSizeAndLoseNothing(t *testing.T) {
 	for _, size := range []int{1, 700, fewestBytes, 3 * fewestBytes} {
 		writes := make([]plainWrite, 1001)
 		for i := range writes {

@@ -13,20 +13,20 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// The two strategies that say how many copies there are.
+// The two strategies of which the number of copies is known.
 const (
 	simple      = "SimpleStrategy"
 	byCentre    = "NetworkTopologyStrategy"
 	simpleTotal = "replication_factor"
 )
 
-// replication is how a keyspace is copied: so many anywhere, or by data centre.
+// replication is the number of copies of a keyspace, anywhere or by data centre.
 type replication struct {
 	strategy string
 	copies   map[string]int // by data centre; of SimpleStrategy under ""
 }
 
-// wantedReplication is what the options say.
+// wantedReplication returns the replication that the options ask for.
 func wantedReplication(o Options) replication {
 	if len(o.DataCentres) > 0 {
 		return replication{byCentre, o.DataCentres}
@@ -34,7 +34,7 @@ func wantedReplication(o Options) replication {
 	return replication{simple, map[string]int{"": o.Copies}}
 }
 
-// readReplication reads what the server tells: a class and options, one for each
+// readReplication parses the server's description: a class and options, one for each
 // data centre.
 func readReplication(reported map[string]string) (replication, error) {
 	r := replication{copies: map[string]int{}}
@@ -59,7 +59,7 @@ func readReplication(reported map[string]string) (replication, error) {
 	return r, nil
 }
 
-// fullCopies reads "3", or "3/1", where one of three is kept for a while only.
+// fullCopies parses "3", or "3/1", which means that one of the three is transient.
 func fullCopies(text string) (int, error) {
 	all, passing, some := strings.Cut(text, "/")
 	n, err := strconv.Atoi(all)
@@ -89,10 +89,10 @@ func (r replication) total() (n int) {
 	return n
 }
 
-// judgeReplication refuses a keyspace with fewer copies than the options say: a
-// quorum of fewer survives less than the operator believes. Without names of data
-// centres in the options the copies of all of them count together. A strategy of
-// another vendor is not checked.
+// judgeReplication refuses a keyspace with fewer copies than the options ask for,
+// because it survives fewer failures than the operator expects. If the options name no
+// data centre, the copies of all data centres are added up. Strategies of other vendors
+// are not checked.
 func judgeReplication(o Options, got replication) error {
 	if got.strategy != simple && got.strategy != byCentre {
 		return nil
@@ -105,7 +105,7 @@ func judgeReplication(o Options, got replication) error {
 		WithHint(fmt.Sprintf("ALTER KEYSPACE %s WITH replication = %s; then on every node: nodetool repair --full %s", o.Keyspace, fixed, o.Keyspace))
 }
 
-// fix is got with what is missing, and nothing taken away.
+// fix returns got with the missing copies added.
 func fix(o Options, got replication) replication {
 	want := wantedReplication(o)
 	switch {
@@ -129,8 +129,8 @@ func fix(o Options, got replication) replication {
 	return fixed
 }
 
-// copies compares the keyspace with the options. Its one row is of the server
-// that answers, which has agreed with the others before.
+// copies compares the keyspace with the options. It asks one server, which has agreed
+// on the schema with the others before.
 func (m migrator) copies(ctx context.Context) error {
 	var reported map[string]string
 	read := "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?"

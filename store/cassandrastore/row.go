@@ -6,8 +6,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// A row is one value of fixed places, so that it is written, compared and
-// replaced whole: docs/format-cassandra.md.
+// A row is one value with fields at fixed offsets, so that it is written, compared and
+// replaced as a whole: docs/format-cassandra.md.
 const (
 	rowFormat = 1
 	rowSize   = 84
@@ -15,7 +15,7 @@ const (
 	atState      = 1
 	atCause      = 2
 	atHeld       = 3
-	atSort       = 4 // sort, fate, audience, media
+	atProduct    = 4 // product, fate, audience, media
 	atGeneration = 8
 	atHot        = 12
 	atCold       = 16
@@ -33,7 +33,7 @@ func rowBytes(item mayfly.Item) []byte {
 	if item.Held {
 		b[atHeld] = 1
 	}
-	b[atSort], b[atSort+1], b[atSort+2], b[atSort+3] = byte(item.Product), byte(item.Fate), byte(item.Audience), item.Media
+	b[atProduct], b[atProduct+1], b[atProduct+2], b[atProduct+3] = byte(item.Product), byte(item.Fate), byte(item.Audience), item.Media
 	binary.BigEndian.PutUint32(b[atGeneration:], uint32(item.Generation))
 	binary.BigEndian.PutUint32(b[atHot:], uint32(item.Keys.Hot))
 	binary.BigEndian.PutUint32(b[atCold:], uint32(item.Keys.Cold))
@@ -46,8 +46,8 @@ func rowBytes(item mayfly.Item) []byte {
 	return b
 }
 
-// readRow reads the row that lies at (at, id). Bytes that rowBytes cannot have
-// written, and a row in another's place, are Corrupt.
+// readRow decodes the row at (at, id). Bytes that rowBytes cannot have written, and a
+// row at the place of another, are Corrupt.
 func readRow(at int64, id, b []byte) (mayfly.Item, error) {
 	if len(id) != len(mayfly.ID{}) || !mayfly.ID(id).Valid() || placeOf(mayfly.ID(id)).at != at {
 		return mayfly.Item{}, mayfly.Errorf(mayfly.Corrupt, "a row at %d with the id %x", at, id)
@@ -58,10 +58,10 @@ func readRow(at int64, id, b []byte) (mayfly.Item, error) {
 	return mayfly.Item{
 		ID:       mayfly.ID(id),
 		Owner:    mayfly.UserID(b[atOwner:atUpload]),
-		Product:  mayfly.Product(b[atSort]),
-		Fate:     mayfly.Fate(b[atSort+1]),
-		Audience: mayfly.Audience(b[atSort+2]),
-		Media:    b[atSort+3],
+		Product:  mayfly.Product(b[atProduct]),
+		Fate:     mayfly.Fate(b[atProduct+1]),
+		Audience: mayfly.Audience(b[atProduct+2]),
+		Media:    b[atProduct+3],
 		Upload:   mayfly.ID(b[atUpload:rowSize]),
 
 		State:       mayfly.State(b[atState]),

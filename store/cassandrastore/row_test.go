@@ -8,7 +8,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-func TestARowIsReadBackAsItWasWritten(t *testing.T) {
+func TestARowDecodesToTheItemThatWasEncoded(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -3,6 +3,7 @@ package cassandrastore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
@@ -36,9 +37,9 @@ func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]by
 	return values, nil
 }
 
-// value reads one row; nil is absence.
+// value reads one row; nil means absent.
 func (s *Store) value(ctx context.Context, d operation, t store.Table, key store.Key) ([]byte, error) {
-	value := []byte{} // an empty value is scanned into it, absence leaves nil
+	value := []byte{} // an empty value is scanned into it; an absent one sets nil
 	err := s.query(d, s.tables[t].get, []byte(key.Partition), []byte(key.Clustering)).ScanContext(ctx, &value)
 	if errors.Is(err, gocql.ErrNotFound) {
 		return nil, nil
@@ -72,7 +73,7 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 			break
 		}
 		if value == nil {
-			continue // a row without a value is not there
+			continue // a row without a value does not exist
 		}
 		found = append(found, store.Row{Clustering: string(sort), Value: value})
 	}
@@ -126,8 +127,8 @@ func (s *Store) swapQuery(t store.Table, key store.Key, old, new []byte, reclaim
 	}
 }
 
-// compared reads the answer to a conditional write of one row: whether it was
-// applied and, if not, the value, which is nil where there is none.
+// compared reads the response to a conditional write of one row: whether it was
+// applied and, if not, the current value, which is nil if there is none.
 func compared(iter *gocql.Iter) (applied bool, value []byte, err error) {
 	value = []byte{}
 	if len(iter.Columns()) == 1 {
@@ -137,4 +138,51 @@ func compared(iter *gocql.Iter) (applied bool, value []byte, err error) {
 		iter.Scan(&applied, &value)
 	}
 	return applied, value, iter.Close()
+}
+
+// tableText has the statements of one declared table.
+type tableText struct {
+	get string
+
+	// of a plain table
+	put, remove, drop string
+
+	// of a swapped table. A row exists exactly when its value does: an update creates
+	// no row marker that would outlive a value with a TTL.
+	begin, replace, end string
+}
+
+func newTableText(t store.Table) *tableText {
+	name := tableName(t)
+	text := &tableText{get: fmt.Sprintf("SELECT value FROM %s WHERE partition = ? AND sort = ?", name)}
+	if t.Declared().Mode == store.Plain {
+		text.put = fmt.Sprintf("INSERT INTO %s (partition, sort, value) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?", name)
+		text.remove = fmt.Sprintf("DELETE FROM %s USING TIMESTAMP ? WHERE partition = ? AND sort = ?", name)
+		text.drop = fmt.Sprintf("DELETE FROM %s USING TIMESTAMP ? WHERE partition = ?", name)
+		return text
+	}
+	update := fmt.Sprintf("UPDATE %s USING TTL ? SET value = ? WHERE partition = ? AND sort = ?", name)
+	text.begin = update + " IF value = null" // a comparison with a value never matches absence (trap 2)
+	text.replace = update + " IF value = ?"
+	text.end = fmt.Sprintf("DELETE FROM %s WHERE partition = ? AND sort = ? IF value = ?", name)
+	return text
+}
+
+// tableName returns the name of a declared table, which differs from the driver's own
+// tables by its prefix.
+func tableName(t store.Table) string { return "t_" + t.Declared().Name }
+
+// rangeText returns the statement that reads r.
+func rangeText(t store.Table, r store.Range) string {
+	text := fmt.Sprintf("SELECT sort, value FROM %s WHERE partition = ?", tableName(t))
+	if r.From != "" {
+		text += " AND sort >= ?"
+	}
+	if r.To != "" {
+		text += " AND sort < ?"
+	}
+	if r.Reverse {
+		text += " ORDER BY sort DESC"
+	}
+	return text + " LIMIT ?"
 }

@@ -18,19 +18,19 @@ type migration struct {
 	statements []string
 }
 
-// ledgerFormat is the number of the migration that makes the ledger. A keyspace
-// with a lower one was made in a format that cannot be read any more.
+// ledgerFormat is the number of the migration that creates the ledger. A keyspace with
+// a lower one has a format that is not supported any more.
 const ledgerFormat = 2
 
-// firstTable is where the numbers of declared tables begin: table t is made by
-// migration firstTable + t. What is below changes the ledger.
+// firstTable is the first number of declared tables: migration firstTable + t creates
+// table t. Lower numbers change the ledger.
 const firstTable = 100
 
 // migrations returns all steps, in order, for a keyspace with these tables.
 func migrations(keyspace string, tables []store.Table) []migration {
 	all := []migration{{ledgerFormat, "the ledger", []string{
-		// A pigeonhole is a partition; within it rows lie by deadline, so that a
-		// walk reads what is due and nothing else (L3, trap 15).
+		// A pigeonhole is a partition, ordered by deadline, so that a walk reads only
+		// what is due (L3, trap 15).
 		createTable(keyspace, "items", `minute bigint, shard tinyint, deadline bigint, id blob, state tinyint, generation bigint, row blob,
 			PRIMARY KEY ((minute, shard), deadline, id)`, rewritten, "items that expire, by deadline"),
 		createTable(keyspace, "eternal", `minute bigint, shard tinyint, birth bigint, id blob, state tinyint, generation bigint, row blob,
@@ -50,15 +50,15 @@ func migrations(keyspace string, tables []store.Table) []migration {
 	return all
 }
 
-// How the server packs a table. Time windows never drop anything of a table whose
-// rows are written again (trap 16).
+// Compaction of tables. Time windows are not for tables whose rows are rewritten: they
+// would never be dropped (trap 16).
 const (
 	rewritten   = `{'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4'}`
 	writtenOnce = `{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS', 'compaction_window_size': '2'}`
 )
 
-// compactionOf returns how a declared table is packed: in time windows if its rows
-// are written once and live by TTL.
+// compactionOf returns the compaction of a declared table: time windows if its rows
+// are written once and have a TTL.
 func compactionOf(t store.Table) string {
 	if t.Declared().WrittenOnce {
 		return writtenOnce
@@ -66,9 +66,9 @@ func compactionOf(t store.Table) string {
 	return rewritten
 }
 
-// graceOf returns for how long the server keeps tombstones of a table. Rows that
-// live by TTL are gone soon anyway: a deleted one that a node missed comes back
-// for a few days at most, and is judged again at read.
+// graceOf returns how long the server keeps tombstones of a table. It is short for
+// rows with a TTL: if a node misses a deletion, the row comes back for a few days at
+// most, and it is checked again when it is read.
 func graceOf(t store.Table) string {
 	if t.Declared().TimeToLive == 0 {
 		return ""
@@ -81,14 +81,14 @@ func createTable(keyspace, name, columns, compaction, purpose string) string {
 		keyspace, name, columns, compaction, strings.ReplaceAll(purpose, "'", "''"))
 }
 
-// createMigrations makes the table that the lease is in, so it is made without
-// one: by its fixed id nodes that make it at once make the same table.
+// createMigrations creates the table that holds the lease, so it cannot be under the
+// lease. Its fixed id makes nodes that create it at once create the same table.
 func createMigrations(keyspace string) string {
 	return createTable(keyspace, "migrations", `scope text, number int, name text, PRIMARY KEY (scope, number)`,
 		rewritten, "numbered steps of the schema; number 0 is the lease") + " AND id = " + fixedID("mayfly migrations of "+keyspace)
 }
 
-// fixedID is a version 5 look-alike that a name alone decides.
+// fixedID returns an id in the form of a version 5 UUID that depends only on the name.
 func fixedID(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	sum[6], sum[8] = sum[6]&0x0f|0x50, sum[8]&0x3f|0x80

@@ -16,7 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-func TestNodesThatStartAtOnceMakeOneSchema(t *testing.T) {
+func TestNodesThatStartAtOnceCreateOneSchema(t *testing.T) {
 	t.Parallel()
 	keyspace := fmt.Sprintf("mayfly_test_%08x", rand.Uint32())
 	const nodes = 4
@@ -123,7 +123,7 @@ func loseQuorum(t *testing.T, s *Store) {
 	}
 }
 
-func TestTheServerPacksRewrittenTablesWithoutTimeWindows(t *testing.T) {
+func TestRewrittenTablesAreNotCompactedInTimeWindows(t *testing.T) {
 	s := openTestStore(t)
 	iter := s.query(setUp, "SELECT table_name, compaction, default_time_to_live FROM system_schema.tables WHERE keyspace_name = ?", testKeyspace).IterContext(t.Context())
 	var name string

@@ -15,7 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-func TestASecureServerLetsInWhoKnowsThePasswordAndItIsNeverLogged(t *testing.T) {
+func TestASecureServerNeedsThePasswordAndItIsNeverLogged(t *testing.T) {
 	t.Parallel()
 	good := optionsFor(t, secureServer, testKeyspace+"_secure")
 	var log storetest.LogBuffer
@@ -34,18 +34,18 @@ func TestASecureServerLetsInWhoKnowsThePasswordAndItIsNeverLogged(t *testing.T) 
 		spoil func(*Options)
 		hint  string
 	}{
-		"a wrong password":     {func(o *Options) { o.Credentials.Password += "x" }, "check user and password"},
-		"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check user and password"},
-		"no credentials":       {func(o *Options) { o.Credentials = conn.Credentials{} }, "check user and password"},
-		"no TLS":               {func(o *Options) { o.TLS = conn.TLS{} }, ""},
-		"an unknown authority": {func(o *Options) { o.TLS.CA = nil }, "name the authority"},
+		"a wrong password": {func(o *Options) { o.Credentials.Password += "x" }, "check user and password"},
+		"an unknown user":  {func(o *Options) { o.Credentials.User = "stranger" }, "check user and password"},
+		"no credentials":   {func(o *Options) { o.Credentials = conn.Credentials{} }, "check user and password"},
+		"no TLS":           {func(o *Options) { o.TLS = conn.TLS{} }, ""},
+		"an unknown CA":    {func(o *Options) { o.TLS.CA = nil }, "set ca_file"},
 	} {
 		o := good
 		o.Patience, o.ConnectTimeout = 5*time.Second, 2*time.Second
 		c.spoil(&o)
 		bad, err := Open(t.Context(), o)
 		if err == nil {
-			t.Errorf("%s is let in: %v", about, bad.Close())
+			t.Errorf("%s is accepted: %v", about, bad.Close())
 			continue
 		}
 		t.Logf("%s: %v", about, err)

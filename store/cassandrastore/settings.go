@@ -9,12 +9,12 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// setting is one of cassandra.yaml that the promises rest on and that the server
-// has otherwise unless it is reported.
+// setting is a setting of cassandra.yaml on which the contracts depend and whose
+// default is not good enough.
 type setting struct {
 	name string
-	good []string // the first is what we advise
-	why  string   // it should be
+	good []string // the first is recommended
+	why  string   // the reason
 }
 
 func wantedSettings() []setting {
@@ -32,8 +32,8 @@ func wantedSettings() []setting {
 	}
 }
 
-// strays are the nodes that differ, by setting: node → what it has. A node that
-// does not tell a setting is not blamed for it.
+// strays returns the nodes that differ, with their values, by setting. A node that
+// does not report a setting is left out.
 func strays(reported map[string]map[string]string) map[string]map[string]string {
 	differ := map[string]map[string]string{}
 	for _, want := range wantedSettings() {
@@ -51,7 +51,7 @@ func strays(reported map[string]map[string]string) map[string]map[string]string 
 	return differ
 }
 
-// warn says once of each setting on which nodes it differs.
+// warn logs, once for each setting, the nodes on which it differs.
 func (m migrator) warn(reported map[string]map[string]string) {
 	differ := strays(reported)
 	for _, want := range wantedSettings() {
@@ -65,12 +65,12 @@ func (m migrator) warn(reported map[string]map[string]string) {
 	}
 }
 
-// settingsWithin is how long the nodes have to tell their settings: a start does
-// not wait for advice.
+// settingsWithin is how long the nodes have to report their settings: a start does not
+// wait long for a warning.
 const settingsWithin = 5 * time.Second
 
-// settings are those of each node that is up, as it reports them. A user who may not
-// read them, or has none to read, is no worse off.
+// settings returns the settings that each node reports. It returns none if the user may
+// not read them or the server has no such table.
 func (m migrator) settings(ctx context.Context) map[string]map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, settingsWithin)
 	defer cancel()

@@ -12,27 +12,27 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// A node that hangs keeps its connections, and the driver asks it for most of a
-// minute: each conditional write that it should coordinate waits until its time is
-// over. So nodes that leave several requests in a row without an answer are asked
-// behind all others, but for one request now and then that may be asked twice.
+// A node that hangs keeps its connections, and the client library still uses it for
+// most of a minute: each conditional write that it should coordinate runs into its
+// timeout. Nodes that leave several requests in a row unanswered are therefore used
+// after all others, except for an idempotent request now and then, as a probe.
 const (
 	silentAfter = 3
 	probeEvery  = time.Second
 )
 
-// silences knows the nodes that do not answer, by what came of requests.
+// silences records the nodes that do not answer, from the results of requests.
 type silences struct {
 	log *slog.Logger
-	now func() time.Duration // runs forward only
+	now func() time.Duration // monotonic
 
 	mu    sync.Mutex
 	nodes map[*gocql.HostInfo]*silence
 }
 
 type silence struct {
-	inRow int           // requests without an answer since the last that had one
-	probe time.Duration // when it may be asked in its turn once more
+	inRow int           // unanswered requests since the last answer
+	probe time.Duration // when the next probe is allowed
 }
 
 func newSilences(log *slog.Logger) *silences {
@@ -70,18 +70,18 @@ func (s *silences) observe(host *gocql.HostInfo, took time.Duration, err error) 
 	}
 }
 
-// unanswered says that the node had its time and said nothing. A connection that
-// breaks tells neither that nor that it answers.
+// unanswered reports whether the node did not answer within the timeout. A broken
+// connection counts neither as that nor as an answer.
 func unanswered(err error, took time.Duration) bool {
 	if errors.Is(err, gocql.ErrTimeoutNoResponse) {
-		return true // the time that requests have, however short it is set
+		return true // the timeout of requests, however short it is
 	}
 	left := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	return left && took >= secondAfter
 }
 
-// last says whether a request is to ask the node behind all others. One that may be
-// a probe is let through when it is time for one.
+// last reports whether a request should use the node after all others. A request that
+// may be a probe is let through when it is time for one.
 func (s *silences) last(host *gocql.HostInfo, mayProbe bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *silences) last(host *gocql.HostInfo, mayProbe bool) bool {
 	return true
 }
 
-// forget is for a node that has left the ring.
+// forget removes a node that has left the ring.
 func (s *silences) forget(host *gocql.HostInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

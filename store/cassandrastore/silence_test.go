@@ -50,7 +50,7 @@ func (n *neighbourhood) want(order string) {
 	}
 }
 
-func TestANodeThatDoesNotAnswerIsAskedLast(t *testing.T) {
+func TestANodeThatDoesNotAnswerIsUsedLast(t *testing.T) {
 	n := newNeighbourhood(t)
 	n.came("a", secondAfter, context.Canceled) // a second one answered
 	n.came("a", secondAfter, context.DeadlineExceeded)
@@ -109,7 +109,7 @@ func TestAConnectionThatBreaksIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestANodeIsSilentThatLetsAShortTimeoutPass(t *testing.T) {
+func TestANodeThatExceedsAShortTimeoutIsSilent(t *testing.T) {
 	n := newNeighbourhood(t)
 	for range silentAfter {
 		n.came("a", secondAfter/5, gocql.ErrTimeoutNoResponse) // cassandra.timeout
@@ -132,7 +132,7 @@ func TestARequestIsAProbeWithItsFirstNodeOnly(t *testing.T) {
 	}
 }
 
-func TestASilentNodeIsProbedByWhatMayBeAskedTwice(t *testing.T) {
+func TestASilentNodeIsProbedByIdempotentRequests(t *testing.T) {
 	n := newNeighbourhood(t)
 	for range silentAfter {
 		n.came("a", time.Second, context.Canceled)

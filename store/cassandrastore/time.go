@@ -14,16 +14,15 @@ import (
 var _ store.Time = (*Store)(nil)
 
 const (
-	// clocksAsked is how many nodes tell their time: two of five may be wrong.
+	// clocksAsked is how many nodes are asked for their time: two of five may be wrong.
 	clocksAsked = 5
-	// clocksWithin is how long all of them are waited for. After that most are
-	// enough: one that hangs must not make the question so slow that its answer
-	// says nothing.
+	// clocksWithin is how long Time waits for all of them. After that a majority is
+	// enough: one that hangs must not delay the answer until it is useless.
 	clocksWithin = 100 * time.Millisecond
 )
 
-// Time implements store.Time: it asks nodes that are up, each for itself, for the
-// time by their own clock.
+// Time implements store.Time: it asks several nodes that are up for the time of their
+// own clock.
 func (s *Store) Time(ctx context.Context) ([]mayfly.Instant, error) {
 	hosts := s.upHosts()
 	if len(hosts) == 0 {
@@ -67,7 +66,7 @@ func (s *Store) Time(ctx context.Context) ([]mayfly.Instant, error) {
 	return reported, nil
 }
 
-// upHosts are some of the nodes that are up, others each time.
+// upHosts returns some of the nodes that are up, different ones each time.
 func (s *Store) upHosts() []*gocql.HostInfo {
 	var up []*gocql.HostInfo
 	for _, host := range s.session.GetHosts() {
@@ -79,7 +78,7 @@ func (s *Store) upHosts() []*gocql.HostInfo {
 	return up[:min(len(up), clocksAsked)]
 }
 
-// timeOf asks one node, which answers from what it has by itself.
+// timeOf asks one node, which answers without asking others.
 func (s *Store) timeOf(ctx context.Context, host *gocql.HostInfo) (mayfly.Instant, error) {
 	var at time.Time
 	err := s.session.Query("SELECT toTimestamp(now()) FROM system.local").SetHostID(host.HostID()).

@@ -10,9 +10,10 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// Transition implements store.Ledger. Changes are grouped by pigeonhole; each
-// group is one conditional batch of at most largestBatch rows. A batch that was
-// sent and not answered is settled by its nonces; what cannot be reported is InDoubt.
+// Transition implements store.Ledger. Changes are grouped by pigeonhole; each group is
+// one conditional batch of at most largestBatch rows. If the answer of a batch is lost,
+// its rows are read back and their nonces decide; changes that they cannot decide are
+// InDoubt.
 func (s ledger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
 	if len(changes) == 0 {
 		return nil, nil
@@ -39,8 +40,8 @@ func (s ledger) Transition(ctx context.Context, changes []mayfly.Change) ([]stor
 	return outcomes, nil
 }
 
-// turn brings a page to its outcomes: read, compose, write; a refusal and a doubt
-// both tell the rows from which the next batch is composed.
+// turn determines the outcomes of a page: it reads, composes and writes. After a
+// refusal or a lost answer it composes the next batch from the rows that were returned.
 func (s *Store) turn(ctx context.Context, p *page) (err error) {
 	leave, err := s.lanes.enter(ctx, p.hole.String())
 	if err != nil {
@@ -56,13 +57,13 @@ func (s *Store) turn(ctx context.Context, p *page) (err error) {
 	})
 }
 
-// asking is what a page asks of the servers.
+// asking has the requests that a page needs.
 type asking struct {
 	condition func([]write) (applied bool, now map[mayfly.ID]mayfly.Item, err error)
 	readBack  func([]write) (now map[mayfly.ID]mayfly.Item, err error)
 }
 
-// settleBy writes a page whose rows are read, until its outcomes stand.
+// settleBy writes a page whose rows were read, until its outcomes are final.
 func (p *page) settleBy(ask asking) error {
 	unsure := false // a batch that was sent may still land
 	for range attempts {
@@ -87,8 +88,8 @@ func (p *page) settleBy(ask asking) error {
 				break
 			}
 		}
-		// Refused, a row with our nonce may be of an earlier call, and tells of itself only;
-		// all of them are the batch itself, whatever the server says of it.
+		// In a refusal, a single row with the batch's nonce may come from an earlier call;
+		// if all rows have it, the batch was applied, whatever the server answered.
 		if unsure || whole(writes, now) {
 			switch settle(writes, now) {
 			case landed: // its outcomes stand as they were composed
@@ -104,8 +105,8 @@ func (p *page) settleBy(ask asking) error {
 	return nil
 }
 
-// readBack reads the rows of a batch whose outcome did not come. The connection
-// that lost it may be the only one, so that it is given a little time to return.
+// readBack reads the rows of a batch whose answer was lost. It allows some time,
+// because the broken connection may be the only one and must first be opened again.
 func (s *Store) readBack(ctx context.Context, h hole, writes []write) (now map[mayfly.ID]mayfly.Item, err error) {
 	for n := 1; n <= readBacks; n++ {
 		if now, err = s.readPlaces(ctx, settleDoubt, h, placesOf(writes)); err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
-func TestARefusedBatchWritesNothingAndAnswersWithEveryRow(t *testing.T) {
+func TestARefusedBatchWritesNothingAndReturnsEveryRow(t *testing.T) {
 	s := openTestStore(t)
 	for _, lifetime := range []string{"24h", "never"} {
 		fresh := births(t, 30, lifetime)
@@ -58,7 +58,7 @@ func TestARefusedBatchWritesNothingAndAnswersWithEveryRow(t *testing.T) {
 }
 
 // Two nodes have lanes of their own, so that their batches meet in the server.
-func TestBatchesOfTwoNodesThatMeetApplyEachRowOnce(t *testing.T) {
+func TestConcurrentBatchesOfTwoNodesApplyEachRowOnce(t *testing.T) {
 	nodes := []*Store{openTestStore(t), openTestStore(t), openTestStore(t)}
 	const rounds, n = 8, 40
 	refused := 0

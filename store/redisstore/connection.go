@@ -172,7 +172,7 @@ func (cn *connection) close(ctx context.Context) error {
 const (
 	hintUnreachable = "check that Redis runs and can be reached; until then answers are correct but slower"
 	hintRefused     = "check user, password, TLS and ACL of Redis; redisstore.Options lists the rights that its user needs"
-	hintUntrusted   = "set the CA bundle that signed the certificates of Redis"
+	hintUntrusted   = "set ca_file to the CA that signed the certificates of Redis"
 )
 
 // unavailable wraps a failed Redis operation as Unavailable with a hint. Every

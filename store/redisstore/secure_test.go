@@ -32,11 +32,11 @@ func TestASecureServerNeedsThePasswordAndItIsNeverPrinted(t *testing.T) {
 			hint  string
 			waits bool // Open succeeds, since the server may come later
 		}{
-			"a wrong password":     {func(o *Options) { o.Credentials.Password += "x" }, "check user, password", false},
-			"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check user, password", false},
-			"no credentials":       {func(o *Options) { o.Credentials = conn.Credentials{} }, "check user, password", false},
-			"no TLS":               {func(o *Options) { o.TLS = conn.TLS{} }, "check that Redis runs", true},
-			"an unknown authority": {func(o *Options) { o.TLS.CA = nil }, "set the CA bundle", true},
+			"a wrong password": {func(o *Options) { o.Credentials.Password += "x" }, "check user, password", false},
+			"an unknown user":  {func(o *Options) { o.Credentials.User = "stranger" }, "check user, password", false},
+			"no credentials":   {func(o *Options) { o.Credentials = conn.Credentials{} }, "check user, password", false},
+			"no TLS":           {func(o *Options) { o.TLS = conn.TLS{} }, "check that Redis runs", true},
+			"an unknown CA":    {func(o *Options) { o.TLS.CA = nil }, "set ca_file", true},
 		} {
 			o := good
 			o.Lease = 300 * time.Millisecond

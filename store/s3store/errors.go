@@ -119,7 +119,7 @@ func unanswered(err error) error {
 // hintOf returns the hint for a server that did not answer.
 func hintOf(err error) string {
 	if distrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &distrusted) {
-		return "set the CA bundle that signed the certificate of the server"
+		return "set ca_file to the CA that signed the certificate of the server"
 	}
 	return ""
 }

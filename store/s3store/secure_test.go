@@ -25,10 +25,10 @@ func TestASecureServerNeedsTheSecretAndItIsNeverPrinted(t *testing.T) {
 		spoil func(*Options)
 		hint  string // or words of the cause
 	}{
-		"a wrong secret":       {func(o *Options) { o.Credentials.Password += "x" }, "check the access key, its secret"},
-		"a stranger":           {func(o *Options) { o.Credentials.User = "stranger" }, "check the access key, its secret"},
-		"an unknown authority": {func(o *Options) { o.CA = nil }, "set the CA bundle"},
-		"no TLS":               {func(o *Options) { o.Endpoint = strings.Replace(o.Endpoint, "https:", "http:", 1) }, "http://"},
+		"a wrong secret":  {func(o *Options) { o.Credentials.Password += "x" }, "check the access key, its secret"},
+		"an unknown user": {func(o *Options) { o.Credentials.User = "stranger" }, "check the access key, its secret"},
+		"an unknown CA":   {func(o *Options) { o.CA = nil }, "set ca_file"},
+		"no TLS":          {func(o *Options) { o.Endpoint = strings.Replace(o.Endpoint, "https:", "http:", 1) }, "http://"},
 	} {
 		o := good
 		c.spoil(&o)
