@@ -43,7 +43,7 @@ func (d AdminOperations) Restore(ctx context.Context, in wire.RestoreRequest, by
 	}
 	switch {
 	case (in.ID == nil) == (in.Run == ""):
-		return wire.Restored{}, mayfly.Errorf(mayfly.Invalid, "one item, or one run").WithHint("say id or run")
+		return wire.Restored{}, mayfly.Errorf(mayfly.Invalid, "either id or run is required").WithHint("give one of them")
 	case in.Run != "":
 		return d.undo(ctx, in, by, until, progress, now)
 	}
@@ -60,7 +60,7 @@ func (d AdminOperations) undo(ctx context.Context, in wire.RestoreRequest, by st
 		return wire.Restored{}, err
 	}
 	if in.Max < 0 {
-		return wire.Restored{}, mayfly.Errorf(mayfly.Invalid, "max is negative").WithHint("say how many items may be restored at most, or nothing")
+		return wire.Restored{}, mayfly.Errorf(mayfly.Invalid, "max is negative: %d", in.Max).WithHint("give the greatest number of items to restore, or leave it out")
 	}
 	request := restore.UndoRequest{Until: until, By: by, Reason: in.Reason, DryRun: in.DryRun, Max: in.Max}
 	if progress != nil {
@@ -84,7 +84,7 @@ func (d AdminOperations) undo(ctx context.Context, in wire.RestoreRequest, by st
 func parseRun(text string) (mayfly.Run, error) {
 	run, err := strconv.ParseUint(text, 16, 64)
 	if err != nil {
-		return 0, mayfly.Errorf(mayfly.Invalid, "%.20q is no run", text).WithHint("a run has 16 hexadecimal digits; mayfly restore --runs lists them")
+		return 0, mayfly.Errorf(mayfly.Invalid, "%.20q is not a run", text).WithHint("a run has 16 hexadecimal digits; mayfly restore --runs lists them")
 	}
 	return mayfly.Run(run), nil
 }
@@ -134,9 +134,9 @@ func badCopies(all []scrub.BadCopy) []wire.BadCopy {
 	return out
 }
 
-// DeadLetters is a page of the steps that were given up, shard by shard in order
-// of id: of one item unless it is zero, of one step unless it is empty. A page may
-// be short, or empty, and not the last: at most limit are looked at.
+// DeadLetters returns a page of the steps that were given up, by shard and id: of one
+// item unless it is zero, of one step unless it is empty. A page may be short or
+// empty and not be the last: at most limit letters are read.
 func (d AdminOperations) DeadLetters(ctx context.Context, item mayfly.ID, step, cursor string, limit int) (wire.DeadLetters, error) {
 	out := wire.DeadLetters{Letters: []wire.DeadLetter{}}
 	after, last := remind.Dead{ID: item}, mayfly.Shard(mayfly.Shards-1)
@@ -163,7 +163,7 @@ func (d AdminOperations) DeadLetters(ctx context.Context, item mayfly.ID, step, 
 		looked += len(found)
 		for _, dead := range found {
 			if !item.IsZero() && dead.ID != item {
-				return out, nil // they are in order: there is no more of it
+				return out, nil // letters are in order, so there is no more of this item
 			}
 			if step == "" || dead.Step.String() == step {
 				out.Letters = append(out.Letters, letter(dead))
@@ -178,7 +178,7 @@ func (d AdminOperations) DeadLetters(ctx context.Context, item mayfly.ID, step, 
 	return out, nil
 }
 
-// letterAt reads the cursor of a page: the letter that it stands behind.
+// letterAt reads a cursor: the last letter of the page before.
 func letterAt(cursor string) (d remind.Dead, err error) {
 	id, step, _ := strings.Cut(cursor, ".")
 	if d.ID, err = mayfly.ParseID(id); err != nil {
@@ -196,7 +196,7 @@ func letter(d remind.Dead) wire.DeadLetter {
 	return out
 }
 
-// retriedAfter is when a step that is tried again is due: as far ahead as every
+// retriedAfter is how far ahead a step that is tried again is due: as far as every
 // reminder, so that no walk can have passed it (L15).
 const retriedAfter = mayfly.DefaultRemindAfter
 
@@ -232,11 +232,11 @@ func (d AdminOperations) dead(ctx context.Context, item mayfly.ID, word string) 
 const (
 	// runsKept is how far back runs can be listed: a day more than they are kept.
 	runsKept = 41 * 24 * time.Hour
-	// runsAnHour is how many parts of runs are read of one hour.
+	// runsAnHour is how many runs of one hour are read at most.
 	runsAnHour = 10_000
 )
 
-// Runs is a page of the runs that began from an instant on, until now.
+// Runs returns a page of the runs that began at an instant or later.
 func (d AdminOperations) Runs(ctx context.Context, from mayfly.Instant, cursor string, limit int, now mayfly.Instant) (wire.Runs, error) {
 	out := wire.Runs{Runs: []wire.Run{}}
 	from = max(from, now.Add(-runsKept))
@@ -273,12 +273,12 @@ func startOfHour(at mayfly.Instant) mayfly.Instant {
 	return at - at%hour
 }
 
-// compareRuns is the order of the runs of one hour.
+// compareRuns orders the runs of one hour.
 func compareRuns(a, b walk.Run) int {
 	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Began, b.Began))
 }
 
-// runCursor stands behind a run.
+// runCursor returns the cursor of the page that begins after a run.
 func runCursor(r walk.Run) string {
 	return fmt.Sprintf("%d.%s.%d", r.Began, runText(r.Number), r.Shard)
 }
@@ -296,7 +296,7 @@ func runAt(cursor string) (r walk.Run, err error) {
 }
 
 func badCursor(cursor string) error {
-	return mayfly.Errorf(mayfly.Invalid, "%.40q is no cursor", cursor).WithHint("take next of the page before as it is")
+	return mayfly.Errorf(mayfly.Invalid, "%.40q is not a cursor", cursor).WithHint("use next of the page before, unchanged")
 }
 
 // AuditRecords returns a page of the audit log, newest first. A page may be short

@@ -17,8 +17,8 @@ import (
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
-// leafed is a whole list, read in pages of so many.
-func leafed[T any](t *testing.T, limit int, page func(cursor string, limit int) ([]T, string, error)) (all []T) {
+// inPages reads a whole list in pages.
+func inPages[T any](t *testing.T, limit int, page func(cursor string, limit int) ([]T, string, error)) (all []T) {
 	t.Helper()
 	for cursor, more := "", true; more; {
 		some, next, err := page(cursor, limit)
@@ -37,9 +37,9 @@ func leafed[T any](t *testing.T, limit int, page func(cursor string, limit int) 
 // sameInPages reads a list whole and in small pages, which must not differ.
 func sameInPages[T any](t *testing.T, page func(cursor string, limit int) ([]T, string, error)) []T {
 	t.Helper()
-	whole := leafed(t, 10_000, page)
+	whole := inPages(t, 10_000, page)
 	for _, limit := range []int{1, 3} {
-		if got := leafed(t, limit, page); !reflect.DeepEqual(got, whole) {
+		if got := inPages(t, limit, page); !reflect.DeepEqual(got, whole) {
 			t.Errorf("in pages of %d they are\n%+v\nand whole\n%+v", limit, got, whole)
 		}
 	}
@@ -99,7 +99,7 @@ func TestRunsAreListedFromAnInstantOnInPages(t *testing.T) {
 	})
 }
 
-// giveUp gives steps of items up.
+// giveUp makes dead letters of steps of items.
 func giveUp(t *testing.T, set store.Set, items []mayfly.Item, steps []remind.Step, now mayfly.Instant) {
 	t.Helper()
 	var b store.Batch
@@ -166,15 +166,15 @@ func TestDeadLettersAreListedByItemAndStepInPages(t *testing.T) {
 				t.Errorf("%q: %v", wrong, err)
 			}
 		}
-		deeds := n.AdminOperations()
-		if err := deeds.RetryDead(t.Context(), items[0].ID, "archive", "ben", "it is back", now); err != nil {
+		operations := n.AdminOperations()
+		if err := operations.RetryDead(t.Context(), items[0].ID, "archive", "ben", "it is back", now); err != nil {
 			t.Error(err)
 		}
-		if err := deeds.DropDead(t.Context(), items[0].ID, "erase", "ben", "it will not", now); err != nil {
+		if err := operations.DropDead(t.Context(), items[0].ID, "erase", "ben", "it will not", now); err != nil {
 			t.Error(err)
 		}
 		for _, err := range []error{
-			deeds.RetryDead(t.Context(), items[0].ID, "archive", "ben", "again", now), deeds.DropDead(t.Context(), items[0].ID, "erase", "ben", "again", now),
+			operations.RetryDead(t.Context(), items[0].ID, "archive", "ben", "again", now), operations.DropDead(t.Context(), items[0].ID, "erase", "ben", "again", now),
 		} {
 			if !errors.Is(err, mayfly.NotFound) {
 				t.Errorf("what is no dead letter any more: %v", err)
@@ -222,7 +222,7 @@ func TestTheAuditLogIsReadInPagesAndVerified(t *testing.T) {
 	})
 }
 
-func TestTheDeskTellsOrphansAndErasesThemForAReason(t *testing.T) {
+func TestTheAdminAPIListsOrphansAndErasesThemForAReason(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		n := start(t, set, node.Options{Source: m.source(), Idle: true})
 		defer stop(t, n)

@@ -16,7 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// asks is what a user's request to a listener is answered.
+// asks returns the answer to a user's request.
 func asks(h http.Handler, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", path, http.NoBody))
@@ -32,16 +32,16 @@ func (w *nodeCluster) origin() []byte {
 	return found[0]
 }
 
-// L7: a node that is off mints nothing, walks nothing, and serves nothing.
+// A node whose clock is off publishes nothing, walks nothing and serves nothing (L7).
 func TestANodeWhoseClockIsOffDoesNothingUntilItIsRight(t *testing.T) {
 	for way, off := range map[string]time.Duration{"ahead of": 61 * time.Minute, "behind": -61 * time.Minute} {
 		t.Run(way, func(t *testing.T) {
-			inTown(t, func(t *testing.T, w *nodeCluster) {
+			inCluster(t, func(t *testing.T, w *nodeCluster) {
 				m := newMachine()
 				m.step(off)
 				bad := w.join("bad", node.Options{Source: m.source(), Products: node.ProductOptions{Key: newKey(t)}})
 				defer func() { stop(t, bad.Node) }()
-				admin, public := bad.doors(t)
+				admin, public := bad.handlers(t)
 				time.Sleep(10 * time.Second)
 				if w.origin() != nil {
 					t.Error("the walks begin where a wrong clock says")
@@ -100,10 +100,10 @@ func TestANodeWhoseClockIsOffDoesNothingUntilItIsRight(t *testing.T) {
 
 // A correction that a node alone would follow takes one of several out of bound.
 func TestANodeThatGoesOffWhileItRunsStopsAtOnce(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, a.Node) }()
-		_, public := a.doors(t)
+		_, public := a.handlers(t)
 		b := w.join("b", node.Options{})
 		defer func() { stop(t, b.Node) }()
 		w.settle()
@@ -135,7 +135,7 @@ func TestANodeThatGoesOffWhileItRunsStopsAtOnce(t *testing.T) {
 
 // A store that cannot say its time for a while changes nothing.
 func TestANodeThatCannotCompareKeepsItsVerdictForTenMinutes(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		mute := &muteServers{}
 		w.set.Time = mute
 		mute.away.Store(true)
@@ -177,7 +177,7 @@ func (m *muteServers) Time(ctx context.Context) ([]mayfly.Instant, error) {
 }
 
 func TestAnIdleNodeWithAWrongClockDoesNotStart(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		m := newMachine()
 		m.step(time.Hour)
 		if _, err := node.Start(context.Background(), w.set, node.Options{Idle: true, Source: m.source()}); !errors.Is(err, mayfly.Unavailable) {

@@ -17,24 +17,24 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// lease is how long a place on the roll lasts in these tests: the default.
+// lease is the time of a lease in these tests: the default.
 const lease = 5 * time.Second
 
-// town is several nodes on one store, in a bubble. The store's servers have the
-// bubble's time.
+// nodeCluster is several nodes on one store, in a bubble of testing/synctest. The
+// store's servers have the bubble's time.
 type nodeCluster struct {
 	t   *testing.T
 	set store.Set
 }
 
-// citizen is one node of a town, with a machine and a wire of its own.
-type citizen struct {
+// member is one node of a cluster, with a machine and a connection of its own.
+type member struct {
 	*node.Node
 	machine *machine
 	wire    *cable
 }
 
-func inTown(t *testing.T, test func(t *testing.T, w *nodeCluster)) {
+func inCluster(t *testing.T, test func(t *testing.T, w *nodeCluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		set, closed := open(t)
@@ -44,7 +44,7 @@ func inTown(t *testing.T, test func(t *testing.T, w *nodeCluster)) {
 	})
 }
 
-// servers are three servers, one of which is an hour behind.
+// servers is three servers, one of which is an hour behind.
 type servers struct{}
 
 func (servers) Time(ctx context.Context) ([]mayfly.Instant, error) {
@@ -52,10 +52,10 @@ func (servers) Time(ctx context.Context) ([]mayfly.Instant, error) {
 	return []mayfly.Instant{now.Add(-time.Hour), now, now}, ctx.Err()
 }
 
-// join starts a node of the town.
-func (w *nodeCluster) join(name string, o node.Options) *citizen {
+// join starts a node of the cluster.
+func (w *nodeCluster) join(name string, o node.Options) *member {
 	w.t.Helper()
-	c := &citizen{machine: newMachine(), wire: &cable{}}
+	c := &member{machine: newMachine(), wire: &cable{}}
 	o.Name = name
 	if o.Source.Read == nil {
 		o.Source = c.machine.source()
@@ -64,8 +64,8 @@ func (w *nodeCluster) join(name string, o node.Options) *citizen {
 	return c
 }
 
-// shares are how many shards each node walks. No shard is walked by two.
-func (w *nodeCluster) shares(all ...*citizen) (counts []int) {
+// shares returns how many shards each node walks. No shard is walked by two.
+func (w *nodeCluster) shares(all ...*member) (counts []int) {
 	w.t.Helper()
 	by := map[mayfly.Shard]int{}
 	for i, c := range all {
@@ -81,29 +81,29 @@ func (w *nodeCluster) shares(all ...*citizen) (counts []int) {
 	return counts
 }
 
-func (w *nodeCluster) wantShares(want []int, all ...*citizen) {
+func (w *nodeCluster) wantShares(want []int, all ...*member) {
 	w.t.Helper()
 	if got := w.shares(all...); !slices.Equal(got, want) {
 		w.t.Errorf("shares %v, want %v", got, want)
 	}
 }
 
-// settle lets the roll come round a few times.
+// settle waits until every node has looked at the roll a few times.
 func (w *nodeCluster) settle() { time.Sleep(lease) }
 
-// cable is a node's way to the store, which can be cut or, as when the process is
-// stopped by a signal, hold up whatever is sent.
+// cable is a node's connection to the store. It can be cut, or hold up every request,
+// as when the process is stopped by a signal.
 type cable struct {
 	mu     sync.Mutex
 	cut    error
-	trap   bool // the next transition freezes the wire
+	trap   bool // the next transition freezes the connection
 	frozen chan struct{}
 	stale  int           // transitions that arrived late
 	slow   time.Duration // of a transition; set before the node has any
 }
 
-func (x *cable) cutOff() { x.set(mayfly.Errorf(mayfly.Unavailable, "the wire is cut")) }
-func (x *cable) mend()   { x.set(nil) }
+func (x *cable) cutOff()    { x.set(mayfly.Errorf(mayfly.Unavailable, "the connection is cut")) }
+func (x *cable) reconnect() { x.set(nil) }
 
 func (x *cable) set(err error) {
 	x.mu.Lock()
@@ -132,8 +132,8 @@ func (x *cable) thaw() {
 	x.frozen = nil
 }
 
-// send waits while the wire is frozen. What was on its way then arrives, whether
-// or not anybody still waits for it.
+// send waits while the connection is frozen. A request that was sent before arrives
+// then, whether or not its caller still waits.
 func (x *cable) send(ctx context.Context) (context.Context, error) {
 	x.mu.Lock()
 	frozen, err := x.frozen, x.cut
@@ -231,8 +231,8 @@ func (w wiredWriter) Commit(ctx context.Context, b *store.Batch) error {
 	return w.Writer.Commit(ctx, b)
 }
 
-// expired says what is wrong with how items ended: each has to have been expired
-// exactly once, and its event to be in the log, with one key.
+// expired returns an error unless each item has expired exactly once and the log has
+// its event under one key.
 func (w *nodeCluster) expired(items []mayfly.Item) error {
 	keys := map[mayfly.ID]map[mayfly.EventKey]bool{}
 	for _, e := range w.events() {
@@ -254,7 +254,7 @@ func (w *nodeCluster) expired(items []mayfly.Item) error {
 	return nil
 }
 
-// rows are items as they are stored.
+// rows returns items as they are stored.
 func (w *nodeCluster) rows(items []mayfly.Item) (rows []mayfly.Item) {
 	w.t.Helper()
 	for _, item := range items {
@@ -267,11 +267,11 @@ func (w *nodeCluster) rows(items []mayfly.Item) (rows []mayfly.Item) {
 	return rows
 }
 
-// events are all of the stream of ends.
+// events returns every event of the stream of ends.
 func (w *nodeCluster) events() (all []mayfly.Event) {
 	w.t.Helper()
 	ctx := context.Background()
-	r, err := w.set.Log.Reader(ctx, mayfly.Ends, "town")
+	r, err := w.set.Log.Reader(ctx, mayfly.Ends, "test")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -301,8 +301,8 @@ func newKey(t *testing.T) *account.Key {
 	return key
 }
 
-// doors are the node's listeners.
-func (c *citizen) doors(t *testing.T) (admin, public http.Handler) {
+// handlers returns the handlers of the node's listeners.
+func (c *member) handlers(t *testing.T) (admin, public http.Handler) {
 	t.Helper()
 	api, err := c.API(node.ServeOptions{Version: "v1"})
 	if err != nil {

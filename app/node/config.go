@@ -18,7 +18,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
-// FromConfig are the options that a configuration asks for.
+// FromConfig returns the options of a configuration.
 func FromConfig(c config.Config) Options {
 	e, verify := c.Ends, archive.Bytes
 	if e.Verify == "checksum" {
@@ -60,6 +60,7 @@ func FromConfig(c config.Config) Options {
 	}
 }
 
+// periods sets the defaults of periods.
 func (o *Options) periods() {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -83,8 +84,8 @@ func (o *Options) periods() {
 	def(&o.Archive.Window, mayfly.DefaultArchiveAfter)
 }
 
-// Role is a part of the work that a node may do, so that one binary can be many
-// nodes (O6).
+// Role is a part of the work of a node. Nodes of one binary can have different
+// roles (O6).
 type Role string
 
 // The roles.
@@ -94,7 +95,7 @@ const (
 	All  Role = "all"  // both
 )
 
-// ParseRoles reads the names of roles; none is all.
+// ParseRoles reads the names of roles. No name means all roles.
 func ParseRoles(names []string) ([]Role, error) {
 	var roles []Role
 	for _, name := range names {
@@ -108,7 +109,7 @@ func ParseRoles(names []string) ([]Role, error) {
 	return roles, nil
 }
 
-// rolesOf are the roles of a configuration, which has been validated.
+// rolesOf returns the roles of a configuration, which has been validated.
 func rolesOf(names []string) []Role {
 	roles := make([]Role, len(names))
 	for i, name := range names {
@@ -117,7 +118,7 @@ func rolesOf(names []string) []Role {
 	return roles
 }
 
-// does says whether a node with these options has a role.
+// does reports whether a node with these options has a role.
 func (o Options) does(r Role) bool {
 	return len(o.Roles) == 0 || slices.Contains(o.Roles, All) || slices.Contains(o.Roles, r)
 }

@@ -14,7 +14,7 @@ import (
 // A node that has nothing to do must cost a shared store little: at most 100 reads
 // and 15 conditional writes a second with all shards.
 func TestAnIdleNodeCostsTheStoreLittle(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		count := &counted{}
 		w.set.Rows, w.set.Ledger = countedRows{w.set.Rows, count}, countedLedger{w.set.Ledger, count}
 		a := w.join("a", node.Options{})

@@ -22,7 +22,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
-// engine is every step of a life, each knowing of the others only what it calls.
+// parts holds the packages of the engine, opened.
 type parts struct {
 	uploads   *upload.Uploads
 	intake    *intake.Intake
@@ -38,7 +38,7 @@ type parts struct {
 	scrub     *scrub.Scrubber
 	restore   *restore.Restore
 	audit     *audit.Log
-	budget    *remind.Budget // of retries
+	budget    *remind.Budget // how many retries are allowed
 	upkeep    *upkeep
 }
 
@@ -97,38 +97,38 @@ func (n *Node) openEngine(ctx context.Context) (err error) {
 		return err
 	}
 	if n.o.Gate.Elapsed == nil {
-		n.o.Gate.Elapsed = func() time.Duration { return n.o.Source.Read().Boot } // a node that was suspended has old caches
+		n.o.Gate.Elapsed = func() time.Duration { return n.o.Source.Read().Boot } // counts the time in which the machine was suspended
 	}
-	e.gate, err = gate.New(ctx, n.set, n.o.Gate) // last: it is what has to be closed
+	e.gate, err = gate.New(ctx, n.set, n.o.Gate) // last, because it has to be closed
 	return err
 }
 
-// step is a walk with its pace.
+// step is a walk with its options and the pause between two passes.
 type step struct {
 	walk  walk.Walk
 	o     walk.Options
 	every time.Duration
 }
 
-// slowly is by how much less often a walk looks that nobody waits for, and
-// seldomSaved how often it saves a watermark that passed nothing: each is a
-// conditional write, for every walk and shard.
+// slowly is how many times longer the pause of a walk is that no user waits for.
+// seldomSaved is how often such a walk saves a watermark that passed no item: each
+// save is a conditional write, for every walk and shard.
 const (
 	slowly      = 10
 	seldomSaved = time.Minute
 )
 
-// steps are the walks of every shard, in the order of a life.
+// steps returns the walks of every shard, in the order of an item's life.
 func (n *Node) steps() []step {
 	e, o := &n.engine, n.o.Walk
-	later := o // its own slots: a sweep never waits for a copy
+	later := o // slots of their own: a sweep never waits for a copy
 	later.Slots = walk.NewSlots(1)
 	if n.set.Time != nil { // copies wait for servers, not for cores
 		later.Slots = walk.NewSlots(mayfly.Shards / 2)
 	}
 	later.Budget, later.Timeout = n.o.ArchiveLateness, n.o.ArchiveTimeout
 	slow := n.o.Cadence * slowly
-	seldom := later // no user waits for them, and they repeat little after a crash
+	seldom := later // no user waits for them, and little is repeated after a crash
 	seldom.IdleSave = seldomSaved
 	all := []step{{e.sweep.Walk(), o, n.o.Cadence}}
 	for _, w := range e.reconcile.Walks() {
@@ -144,7 +144,7 @@ func (n *Node) steps() []step {
 	return all
 }
 
-// earning is act, which earns retries by what it does (L10).
+// earning returns act with the retries that its work earns (L10).
 func (n *Node) earning(act walk.Act) walk.Act {
 	return func(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 		failures, err := act(ctx, b)
@@ -155,7 +155,7 @@ func (n *Node) earning(act walk.Act) walk.Act {
 	}
 }
 
-// acts say what does the step that a reminder is for.
+// acts returns the function for each step that a reminder can be for.
 func (n *Node) acts() remind.Acts {
 	e := &n.engine
 	return remind.Acts{
@@ -168,7 +168,7 @@ func (n *Node) acts() remind.Acts {
 	}
 }
 
-// both does one act and then the other, which reads the rows again by itself.
+// both returns an act that does one after the other; the second reads the rows again.
 func both(first, then walk.Act) walk.Act {
 	return func(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 		failed, err := first(ctx, b)

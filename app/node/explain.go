@@ -17,10 +17,10 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// Explain answers why viewer sees an item at an instant, or does not (ST12): in
-// sentences first, then everything that they rest on. It is for operators: what it
-// tells no viewer may know. An id that never was is explained too. The row is
-// judged as it is now, whatever the instant.
+// Explain returns why viewer sees an item at an instant, or does not: sentences
+// first, then the facts that they are based on. It is for operators, because it says
+// what no viewer may know. An id that never existed is explained too. The row is
+// judged as it is now, whatever the instant (ST12).
 func (n *Node) Explain(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, at mayfly.Instant) (wire.Explanation, error) {
 	if !id.Valid() {
 		return wire.Explanation{}, mayfly.Errorf(mayfly.Invalid, "explain: %s is not an id", id).WithHint("an id is a UUID or its 22 characters of base62")
@@ -34,13 +34,13 @@ func (n *Node) Explain(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, 
 		}
 	}
 	c.fact("verdict", "for "+viewerName(viewer), c.verdict().String())
-	c.fact("event", "log", "not looked up: the log is read in order, and no step of the engine depends on it")
+	c.fact("event", "log", "not searched: the log can only be read in order, and no step of the engine depends on it")
 	return wire.Explanation{
 		ID: id, Sentences: c.sentences(), Verdict: c.verdict().String(), At: at, Viewer: viewerName(viewer), Facts: c.facts,
 	}, nil
 }
 
-// inquiry is what is known about an item when it is explained.
+// inquiry holds what was looked up about an item.
 type inquiry struct {
 	id     mayfly.ID
 	viewer mayfly.Viewer
@@ -52,7 +52,7 @@ type inquiry struct {
 	relation mayfly.Relation // of its owner to the viewer
 	restored bool            // it is in the restored set
 	erased   bool            // its owner's account is erased
-	behind   []string        // walks that should have passed it and have not
+	behind   []string        // walks that should have processed it and have not
 	dead     []string        // steps that were given up
 	lost     []string        // media that are not where the row says
 
@@ -63,11 +63,11 @@ func (c *inquiry) fact(about, name string, value any) {
 	c.facts = append(c.facts, wire.Fact{About: about, Name: name, Value: fmt.Sprint(value)})
 }
 
-// verdict is the gate's own, by what was looked up.
+// verdict returns the gate's verdict on what was looked up.
 func (c *inquiry) verdict() gate.Verdict {
 	item := c.item
 	if !c.found {
-		item = mayfly.Item{ID: c.id, State: mayfly.Deleted} // the gate says the same of what is not there
+		item = mayfly.Item{ID: c.id, State: mayfly.Deleted} // the gate gives the same verdict on an item that does not exist
 	}
 	return gate.Judge(item, c.viewer, c.relation, c.at)
 }
@@ -103,7 +103,7 @@ func (n *Node) lookAtRow(ctx context.Context, c *inquiry) error {
 		c.fact("row", "found", false)
 		return nil
 	}
-	c.fact("row", "sort", c.item.Product)
+	c.fact("row", "product", c.item.Product)
 	c.fact("row", "state", c.item.Shown(c.at))
 	c.fact("row", "owner", c.item.Owner)
 	c.fact("row", "audience", c.item.Audience)
@@ -136,7 +136,7 @@ func (n *Node) lookAtRelation(ctx context.Context, c *inquiry) error {
 	return nil
 }
 
-// lookAtIndexes looks at the rows beside the item's that are about it.
+// lookAtIndexes looks at the rows of other tables that name the item.
 func (n *Node) lookAtIndexes(ctx context.Context, c *inquiry) error {
 	get := func(t store.Table, key store.Key) (bool, error) {
 		found, err := n.set.Rows.Get(ctx, t, key)
@@ -162,7 +162,7 @@ func (n *Node) lookAtIndexes(ctx context.Context, c *inquiry) error {
 	return nil
 }
 
-// lookAtMedia asks both tiers for every object that the item can have, under the
+// lookAtMedia looks in both tiers for every object that the item can have, under the
 // keys that its row names.
 func (n *Node) lookAtMedia(ctx context.Context, c *inquiry) error {
 	if !c.found || c.item.Media == 0 {
@@ -220,10 +220,11 @@ func (c *inquiry) stat(ctx context.Context, t tierOf, name string, object int) (
 	return 1, nil
 }
 
-// lookAtWalks looks at the item's pigeonhole and how far each walk has come there.
+// lookAtWalks looks at the pigeonhole of the item, and how far each walk has
+// come there.
 func (n *Node) lookAtWalks(ctx context.Context, c *inquiry) error {
 	if !c.id.Expires() {
-		c.fact("pigeonhole", "none", "it never expires: no walk passes it")
+		c.fact("pigeonhole", "none", "it never expires, so no walk processes it")
 		return nil
 	}
 	c.fact("pigeonhole", "minute", c.id.Minute().Start())
@@ -239,7 +240,7 @@ func (n *Node) lookAtWalks(ctx context.Context, c *inquiry) error {
 			return fmt.Errorf("watermark of %s: %w", s.walk.Name, err)
 		}
 		due := c.id.Deadline().Add(s.walk.Offset)
-		done := mark.At >= c.id.Deadline() // a watermark stands at a deadline, whatever the walk's offset
+		done := mark.At >= c.id.Deadline() // a watermark is a deadline, whatever the walk's offset
 		c.fact("walk", s.walk.Name, passed(done, mark.At, due))
 		if !done && due.Add(walkLate) <= now {
 			c.behind = append(c.behind, s.walk.Name)
@@ -249,29 +250,30 @@ func (n *Node) lookAtWalks(ctx context.Context, c *inquiry) error {
 	if err != nil {
 		return err
 	}
-	if holder == "" {
-		holder = "nobody"
+	held := "no node holds it"
+	if holder != "" {
+		held = fmt.Sprintf("%s until %s", holder, until)
 	}
-	c.fact("lease", fmt.Sprintf("of shard %d", c.id.Shard()), fmt.Sprintf("%s until %s", holder, until))
+	c.fact("lease", fmt.Sprintf("of shard %d", c.id.Shard()), held)
 	return nil
 }
 
-// walkLate is how far behind its due instant a watermark is worth a sentence: it
-// trails by the settling time, and a walk may take its time within its budget.
+// walkLate is how late a walk is before a sentence says so: a watermark is always
+// behind by the settling time, and a walk may be slow within its budget.
 const walkLate = 5 * time.Minute
 
 func passed(done bool, mark, due mayfly.Instant) string {
 	if done {
-		return fmt.Sprintf("passed: it was due at %s; done is every deadline up to %s", due, mark)
+		return fmt.Sprintf("done: it was due at %s; every deadline up to %s is processed", due, mark)
 	}
-	return fmt.Sprintf("not yet: it is due at %s; done is every deadline up to %s", due, mark)
+	return fmt.Sprintf("not yet: it is due at %s; every deadline up to %s is processed", due, mark)
 }
 
-// remindersRead is how many reminders of one minute are looked through.
+// remindersRead is how many reminders of one minute are searched.
 const remindersRead = 2_000
 
-// lookAtReminders looks where the engine writes reminders for a row like this
-// one: reminders lie by the minute they are due in, not by item.
+// lookAtReminders looks in the minutes in which the engine writes reminders for such
+// a row: reminders are stored by the minute they are due in, not by item.
 func (n *Node) lookAtReminders(ctx context.Context, c *inquiry) error {
 	minutes := n.reminderMinutes(c)
 	for _, minute := range minutes {
@@ -285,11 +287,11 @@ func (n *Node) lookAtReminders(ctx context.Context, c *inquiry) error {
 				return err
 			}
 			if r.ID == c.id {
-				c.fact("reminder", r.Step.String(), fmt.Sprintf("due at %s, tried %d times: %s", r.Due, r.Tries, r.Reason))
+				c.fact("reminder", r.Step.String(), fmt.Sprintf("due at %s after %d attempts: %s", r.Due, r.Tries, r.Reason))
 			}
 		}
 	}
-	c.fact("reminder", "looked for", fmt.Sprintf("in %d minutes where the engine would have written one", len(minutes)))
+	c.fact("reminder", "searched", fmt.Sprintf("%d minutes in which the engine would have written one", len(minutes)))
 	return nil
 }
 
@@ -323,12 +325,12 @@ func (n *Node) lookAtDeadLetters(ctx context.Context, c *inquiry) error {
 			why = d.History[len(d.History)-1].Reason
 		}
 		c.dead = append(c.dead, step.String())
-		c.fact("dead letter", step.String(), fmt.Sprintf("given up at %s after %d tries: %s", d.Since, d.Tries, why))
+		c.fact("dead letter", step.String(), fmt.Sprintf("given up at %s after %d attempts: %s", d.Since, d.Tries, why))
 	}
 	return nil
 }
 
-// auditShown is how many records of an item are shown, the newest.
+// auditShown is how many audit records of an item are shown, the newest ones.
 const auditShown = 20
 
 func (n *Node) lookAtAudit(ctx context.Context, c *inquiry) error {
@@ -337,7 +339,7 @@ func (n *Node) lookAtAudit(ctx context.Context, c *inquiry) error {
 		return err
 	}
 	for _, r := range page.Records {
-		c.fact("audit", r.Ref.String(), fmt.Sprintf("%s: %s by %s (%s), because: %s", r.At, r.Entry.Verb, r.Entry.Actor, r.Entry.Outcome, r.Entry.Reason))
+		c.fact("audit", r.Ref.String(), fmt.Sprintf("%s: %s by %s (%s), reason: %s", r.At, r.Entry.Verb, r.Entry.Actor, r.Entry.Outcome, r.Entry.Reason))
 	}
 	if page.More {
 		c.fact("audit", "more", "there may be older records: mayfly audit list")

@@ -8,29 +8,29 @@ import (
 	"github.com/mayflyhq/mayfly/engine/gate"
 )
 
-// sentences are the answer for people, most important first. They are a pure
-// function of what was looked up.
+// sentences returns the answer for people, the most important sentence first. It is
+// a pure function of what was looked up.
 func (c *inquiry) sentences() []string {
 	all := []string{c.sayVerdict(), c.sayReason()}
 	if c.found {
 		all = append(all, c.sayRow())
 	}
 	if c.found && c.restored && c.at < c.item.End() {
-		all = append(all, fmt.Sprintf("Support has put it back: it is in the restored set and serves until %s.", c.item.End()))
+		all = append(all, fmt.Sprintf("Support has restored it: it is in the restored set and serves until %s.", c.item.End()))
 	}
 	if len(c.behind) > 0 {
-		all = append(all, fmt.Sprintf("These walks should have passed it and have not: %s. That changes nothing about who sees it.", strings.Join(c.behind, ", ")))
+		all = append(all, fmt.Sprintf("These walks should have processed it and have not: %s. That does not change who sees it.", strings.Join(c.behind, ", ")))
 	}
 	if len(c.dead) > 0 {
-		all = append(all, fmt.Sprintf("These steps were given up after their last try: %s. mayfly dlq retry puts them on their way again.", strings.Join(c.dead, ", ")))
+		all = append(all, fmt.Sprintf("These steps were given up after their last attempt: %s. mayfly dlq retry schedules them again.", strings.Join(c.dead, ", ")))
 	}
 	if len(c.lost) > 0 {
-		all = append(all, fmt.Sprintf("In neither tier is there a copy of %s: only a backup can have it.", strings.Join(c.lost, ", ")))
+		all = append(all, fmt.Sprintf("Neither tier has a copy of %s: only a backup can have it.", strings.Join(c.lost, ", ")))
 	}
 	return all
 }
 
-// what it is, in a word.
+// word returns the name of the item's product.
 func (c *inquiry) word() string {
 	if c.found && c.item.Product != mayfly.Story {
 		return c.item.Product.String()
@@ -50,23 +50,23 @@ func (c *inquiry) sayVerdict() string {
 		if !c.found || since > c.at {
 			since = c.id.Deadline()
 		}
-		return fmt.Sprintf("This %s is gone for %s since %s: the answer is 410, the same whether it ever was or not.", c.word(), who, since)
+		return fmt.Sprintf("This %s is gone for %s since %s: the answer is 410, the same whether it ever existed or not.", c.word(), who, since)
 	default:
-		return fmt.Sprintf("This %s is not there for %s at %s: the answer is 404, the same whatever the reason.", c.word(), who, when)
+		return fmt.Sprintf("This %s is hidden from %s at %s: the answer is 404, the same whatever the reason.", c.word(), who, when)
 	}
 }
 
 func endOf(item mayfly.Item) string {
 	if !item.ID.Expires() {
-		return "somebody deletes it"
+		return "it is deleted"
 	}
 	return item.End().String()
 }
 
-// says is what the id alone tells.
+// says returns what the id alone says.
 func (c *inquiry) says() string {
 	if !c.id.Expires() {
-		return fmt.Sprintf("born %s, never to expire", c.id.Birth())
+		return fmt.Sprintf("born %s, never expires", c.id.Birth())
 	}
 	return fmt.Sprintf("born %s, lifetime %s, deadline %s", c.id.Birth(), c.id.Lifetime(), c.id.Deadline())
 }
@@ -74,23 +74,23 @@ func (c *inquiry) says() string {
 func (c *inquiry) sayReason() string {
 	switch {
 	case !c.found && c.id.Birth() > c.at:
-		return fmt.Sprintf("There is no row of it, and its id says that it is born later than that: %s.", c.says())
+		return fmt.Sprintf("It has no row, and its id says that it is published later than that: %s.", c.says())
 	case !c.found:
-		return fmt.Sprintf("There is no row of it: it never was, its birth was abandoned, or it was deleted and its tombstone has left. Its id says: %s.", c.says())
+		return fmt.Sprintf("It has no row: it never existed, its upload was not finished, or it was deleted and its tombstone has been removed. Its id says: %s.", c.says())
 	case c.item.State == mayfly.Deleted:
-		return fmt.Sprintf("It is deleted, by %s, since %s; nobody sees it again.", c.item.Cause, c.item.Changed)
+		return fmt.Sprintf("It was deleted at %[2]s, by %[1]s, and no viewer sees it again.", c.item.Cause, c.item.Changed)
 	case c.item.EndedAt(c.at) && c.item.Fate == mayfly.Purge && !c.item.Held:
-		return fmt.Sprintf("Its fate is purge and its end has passed, so that no viewer gets it, whether the sweep has come or not: %s.", c.says())
+		return fmt.Sprintf("Its fate is purge and its end has passed, so that no viewer sees it, whether the sweep has processed it or not: %s.", c.says())
 	case c.viewer.Moderator() && c.item.Held:
-		return "It is held: moderators see it, and nobody else, its author included."
+		return "It is held: only moderators see it, not even its author."
 	case c.item.Held:
-		return "It is held: hidden from everyone but moderators, its author included, until it is released."
+		return "It is held: until it is released only moderators see it, not even its author."
 	case c.viewer.Moderator():
-		return fmt.Sprintf("Moderators see what is not deleted. Its id says: %s.", c.says())
+		return fmt.Sprintf("Moderators see every item that is not deleted. Its id says: %s.", c.says())
 	case c.viewer.Wrote(c.item):
-		return fmt.Sprintf("It is the viewer's own. Its id says: %s.", c.says())
+		return fmt.Sprintf("The viewer is its author. Its id says: %s.", c.says())
 	case c.item.EndedAt(c.at):
-		return fmt.Sprintf("Its id says so, and no job is needed for it: %s.", c.says())
+		return fmt.Sprintf("Its deadline has passed, which its id alone says: %s.", c.says())
 	case c.relation.Has(mayfly.Blocked):
 		return "Its author has blocked this viewer."
 	case c.verdict() == gate.Serve:

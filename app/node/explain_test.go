@@ -89,7 +89,7 @@ func TestExplainSaysWhyAStoryIsVisibleOrNot(t *testing.T) {
 
 		said(t, n, open.ID, stranger, end-1, "serve", "visible", "serves until "+end.String(), "for everyone", "media are hot")
 		said(t, n, open.ID, stranger, end, "gone", "gone", "410", "lifetime 24h", end.String())
-		said(t, n, open.ID, author, end, "archived", "archive", "the viewer's own")
+		said(t, n, open.ID, author, end, "archived", "archive", "The viewer is its author")
 		said(t, n, open.ID, mayfly.Viewer{}, end-1, "serve", "an anonymous viewer")
 		said(t, n, close.ID, stranger, end-1, "hidden", "404", "close friends", "not among them")
 		said(t, n, close.ID, moderator, end-1, "serve", "a moderator")
@@ -136,7 +136,7 @@ func TestExplainFollowsAStoryThroughItsLife(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		now := n.Clock().Read().Now
 		e = explain(t, n, item.ID, mayfly.ViewerOf(ana), now)
-		if !strings.HasPrefix(fact(e, "walk", "sweep"), "passed") || !strings.HasPrefix(fact(e, "walk", "archive"), "passed") ||
+		if !strings.HasPrefix(fact(e, "walk", "sweep"), "done") || !strings.HasPrefix(fact(e, "walk", "archive"), "done") ||
 			fact(e, "row", "state") != "cold" || !slices.ContainsFunc(values(e, "media"), func(s string) bool { return strings.Contains(s, "cold: ") && strings.Contains(s, "7 bytes") }) {
 			t.Errorf("%+v", e.Facts)
 		}
@@ -157,7 +157,7 @@ func leaseOf(id mayfly.ID) string {
 	return fmt.Sprintf("of shard %d", id.Shard())
 }
 
-func TestExplainTellsOfWalksThatStandAndOfLostMedia(t *testing.T) {
+func TestExplainNamesWalksThatAreBehindAndMediaThatAreMissing(t *testing.T) {
 	pace.Slow(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		n := start(t, set, node.Options{Source: m.source(), Idle: true})
@@ -165,14 +165,14 @@ func TestExplainTellsOfWalksThatStandAndOfLostMedia(t *testing.T) {
 		item := publishWithMedium(t, n, mayfly.Everyone)
 		must(t, set.Hot.Delete(t.Context(), item.MediaKey(mayfly.Born, 0)))
 		time.Sleep(25 * time.Hour)
-		said(t, n, item.ID, mayfly.ViewerOf(ana), n.Clock().Read().Now, "archived", "should have passed it and have not: sweep", "sweep_pending", "neither tier", "medium 0")
-		if e := explain(t, n, item.ID, mayfly.ViewerOf(ana), n.Clock().Read().Now); !strings.HasPrefix(fact(e, "lease", leaseOf(item.ID)), "nobody") {
+		said(t, n, item.ID, mayfly.ViewerOf(ana), n.Clock().Read().Now, "archived", "should have processed it and have not: sweep", "sweep_pending", "Neither tier", "medium 0")
+		if e := explain(t, n, item.ID, mayfly.ViewerOf(ana), n.Clock().Read().Now); !strings.HasPrefix(fact(e, "lease", leaseOf(item.ID)), "no node") {
 			t.Errorf("%+v", values(e, "lease"))
 		}
 	})
 }
 
-func TestExplainKnowsOfIdsThatNeverWereAndRefusesWhatIsNone(t *testing.T) {
+func TestExplainExplainsIDsThatNeverExistedAndRefusesWhatIsNoID(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		n := start(t, set, node.Options{Source: m.source(), Idle: true})
 		defer stop(t, n)
@@ -184,7 +184,7 @@ func TestExplainKnowsOfIdsThatNeverWereAndRefusesWhatIsNone(t *testing.T) {
 				id, err := mayfly.NewID(birth, lifetime, ana.Trace(), 77)
 				must(t, err)
 				want := map[bool]string{true: gate.Gone.String(), false: gate.Hidden.String()}[id.ExpiredAt(now)]
-				said(t, n, id, mayfly.ViewerOf(ana), now, want, "There is no row of it", birth.String())
+				said(t, n, id, mayfly.ViewerOf(ana), now, want, "It has no row", birth.String())
 			}
 		}
 		if _, err := n.Explain(t.Context(), mayfly.ID{1}, mayfly.Viewer{}, now); !errors.Is(err, mayfly.Invalid) {
@@ -193,7 +193,7 @@ func TestExplainKnowsOfIdsThatNeverWereAndRefusesWhatIsNone(t *testing.T) {
 	})
 }
 
-// A node with a key has accounts, and its gate asks them; its stories are whole.
+// A node with a key has accounts, and its gate reads their relations.
 func TestANodeWithAKeyHasStoriesForFollowers(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		key, err := node.LoadKey(keyConfig(t))

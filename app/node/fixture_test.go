@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -14,10 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/store/diskstore"
-	"github.com/mayflyhq/mayfly/store/memstore"
-	"github.com/mayflyhq/mayfly/store/pebblestore"
-	"github.com/mayflyhq/mayfly/test/tables"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 var (
@@ -25,35 +21,25 @@ var (
 	ben = mayfly.UserOf("test", "ben")
 )
 
-// open is the embedded store on memory; close it after the node was stopped.
+// open opens the embedded store in memory, without a deletion ledger; call closed
+// after the node was stopped.
 func open(t testing.TB) (set store.Set, closed func()) {
 	t.Helper()
-	fs, fuse := vfs.NewMem(), store.NewFuse()
-	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: fs, Dir: "db", Fuse: fuse, MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hot, err := diskstore.Open(diskstore.Options{FS: fs, Dir: "hot", Fuse: fuse, MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cold, err := diskstore.Open(diskstore.Options{FS: fs, Dir: "cold", Fuse: fuse, MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	set = store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Hot: hot, Cold: cold, Signals: memstore.NewSignals(), Fuse: fuse}
+	set, closeSet, err := fixture.OpenSet(vfs.NewMem())
+	must(t, err)
+	set.Deletions, set.Limits = nil, nil
 	return set, func() {
-		if err := errors.Join(cold.Close(), hot.Close(), db.Close()); err != nil && fuse.Err() == nil {
+		if err := closeSet(); err != nil && set.Fuse.Err() == nil {
 			t.Error(err)
 		}
 	}
 }
 
-// machine is a computer whose wall clock can be stepped. Its time is that of the
-// bubble that the test runs in.
+// machine is a computer whose wall clock can be stepped. Its time is the time of the
+// bubble in which the test runs.
 type machine struct {
 	mu     sync.Mutex
-	off    time.Duration // of the wall from the bubble's time
+	off    time.Duration // how far the wall clock is ahead of the bubble's time
 	synced bool
 	boot   time.Time
 }
@@ -105,7 +91,7 @@ func stop(t testing.TB, n *node.Node) {
 	}
 }
 
-// publish is a story of ana's with a lifetime.
+// publish publishes a story of ana with a lifetime.
 func publish(n *node.Node, lifetime time.Duration) (mayfly.Item, error) {
 	l, err := mayfly.LifetimeOf(lifetime)
 	if err != nil {
@@ -126,7 +112,7 @@ func mustPublish(t testing.TB, n *node.Node, lifetime time.Duration) mayfly.Item
 	return item
 }
 
-// opens is what ben gets when he opens an item now.
+// opens returns the error that ben gets when he opens an item now.
 func opens(n *node.Node, id mayfly.ID) error {
 	_, err := n.Gate().Open(context.Background(), id, mayfly.ViewerOf(ben), n.Clock().Read().Now)
 	return err
@@ -150,7 +136,7 @@ func mark(t testing.TB, set store.Set, name string) clock.Mark {
 	return m
 }
 
-// ends is how many events of the stream of ends there are for each item.
+// ends returns how many events of the stream of ends each item has.
 func ends(t testing.TB, set store.Set) map[mayfly.ID]int {
 	t.Helper()
 	ctx := context.Background()

@@ -15,29 +15,29 @@ import (
 
 const (
 	ready = "ready"
-	// draining is what every role says from Leave on.
-	draining = "draining: the node stops soon, and answers until then"
-	// readWithin is how long a ledger that can be read takes to answer; readAgain is how
-	// long an answer is reused, because any client may call the public /readyz often.
+	// draining is the state of every role after Leave.
+	draining = "draining: the node stops soon and answers until then"
+	// readWithin is the timeout of the read that tests the ledger; its result is reused
+	// for readAgain, because any client may call the public /readyz often.
 	readWithin = 2 * time.Second
 	readAgain  = time.Second
-	// sweepLag and laterLag are how late walks are when something is wrong (SPEC §10):
-	// the sweep, and those that no user waits for.
+	// sweepLag and laterLag are how late the sweep, and the walks that no user waits
+	// for, may be before the node is not ready (SPEC §10).
 	sweepLag = 5 * time.Minute
 	laterLag = 2 * time.Hour
-	// lagging is where a node that is ready says that it is degraded.
+	// lagging is how late the sweep may be before a ready node is degraded.
 	lagging = time.Minute
 )
 
-// Health is how the node stands: the store, and each role. Lag makes only the
-// walking role not ready: soft expiry does not need it, and a readiness that
-// failed on lag would take every api node away at once (O3, trap 17). A node that
-// only walks is ready when its walks are.
+// Health returns the state of the store and of each role. Lag affects only the role
+// walk: reads do not depend on walks, and a readiness that failed on lag would take
+// every api node out of rotation at once (O3, trap 17). A node that only walks is
+// ready when its walks are.
 func (o operator) Health(ctx context.Context) wire.Health {
 	api, walks := o.apiState(ctx), o.walkState()
 	h := wire.Health{Version: o.version, Roles: map[string]string{"store": ready, "api": api, "walk": walks}}
 	if err := o.Err(); err != nil {
-		h.Roles["store"] = "a write that must be durable failed: the process must end (I20)"
+		h.Roles["store"] = "a write that must be durable failed: the process must end"
 	}
 	h.Ready = api == ready
 	if !o.o.does(API) {
@@ -47,10 +47,10 @@ func (o operator) Health(ctx context.Context) wire.Health {
 	return h
 }
 
-// apiState says whether the ledger can be read and the clock is within bound.
+// apiState returns ready, or why the node does not serve users.
 func (o operator) apiState(ctx context.Context) string {
 	if !o.o.does(API) {
-		return "this node serves no users: it has another role"
+		return "this node serves no users: it does not have the role api"
 	}
 	if why := o.stands(); why != "" {
 		return why
@@ -61,11 +61,11 @@ func (o operator) apiState(ctx context.Context) string {
 	return ready
 }
 
-// reading is the last answer to whether the ledger can be read.
+// reading is the last result of reading the ledger.
 type reading struct {
 	mu    sync.Mutex
 	asked bool
-	at    time.Duration // when, by the time since the machine started
+	at    time.Duration // when, in time since the machine was booted
 	ok    bool
 }
 
@@ -85,7 +85,7 @@ func (n *Node) reads(ctx context.Context) bool {
 	return r.ok
 }
 
-// readsAny says whether one of the ids can be looked for, before ctx ends.
+// readsAny reports whether a look-up of one of the ids succeeds before ctx ends.
 func readsAny(ctx context.Context, ledger store.Ledger, ids []mayfly.ID) bool {
 	errs := make(chan error, len(ids))
 	for _, id := range ids {
@@ -107,8 +107,8 @@ func readsAny(ctx context.Context, ledger store.Ledger, ids []mayfly.ID) bool {
 	return false
 }
 
-// probes are ids that a ledger can look for, each in a partition of its own:
-// one of them that is away takes no node out of rotation.
+// probes returns ids to look up, each in a partition of its own, so that one
+// partition that is unavailable takes no node out of rotation.
 func probes(now mayfly.Instant) []mayfly.ID {
 	const count, past = 3, 30 * 24 * time.Hour
 	day, err := mayfly.LifetimeOf(24 * time.Hour)
@@ -125,10 +125,10 @@ func probes(now mayfly.Instant) []mayfly.ID {
 	return ids
 }
 
-// stands says why the node is ready for nothing at all; "" if it may be.
+// stands returns why no role of the node is ready; "" if they may be.
 func (o operator) stands() string {
 	if o.Err() != nil {
-		return "the store can promise nothing any more"
+		return "the store cannot promise durability any more"
 	}
 	if o.leaving.Load() {
 		return draining
@@ -137,7 +137,7 @@ func (o operator) stands() string {
 	case r.Off:
 		return r.Err.Error()
 	case !r.Confirmed:
-		return "the clock is in doubt: nothing is published, and walks stand still, until it is confirmed"
+		return "the clock is unconfirmed: until it is confirmed nothing is published and no walk moves"
 	}
 	if err := o.prepared(); err != nil {
 		return err.Error()
@@ -145,6 +145,7 @@ func (o operator) stands() string {
 	return ""
 }
 
+// walkState returns ready, or why the node does not walk as it should.
 func (o operator) walkState() string {
 	if !o.walks() {
 		return "this node does not walk"
@@ -159,12 +160,12 @@ func (o operator) walkState() string {
 		return fmt.Sprintf("a walk is %s late", later.Round(time.Second))
 	}
 	if all := o.worked().roll.Forsaken(o.clock.Read().Steady); len(all) > 0 {
-		return fmt.Sprintf("degraded: nobody walks shards %v: see what the walking nodes log of their roll; start one more, or one of them again", all)
+		return fmt.Sprintf("degraded: no node walks shards %v: look for loop=roll in the logs of the walking nodes; start another one, or restart one of them", all)
 	}
 	return ready
 }
 
-// lateness is the largest lag of walks that this process does.
+// lateness returns the largest lag of the walks that this process runs.
 func lateness(all []walk.Progress) time.Duration {
 	var late time.Duration
 	for _, p := range all {

@@ -16,7 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// patchy is a ledger of which some reads do not answer.
+// patchy is a ledger in which some reads do not return.
 type patchy struct {
 	store.Ledger
 	mu    sync.Mutex
@@ -56,7 +56,7 @@ var (
 	errAway  = errors.New("the quorum of this partition is away")
 )
 
-// onPatchy is a node on a ledger that can be broken, with its two doors.
+// onPatchy starts a node on a ledger that can be broken, with its two handlers.
 func onPatchy(t *testing.T, test func(p *patchy, n *node.Node, admin, public http.Handler)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func onPatchy(t *testing.T, test func(p *patchy, n *node.Node, admin, public htt
 	})
 }
 
-func TestOnePartitionThatIsAwayLeavesANodeReady(t *testing.T) {
+func TestOneUnavailablePartitionLeavesANodeReady(t *testing.T) {
 	for name, err := range map[string]error{"it fails": errAway, "it hangs": errHangs} {
 		t.Run(name, func(t *testing.T) {
 			onPatchy(t, func(p *patchy, _ *node.Node, admin, public http.Handler) {
@@ -128,7 +128,7 @@ func TestALedgerThatDoesNotAnswerAtAllMakesANodeNotReadyInTime(t *testing.T) {
 	}
 }
 
-// The public door asks nobody who they are: what it costs the store is bounded.
+// Any client may call the public /readyz: its load on the store is bounded.
 func TestReadinessReadsOtherPartitionsEachTimeAndTheStoreOnceASecond(t *testing.T) {
 	onPatchy(t, func(p *patchy, _ *node.Node, _, public http.Handler) {
 		p.spoil(func(int) error { return nil })
@@ -149,8 +149,8 @@ func TestReadinessReadsOtherPartitionsEachTimeAndTheStoreOnceASecond(t *testing.
 	})
 }
 
-// Who asks may go away before the answer: that says nothing of the ledger.
-func TestAReadinessThatNobodyWaitsForIsStillTrue(t *testing.T) {
+// A caller that leaves before the answer says nothing about the ledger.
+func TestAReadinessCheckWhoseCallerHasLeftIsStillRight(t *testing.T) {
 	onPatchy(t, func(_ *patchy, _ *node.Node, admin, public http.Handler) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -161,11 +161,11 @@ func TestAReadinessThatNobodyWaitsForIsStillTrue(t *testing.T) {
 	})
 }
 
-func TestANodeThatWillStopIsReadyForNothingAndGoesOn(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+func TestANodeThatWillStopIsNotReadyAndStillAnswers(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, a.Node) }()
-		admin, public := a.doors(t)
+		admin, public := a.handlers(t)
 		item := mustPublish(t, a.Node, 10*time.Second)
 		long := mustPublish(t, a.Node, time.Hour)
 		a.Leave()

@@ -22,13 +22,13 @@ func (o Options) withDefaults(set store.Set) Options {
 	}
 	o.periods()
 	if set.Time == nil {
-		o.Clock.Skew = 0 // alone with its store
+		o.Clock.Skew = 0 // no other node uses the store
 	}
 	if o.Walk.Holder == "" {
 		o.Walk.Holder = o.Name + "-" + rand.Text()
 	}
 	if o.Walk.Slots == nil {
-		// Half of the cores are left to the reads, whatever the backlog (L5).
+		// Half of the cores are kept for reads, whatever the backlog (L5).
 		o.Walk.Slots = walk.NewSlots(min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) / 2)
 		if set.Time != nil { // acts wait for servers, not for cores: every shard may act
 			o.Walk.Slots = walk.NewSlots(mayfly.Shards)
@@ -40,8 +40,8 @@ func (o Options) withDefaults(set store.Set) Options {
 	return o
 }
 
-// startLoop starts a loop that comes back soon after it failed: a mark outlives two
-// of its periods, and a walk may be a minute late.
+// startLoop starts a loop that runs again soon after it failed, because a mark is
+// good for two of its periods and a walk may be a minute late.
 func (n *Node) startLoop(name string, every time.Duration, do func(ctx context.Context) error) *loop.Loop {
 	return n.startWith(loop.Options{Name: name, Every: every, Jitter: 0.1, BackoffMax: min(every, 5*time.Second)}, do)
 }
@@ -55,8 +55,8 @@ func (n *Node) startWith(o loop.Options, do func(ctx context.Context) error) *lo
 	return l
 }
 
-// rollEvery is how often a walker looks at the roll at most: it renews nothing
-// before a third of a lease is gone.
+// rollEvery is the longest pause between two looks at the roll. A lease is renewed
+// after a third of its time.
 const rollEvery = 5 * time.Second
 
 // startWork starts the walks and the upkeep of a node that walks.
@@ -65,7 +65,7 @@ func (n *Node) startWork() {
 	if w.roll == nil {
 		return
 	}
-	if err := n.renew(n.running); err != nil { // so that what starts now holds its shards
+	if err := n.renew(n.running); err != nil { // so that the walks that start now hold their shards
 		n.o.Problem("roll", err)
 	}
 	n.rolling.Store(n.startLoop("roll", min(n.o.Walk.Lease/3, rollEvery), n.renew))
@@ -90,7 +90,7 @@ func (n *Node) startWork() {
 	n.startUpkeep()
 }
 
-// whenMine does what is done once for all shards, if that is this node's.
+// whenMine returns work that is done once for all shards, if this node has to do it.
 func (n *Node) whenMine(do func(context.Context, mayfly.Instant) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if now, may := n.mayUpkeep(); may {
@@ -100,8 +100,8 @@ func (n *Node) whenMine(do func(context.Context, mayfly.Instant) error) func(con
 	}
 }
 
-// renew keeps the node's place on the roll and its shards. By a clock in doubt it
-// does neither: others take over.
+// renew renews the node's entry in the roll and the leases of its shards. While the
+// clock is unconfirmed it does not, and other nodes take over.
 func (n *Node) renew(ctx context.Context) error {
 	r := n.clock.Read()
 	if !r.Confirmed || n.draining.Load() {
@@ -112,8 +112,8 @@ func (n *Node) renew(ctx context.Context) error {
 	return n.worked().roll.Renew(ctx, r.Steady)
 }
 
-// passOn passes until there is nothing more to do at once, each pass by a fresh
-// reading of the clock. While the clock is in doubt walks stand still (L7).
+// passOn makes passes until there is nothing more to do now, each with a new reading
+// of the clock. While the clock is unconfirmed no walk moves (L7).
 func (n *Node) passOn(ctx context.Context, p pass) error {
 	defer p.shard.Enter()()
 	for {
@@ -134,12 +134,12 @@ func (n *Node) passOn(ctx context.Context, p pass) error {
 const (
 	// compareEvery is how often the clock is compared with the store's servers.
 	compareEvery = time.Second
-	// compareWithin is how long they have to answer: what takes longer than twice
-	// the bound says nothing anyway.
+	// compareWithin is the timeout of a comparison: a slower answer is too imprecise to
+	// be used.
 	compareWithin = 2 * time.Second
 )
 
-// compare asks the store's servers what time it is (L7).
+// compare compares the clock with the store's servers (L7).
 func (n *Node) compare(ctx context.Context) error {
 	if n.set.Time == nil {
 		return nil
@@ -149,7 +149,7 @@ func (n *Node) compare(ctx context.Context) error {
 	return n.clock.Compare(ctx, n.set.Time.Time)
 }
 
-// keepRight compares, and begins the work of a node that could not begin before
+// keepRight compares the clock, and begins the work of a node that could not begin
 // because its clock was off.
 func (n *Node) keepRight(ctx context.Context) error {
 	if err := n.compare(ctx); err != nil {
@@ -168,9 +168,9 @@ func (n *Node) keepRight(ctx context.Context) error {
 	return nil
 }
 
-// alone refuses a second process under one name: their marks, chains and places
-// would be each other's. A process that was killed has left a mark, too; whether
-// it is dead shows when the mark stays as it is.
+// alone refuses to start while another process runs under the same name: both would
+// write the same mark, audit chain and entry in the roll. A process that was killed
+// has left a mark too; if that does not change for a while, the process is dead.
 func (n *Node) alone(ctx context.Context, mark clock.Mark) error {
 	if n.set.Time == nil || mark.Left() { // a store of one process has a lock of its own
 		return nil

@@ -12,9 +12,8 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
-// collector tells Prometheus how the node stands, in the words of SPEC §1. It
-// reads when it is asked, and so little that it may be asked every second. No
-// label is an item or a user.
+// collector collects the metrics of the node. It reads so little that Prometheus may
+// call it every second. No label is an item or a user.
 type collector struct {
 	node *Node
 
@@ -33,32 +32,32 @@ func newCollector(n *Node) *collector {
 	}
 	return &collector{
 		node:        n,
-		lag:         desc("walk_lag_seconds", "From how far a walk has looked to what is due now.", "walk", "shard"),
-		watermark:   desc("walk_watermark_timestamp_seconds", "Everything due up to here is done for good.", "walk", "shard"),
-		eta:         desc("walk_eta_seconds", "Until the backlog is worked off; -1 when it grows.", "walk", "shard"),
-		done:        desc("walk_items_total", "Items that a walk of this process has acted on.", "walk", "shard"),
-		parked:      desc("walk_parked_total", "Items that a walk of this process has left to a reminder.", "walk", "shard"),
-		archiveAge:  desc("archive_age_seconds", "How long the longest waiting item has been expired that the archive has not looked at, at most."),
-		reminderLag: desc("reminder_lag_seconds", "From the durable watermark of the reminders to now.", "shard"),
-		deadLetters: desc("dead_letters", "Steps that were given up after their last try, counted up to 1,000 a shard."),
-		found:       desc("reconcile_found_total", "What reconcile has found and put back on its way.", "what"),
-		confirmed:   desc("clock_confirmed", "1 while the clock is not in doubt."),
+		lag:         desc("walk_lag_seconds", "How far a walk is behind the items that are due now.", "walk", "shard"),
+		watermark:   desc("walk_watermark_timestamp_seconds", "Every item that was due up to here is processed.", "walk", "shard"),
+		eta:         desc("walk_eta_seconds", "Estimated time until the backlog is processed; -1 when it grows.", "walk", "shard"),
+		done:        desc("walk_items_total", "Items that a walk of this process has processed.", "walk", "shard"),
+		parked:      desc("walk_parked_total", "Items that a walk of this process has deferred to a reminder.", "walk", "shard"),
+		archiveAge:  desc("archive_age_seconds", "Longest time that an item has been expired and not yet archived, at most."),
+		reminderLag: desc("reminder_lag_seconds", "How far the stored watermark of the reminders is behind now.", "shard"),
+		deadLetters: desc("dead_letters", "Steps that were given up after their last attempt, counted up to 1,000 a shard."),
+		found:       desc("reconcile_found_total", "Items that reconcile has found stuck and scheduled again.", "what"),
+		confirmed:   desc("clock_confirmed", "1 while the clock is confirmed."),
 		offWall:     desc("clock_off_wall_seconds", "How far the node's time is from the system's."),
-		clockOff:    desc("clock_off", "1 while the clock is not within bound of the store's servers, and nothing goes by it."),
+		clockOff:    desc("clock_off", "1 while the clock is out of bound of the store's servers and is not used."),
 		offset:      desc("clock_offset_seconds", "How far the clock is ahead of the store's servers, by the last comparison."),
-		shards:      desc("shards_held", "How many shards this node walks."),
-		blown:       desc("store_blown", "1 when the store can promise nothing any more."),
+		shards:      desc("shards_held", "Number of shards that this node walks."),
+		blown:       desc("store_blown", "1 when the store cannot promise durability any more and the process must end."),
 		orphans:     desc("orphans_erased_total", "Objects that no item owned and that were erased."),
-		orphansOver: desc("orphans_over_cap", "1 when there are more orphans than one run may erase: look at mayfly orphans."),
+		orphansOver: desc("orphans_over_cap", "1 when there are more orphans than one run may erase: run mayfly orphans."),
 		consumerLag: desc("consumer_lag", "Events that wait for a reader of the log.", "group", "stream"),
 		scrubBad:    desc("scrub_bad_total", "Cold copies that are not what was uploaded."),
 	}
 }
 
-// Describe names what is collected.
+// Describe sends the descriptions of the metrics.
 func (c *collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
 
-// Collect reads how the node stands.
+// Collect sends the metrics.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
@@ -68,7 +67,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, p := range c.node.Progress("") {
 		shard := strconv.Itoa(int(p.Shard))
-		if p.Held { // another node tells of the others
+		if p.Held { // another node reports the other shards
 			gauge(c.lag, p.Lag.Seconds(), p.Walk, shard)
 			gauge(c.watermark, float64(p.Watermark)/1000, p.Walk, shard)
 			gauge(c.eta, max(-1, p.ETA.Seconds()), p.Walk, shard)
@@ -100,8 +99,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.collectRows(gauge, r.Steady)
 }
 
-// readRows is how long what is read from rows may take: a store that is away
-// must not hold up everything else that is known.
+// readRows is the timeout of metrics that are read from rows: a store that does not
+// answer must not hold up the others.
 const readRows = 2 * time.Second
 
 func (c *collector) collectRows(gauge func(*prometheus.Desc, float64, ...string), now mayfly.Instant) {
@@ -118,7 +117,7 @@ func (c *collector) collectRows(gauge func(*prometheus.Desc, float64, ...string)
 	}
 }
 
-// manyDead is how many dead letters of a shard are counted.
+// manyDead is how many dead letters of a shard are counted at most.
 const manyDead = 1_000
 
 func (n *Node) deadLetters(ctx context.Context) (count int, err error) {
@@ -132,8 +131,8 @@ func (n *Node) deadLetters(ctx context.Context) (count int, err error) {
 	return count, nil
 }
 
-// archiveAge is how long the item has been expired that the archive looks at
-// next: its window and its lag.
+// archiveAge returns how long the next item of the archive has been expired: the
+// archive's window and its lag.
 func (n *Node) archiveAge() time.Duration {
 	return n.o.Archive.Window + lateness(n.Progress(n.engine.archive.Walk().Name))
 }

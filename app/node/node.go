@@ -1,10 +1,10 @@
-// Package node is in charge of a running process: it takes a store.Set, reads
-// its clock's mark, opens gate and intake, and keeps the loops going that its roles
-// ask for: the walks, the mark of the clock, the trimming of the log.
+// Package node runs one process of the system. It takes a store.Set, opens the
+// engine and the products on it, and runs the loops of its roles: the walks, the
+// clock's mark, the trimming of the log.
 //
-// It starts nothing before the clock has gone on from its mark (I9); where nodes
-// share a store, before it was compared; and no walk moves while it is in doubt
-// (L7). It never opens a driver.
+// It starts nothing before its clock has continued from the stored mark (I9) and,
+// where several nodes share a store, was compared with the store's servers. No walk
+// moves while the clock is unconfirmed (L7). It never opens a driver.
 package node
 
 import (
@@ -39,19 +39,19 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// Options are a node's settings; what is zero takes its default.
+// Options are the settings of a node. A zero field has its default.
 type Options struct {
-	Name    string             // of this node, for its mark; default "node"
-	Roles   []Role             // what it does (O6); empty is all
-	Source  clock.Source       // of time; default the system's
-	Follow  func(*clock.Clock) // is told of the node's clock before anything is written by it; may be nil
-	Cadence time.Duration      // of the walks; default 1 s
+	Name    string             // name of this node, under which it stores its clock's mark; default "node"
+	Roles   []Role             // what the node does (O6); empty: everything
+	Source  clock.Source       // source of time; default the system's clock
+	Follow  func(*clock.Clock) // gets the node's clock before it is used; may be nil
+	Cadence time.Duration      // pause between two passes of a walk; default 1 s
 	LogKept time.Duration      // how long events are kept; default 30 days
 
-	TrimEvery    time.Duration                                       // how often older events are forgotten; default 1 h
+	TrimEvery    time.Duration                                       // how often older events are removed; default 1 h
 	ReclaimEvery time.Duration                                       // how often Reclaim is called; default 1 min
-	Reclaim      func(ctx context.Context, now mayfly.Instant) error // takes space back that tables have given up; may be nil
-	Problem      func(loop string, err error)                        // is told what a loop could not do, and will try again; may be nil
+	Reclaim      func(ctx context.Context, now mayfly.Instant) error // frees the space of rows that were removed; may be nil
+	Problem      func(loop string, err error)                        // gets the error of a loop, which tries again; may be nil
 
 	Clock     clock.Options
 	Gate      gate.Options
@@ -70,8 +70,8 @@ type Options struct {
 	Tombstones remind.Tombstones
 	Products   ProductOptions
 
-	ArchiveLateness time.Duration // how late the walks behind the sweep may be while they go slowly; default 10 min
-	ArchiveTimeout  time.Duration // of one of their batches; default 5 min
+	ArchiveLateness time.Duration // lateness up to which the walks behind the sweep run slowly; default 10 min
+	ArchiveTimeout  time.Duration // timeout of one of their batches; default 5 min
 	AccountsEvery   time.Duration // how often erased accounts are looked at again; default 10 s
 	Idle            bool          // start no loops: for work on a store that no node serves
 
@@ -88,27 +88,27 @@ type Node struct {
 	accounts *account.Accounts // nil without a key
 	stories  *story.Stories    // nil without the product
 	opened   []opened          // the products
-	readers  []*logread.Reader // of the event log, for products
+	readers  []*logread.Reader // readers of the event log of products
 
-	firstRequests *otter.Cache[mayfly.UserID, struct{}] // users that had their first request
+	firstRequests *otter.Cache[mayfly.UserID, struct{}] // users whose first request was seen
 
-	work     atomic.Pointer[work]        // nil until the clock was right for the first time
+	work     atomic.Pointer[work]        // nil until the clock was within bound for the first time
 	api      atomic.Pointer[httpapi.API] // nil until API is called
-	leaving  atomic.Bool                 // it is ready for nothing any more, and goes on
-	draining atomic.Bool                 // no walk begins any more
+	leaving  atomic.Bool                 // not ready any more, but still answering
+	draining atomic.Bool                 // no walk starts a pass any more
 	reading  reading
 	marking  atomic.Pointer[loop.Loop] // saves the clock's mark
 	rolling  atomic.Pointer[loop.Loop] // looks at the roll
 
-	running  context.Context // of the loops
+	running  context.Context // context of the loops
 	stopping context.CancelFunc
-	mu       sync.Mutex // of loops
+	mu       sync.Mutex // guards loops
 	loops    []*loop.Loop
 }
 
-// Start starts a node on set with products; without any it has those of
-// Products. A node whose clock is not right starts all the
-// same, so that it can say so: it begins its work when the clock is.
+// Start starts a node on set with products; without any, with those of Products. A
+// node whose clock is off starts too, so that its health says so. It begins its work
+// when the clock is within bound.
 func Start(ctx context.Context, set store.Set, o Options, products ...Product) (*Node, error) {
 	if len(products) == 0 {
 		products = Products()
@@ -166,15 +166,15 @@ func (n *Node) start(ctx context.Context, products []Product) error {
 	return nil
 }
 
-// prepare does what comes before the first read: an account that was erased does
-// not come back with an old backup (ST14).
+// prepare does what comes before the first read: it erases accounts again that an
+// old backup brought back (ST14), and opens the walks.
 func (n *Node) prepare(ctx context.Context) error {
 	if n.set.Deletions != nil {
 		if _, err := n.engine.accounts.Replay(ctx, n.clock.Read().Steady); err != nil {
 			return err
 		}
 	}
-	origin, err := walk.Origin(ctx, n.set.Rows, n.clock.Read().Steady) // before any birth, also of a node that does not walk
+	origin, err := walk.Origin(ctx, n.set.Rows, n.clock.Read().Steady) // before any birth, also on a node that does not walk
 	if err != nil {
 		return err
 	}
@@ -188,55 +188,56 @@ func (n *Node) prepare(ctx context.Context) error {
 	return nil
 }
 
-// Clock is the node's one clock.
+// Clock returns the node's clock.
 func (n *Node) Clock() *clock.Clock { return n.clock }
 
 // Store returns the store, for products.
 func (n *Node) Store() store.Set { return n.set }
 
-// Intake is where items are born.
+// Intake returns the intake, which publishes items.
 func (n *Node) Intake() *intake.Intake { return n.engine.intake }
 
-// Uploads stores the media of items before they are born.
+// Uploads returns the store of media that are not published yet.
 func (n *Node) Uploads() *upload.Uploads { return n.engine.uploads }
 
-// Gate is where they are read.
+// Gate returns the gate, through which items are read.
 func (n *Node) Gate() *gate.Gate { return n.engine.gate }
 
-// Hydrate is where the media of what the gate has opened are read.
+// Hydrate returns the reader of the media of items that the gate has opened.
 func (n *Node) Hydrate() *hydrate.Hydrate { return n.engine.hydrate }
 
-// Erase deletes items.
+// Erase returns what deletes and erases items.
 func (n *Node) Erase() *erase.Erase { return n.engine.erase }
 
-// AccountErase erases accounts.
+// AccountErase returns what erases accounts.
 func (n *Node) AccountErase() *accounterase.Eraser { return n.engine.accounts }
 
-// Restore is where support brings items back, holds and releases them.
+// Restore returns what restores, holds and releases items.
 func (n *Node) Restore() *restore.Restore { return n.engine.restore }
 
-// Audit is the record of what support and operators do.
+// Audit returns the audit log.
 func (n *Node) Audit() *audit.Log { return n.engine.audit }
 
-// Found is what reconcile has found and put back on its way since the start; in
-// a healthy system nothing (L6).
+// Found returns the items that reconcile has found stuck and scheduled again since
+// the start; none in a healthy system (L6).
 func (n *Node) Found() sweep.Found { return n.engine.reconcile.Found() }
 
-// Blown is closed when a store can no longer promise durability: the process
-// should end with Err (I20).
+// Blown returns a channel that is closed when the store can no longer promise
+// durability: the process should end with Err (I20).
 func (n *Node) Blown() <-chan struct{} { return n.set.Fuse.Blown() }
 
-// Err is why the node must end; nil while it need not.
+// Err returns why the process must end; nil while it need not.
 func (n *Node) Err() error { return n.set.Fuse.Err() }
 
-// DiskFailed says whether err is the one that ends a node: a write that must be
-// durable failed, and nothing more is acknowledged.
+// DiskFailed reports whether err is the error that ends a node: a write that must
+// be durable failed, and nothing more is acknowledged.
 func DiskFailed(err error) bool {
 	var blown *store.FuseError
 	return errors.As(err, &blown)
 }
 
-// Progress is how a walk stands in every shard; of all walks if none is named.
+// Progress returns the progress of a walk in every shard; of all walks if name is
+// empty.
 func (n *Node) Progress(name string) []walk.Progress {
 	var all []walk.Progress
 	for _, w := range n.worked().walkers {
@@ -247,8 +248,8 @@ func (n *Node) Progress(name string) []walk.Progress {
 	return all
 }
 
-// Leave says from now on that the node is not ready, for any role. Everything goes
-// on until Stop: whoever sends users here has time to send them elsewhere.
+// Leave makes the node report that it is not ready, for any role. It works on until
+// Stop, so that a load balancer has time to send users to other nodes.
 func (n *Node) Leave() {
 	n.leaving.Store(true)
 	if api := n.api.Load(); api != nil {
@@ -257,15 +258,15 @@ func (n *Node) Leave() {
 }
 
 const (
-	// drainWithin is how long a stop lets batches that are under way finish.
+	// drainWithin is how long Stop waits for batches that are under way.
 	drainWithin = 5 * time.Second
-	// leaveWithin is how long a stop tries to tell the store that it goes, before
-	// they finish and afterwards. What it could not tell its leases tell, which run out.
+	// leaveWithin is how long Stop tries to write that the node leaves, before those
+	// batches and after them. If it cannot, its leases run out.
 	leaveWithin = 4 * time.Second
 )
 
-// Stop leaves the roll, lets the batches that are under way finish, ends the
-// loops, gives the shards up and leaves a last mark.
+// Stop leaves the roll, waits for batches that are under way, ends the loops,
+// releases the shards and stores the last mark.
 func (n *Node) Stop(ctx context.Context) error {
 	n.Leave()
 	n.draining.Store(true)
@@ -294,8 +295,8 @@ func within(ctx context.Context, most time.Duration, do func(context.Context) er
 	return do(ctx)
 }
 
-// drain waits until nothing passes over a shard. What is cut off is done again by
-// whoever walks next.
+// drain waits until no walk is in a shard. The next node that walks the shard does
+// again what was interrupted.
 func (n *Node) drain(ctx context.Context) {
 	const look = 10 * time.Millisecond
 	for waited := time.Duration(0); n.worked().busy() && waited < drainWithin; waited += look {
@@ -305,7 +306,7 @@ func (n *Node) drain(ctx context.Context) {
 	}
 }
 
-// mayMint says why nothing may be minted.
+// mayMint returns why no id may be made now; nil if one may.
 func (n *Node) mayMint() error {
 	if err := n.clock.Read().Err; err != nil {
 		return err
@@ -313,22 +314,22 @@ func (n *Node) mayMint() error {
 	return n.prepared()
 }
 
-// prepared says that the node has not begun its work yet.
+// prepared returns an error while the node has not begun its work.
 func (n *Node) prepared() error {
 	if n.work.Load() == nil {
-		return mayfly.Errorf(mayfly.Unavailable, "the node is starting").WithHint("it begins as soon as its clock is right: see /readyz on the admin listener")
+		return mayfly.Errorf(mayfly.Unavailable, "the node is starting").WithHint("it begins when its clock is within bound: see /readyz on the admin listener")
 	}
 	return nil
 }
 
-// markSoon is what the clock calls when it has followed a correction.
+// markSoon saves the mark soon. The clock calls it after it has followed a correction.
 func (n *Node) markSoon() {
 	if l := n.marking.Load(); l != nil {
 		l.Wake()
 	}
 }
 
-// saveMark leaves the clock's mark, except while a step of it is in doubt.
+// saveMark stores the clock's mark, except while a step of the clock is unconfirmed.
 func (n *Node) saveMark(ctx context.Context) error {
 	mark, ok := n.clock.Mark()
 	if !ok {
@@ -337,7 +338,7 @@ func (n *Node) saveMark(ctx context.Context) error {
 	return n.marks.Save(ctx, mark)
 }
 
-// lastMark leaves the mark that says that nobody is left.
+// lastMark stores the mark which says that no process runs under this name.
 func (n *Node) lastMark(ctx context.Context) error {
 	mark, ok := n.clock.Mark()
 	if !ok {

@@ -30,7 +30,7 @@ func in(t *testing.T, test func(t *testing.T, set store.Set, m *machine)) {
 	})
 }
 
-func TestANodeServesUpToTheDeadlineAndSweepsBehindIt(t *testing.T) {
+func TestANodeServesUntilTheDeadlineAndSweepsAfterIt(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		n := start(t, set, node.Options{Source: m.source()})
 		defer stop(t, n)
@@ -65,7 +65,7 @@ func TestANodeServesUpToTheDeadlineAndSweepsBehindIt(t *testing.T) {
 	})
 }
 
-func TestABacklogIsWorkedOffAfterAnOutage(t *testing.T) {
+func TestABacklogIsProcessedAfterAnOutage(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		n := start(t, set, node.Options{Source: m.source()})
 		var items []mayfly.Item
@@ -89,9 +89,10 @@ func TestABacklogIsWorkedOffAfterAnOutage(t *testing.T) {
 	})
 }
 
-// L7: in doubt the gate hides by the stepped time, walks stand still, nothing is
-// minted, no mark is saved; when the wall comes back nothing has expired.
-// With a lease of two months the walks still hold their shards by the stepped time.
+// While a step of the clock is unconfirmed the gate hides by the stepped time, no walk
+// moves, nothing is published and no mark is saved; when the wall clock comes back
+// nothing has expired. With a lease of two months the walks still hold their shards by
+// the stepped time (L7).
 func TestAStepOfTheClockHidesAndEndsNothing(t *testing.T) {
 	for _, lease := range []time.Duration{mayfly.DefaultLease, 60 * 24 * time.Hour} {
 		in(t, func(t *testing.T, set store.Set, m *machine) {
@@ -193,7 +194,7 @@ func TestAMarkIsSavedSoonAfterACorrection(t *testing.T) {
 	})
 }
 
-func TestAStoppedNodeGivesItsShardsUpAtOnce(t *testing.T) {
+func TestAStoppedNodeReleasesItsShardsAtOnce(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		lease := walk.Options{Lease: time.Hour}
 		first := start(t, set, node.Options{Source: m.source(), Name: "a", Walk: lease})
@@ -203,7 +204,7 @@ func TestAStoppedNodeGivesItsShardsUpAtOnce(t *testing.T) {
 		defer stop(t, second)
 		time.Sleep(35 * time.Second)
 		if s := state(t, set, item.ID); s != mayfly.ExpiredHot {
-			t.Errorf("nobody took over: %s", s)
+			t.Errorf("no node took over: %s", s)
 		}
 		if e := ends(t, set); e[item.ID] != 1 {
 			t.Errorf("%d events", e[item.ID])
@@ -211,7 +212,7 @@ func TestAStoppedNodeGivesItsShardsUpAtOnce(t *testing.T) {
 	})
 }
 
-// hung are rows that a store has stopped answering.
+// hung is rows of a store that has stopped answering.
 type hung struct {
 	store.Rows
 	from atomic.Bool
@@ -261,8 +262,8 @@ func TestAStopIsNotHeldUpByAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// The node is told by the fuse of its set; a store whose own fuse has blown ends
-// with its process, and would outlive the bubble.
+// The fuse of the set is blown here, not that of the store: such a store ends with
+// its process and would outlive the bubble.
 func TestABlownFuseIsSeenAndAStopLeavesTheStoreAlone(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		set.Fuse = store.NewFuse()
@@ -303,7 +304,7 @@ func (s *swaps) Swap(ctx context.Context, t store.Table, key store.Key, old, new
 	return s.Rows.Swap(ctx, t, key, old, new, at)
 }
 
-func TestTrimAndReclaimGoByTheConfirmedTime(t *testing.T) {
+func TestTrimAndReclaimUseTheConfirmedTime(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var mu sync.Mutex
 		var reclaims, trims []mayfly.Instant
@@ -347,17 +348,17 @@ func (l trimmed) Trim(ctx context.Context, now mayfly.Instant, keep time.Duratio
 	return l.Log.Trim(ctx, now, keep)
 }
 
-func TestWhatALoopCannotDoIsToldAndTriedAgain(t *testing.T) {
+func TestTheErrorOfALoopIsReportedAndItTriesAgain(t *testing.T) {
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var mu sync.Mutex
-		told := map[string]int{}
+		reported := map[string]int{}
 		away := &pages{Ledger: set.Ledger}
 		set.Ledger = away
 		n := start(t, set, node.Options{Source: m.source(), Problem: func(loop string, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if errors.Is(err, mayfly.Unavailable) {
-				told[loop]++
+				reported[loop]++
 			}
 		}})
 		defer stop(t, n)
@@ -365,8 +366,8 @@ func TestWhatALoopCannotDoIsToldAndTriedAgain(t *testing.T) {
 		away.set(mayfly.Errorf(mayfly.Unavailable, "away"))
 		time.Sleep(30 * time.Second)
 		mu.Lock()
-		if told["sweep"] < 16*5 {
-			t.Errorf("told %v", told)
+		if reported["sweep"] < 16*5 {
+			t.Errorf("reported %v", reported)
 		}
 		mu.Unlock()
 		away.set(nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
-func TestRolesAreRead(t *testing.T) {
+func TestRolesAreParsed(t *testing.T) {
 	got, err := node.ParseRoles([]string{"api", "walk", "all"})
 	if err != nil || !slices.Equal(got, []node.Role{node.API, node.Walk, node.All}) {
 		t.Errorf("%v, %v", got, err)
@@ -29,12 +29,12 @@ func TestRolesAreRead(t *testing.T) {
 }
 
 func TestAnAPINodeServesAndWalksNothing(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		var reclaimed atomic.Int32
 		reclaim := func(context.Context, mayfly.Instant) error { reclaimed.Add(1); return nil }
 		api := w.join("api", node.Options{Roles: []node.Role{node.API}, Reclaim: reclaim, Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, api.Node) }()
-		admin, public := api.doors(t)
+		admin, public := api.handlers(t)
 		item := mustPublish(t, api.Node, 10*time.Second)
 		if a := asks(public, "/v1/stories/"+item.ID.String()); a.Code != 200 {
 			t.Errorf("%d %s", a.Code, a.Body)
@@ -64,12 +64,12 @@ func TestAnAPINodeServesAndWalksNothing(t *testing.T) {
 }
 
 func TestAWalkNodeWalksAndServesNoUser(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		api := w.join("api", node.Options{Roles: []node.Role{node.API}})
 		defer func() { stop(t, api.Node) }()
 		walker := w.join("walk", node.Options{Roles: []node.Role{node.Walk}, Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, walker.Node) }()
-		admin, public := walker.doors(t)
+		admin, public := walker.handlers(t)
 		item := mustPublish(t, api.Node, 10*time.Second)
 		if a := asks(public, "/v1/stories/"+item.ID.String()); a.Code != 503 || a.Header().Get("Retry-After") == "" || !strings.Contains(a.Body.String(), "role api") {
 			t.Errorf("%d %s", a.Code, a.Body)
@@ -93,11 +93,11 @@ func TestAWalkNodeWalksAndServesNoUser(t *testing.T) {
 	})
 }
 
-// Of several walking nodes one does what is done once, and another after it.
-func TestTheUpkeepIsOneNodes(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+// When that node stops, another one does it.
+func TestOneNodeOfSeveralDoesTheUpkeep(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		var counts [2]atomic.Int32
-		join := func(name string, i int) *citizen {
+		join := func(name string, i int) *member {
 			return w.join(name, node.Options{ReclaimEvery: 5 * time.Second, Reclaim: func(context.Context, mayfly.Instant) error {
 				counts[i].Add(1)
 				return nil
@@ -117,13 +117,13 @@ func TestTheUpkeepIsOneNodes(t *testing.T) {
 	})
 }
 
-// Lag of a shard counts where it is held.
-func TestOnlyTheHolderTellsTheLagOfAShard(t *testing.T) {
+// The lag of a shard counts on the node that holds it.
+func TestOnlyTheHolderReportsTheLagOfAShard(t *testing.T) {
 	pace.Heavy(t, "a node that lives for hours of virtual time")
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer func() { stop(t, a.Node) }()
-		admin, _ := a.doors(t)
+		admin, _ := a.handlers(t)
 		b := w.join("b", node.Options{})
 		defer func() { stop(t, b.Node) }()
 		time.Sleep(30 * time.Minute)

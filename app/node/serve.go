@@ -15,7 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
-// ServeOptions are how a node answers over HTTP.
+// ServeOptions are the settings of the HTTP handlers.
 type ServeOptions struct {
 	Listen  config.Listen
 	Logger  *slog.Logger

@@ -18,7 +18,7 @@ import (
 	"github.com/mayflyhq/mayfly/product/account"
 )
 
-// served is a node with its admin listener.
+// served starts a node with its admin handler.
 func served(t *testing.T, m *machine) (n *node.Node, admin http.Handler, fuse func(error), closed func()) {
 	t.Helper()
 	set, done := open(t)
@@ -56,7 +56,7 @@ func metrics(admin http.Handler) string {
 	return w.Body.String()
 }
 
-func TestANodeIsReadyUntilItsClockIsInDoubt(t *testing.T) {
+func TestANodeIsReadyUntilItsClockIsUnconfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine()
 		_, admin, _, closed := served(t, m)
@@ -92,7 +92,7 @@ func TestANodeIsReadyUntilItsClockIsInDoubt(t *testing.T) {
 	})
 }
 
-// The store below is in no bubble: what writes to a disk that failed stands still for good.
+// The store below is in no bubble: writes to a failed disk block for good.
 func TestANodeWhoseDiskFailedIsNeitherReadyNorAlive(t *testing.T) {
 	_, admin, blow, closed := served(t, newMachine())
 	defer closed()
@@ -104,7 +104,7 @@ func TestANodeWhoseDiskFailedIsNeitherReadyNorAlive(t *testing.T) {
 	}
 }
 
-func TestANodeWithoutAKeyHasNoDoors(t *testing.T) {
+func TestANodeWithoutAKeyHasNoHandlers(t *testing.T) {
 	set, closed := open(t)
 	defer closed()
 	n := start(t, set, node.Options{Idle: true})

@@ -15,7 +15,7 @@ import (
 )
 
 func TestNodesShareTheShardsOutEvenly(t *testing.T) {
-	inTown(t, func(_ *testing.T, w *nodeCluster) {
+	inCluster(t, func(_ *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{})
 		w.wantShares([]int{16}, a)
 		b := w.join("b", node.Options{})
@@ -25,7 +25,7 @@ func TestNodesShareTheShardsOutEvenly(t *testing.T) {
 		w.settle()
 		w.wantShares([]int{6, 5, 5}, a, b, c)
 		stop(w.t, a.Node)
-		time.Sleep(lease * 3 / 4) // two looks at the roll: nobody waits for a lease to run out
+		time.Sleep(lease * 3 / 4) // two looks at the roll: no node waits for a lease to run out
 		w.wantShares([]int{8, 8}, b, c)
 		stop(w.t, b.Node)
 		time.Sleep(lease * 3 / 4)
@@ -35,7 +35,7 @@ func TestNodesShareTheShardsOutEvenly(t *testing.T) {
 }
 
 func TestADeadNodesShardsAreTakenOverWithinTwoLeases(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		a, b := w.join("a", node.Options{}), w.join("b", node.Options{})
 		defer stop(t, b.Node)
 		defer stop(t, a.Node)
@@ -56,7 +56,7 @@ func TestADeadNodesShardsAreTakenOverWithinTwoLeases(t *testing.T) {
 		if s := state(t, w.set, item.ID); s != mayfly.ExpiredHot {
 			t.Errorf("it is %s", s)
 		}
-		a.wire.mend()
+		a.wire.reconnect()
 		w.settle()
 		w.settle()
 		w.wantShares([]int{8, 8}, a, b)
@@ -65,7 +65,7 @@ func TestADeadNodesShardsAreTakenOverWithinTwoLeases(t *testing.T) {
 
 // Everything at once: nodes join, die, come back and are stopped while items end.
 func TestNothingIsLostOrDoneTwiceWhileNodesComeAndGo(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{})
 		var items []mayfly.Item
 		publishFor := func(d time.Duration) {
@@ -80,7 +80,7 @@ func TestNothingIsLostOrDoneTwiceWhileNodesComeAndGo(t *testing.T) {
 		publishFor(10 * time.Second)
 		c.wire.freeze()
 		publishFor(2 * lease)
-		b.wire.mend()
+		b.wire.reconnect()
 		c.wire.thaw()
 		publishFor(10 * time.Second)
 		stop(t, c.Node)
@@ -95,10 +95,10 @@ func TestNothingIsLostOrDoneTwiceWhileNodesComeAndGo(t *testing.T) {
 	})
 }
 
-// I10: the batch of a process that was stopped past its lease and continued finds
-// rows that somebody else has moved.
+// The batch of a process that was stopped for longer than its lease and continued
+// finds rows that another node has moved (I10).
 func TestANodeThatWasStoppedPastItsLeaseWritesNothingStale(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{})
 		defer stop(t, a.Node)
 		var items []mayfly.Item
@@ -134,15 +134,15 @@ func TestANodeThatWasStoppedPastItsLeaseWritesNothingStale(t *testing.T) {
 	})
 }
 
-// A stop lets the batch that is under way finish: nothing is cut, nothing repeated.
+// Stop waits for the batch that is under way: nothing is interrupted or repeated.
 func TestAStopLetsABatchFinish(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		var mu sync.Mutex
-		var told []error
+		var reported []error
 		a := w.join("a", node.Options{Problem: func(_ string, err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, err)
+			reported = append(reported, err)
 		}})
 		a.wire.slow = 4 * time.Second
 		item := mustPublish(t, a.Node, 10*time.Second)
@@ -154,8 +154,8 @@ func TestAStopLetsABatchFinish(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if len(told) > 0 {
-			t.Errorf("%v", told)
+		if len(reported) > 0 {
+			t.Errorf("%v", reported)
 		}
 		if err := w.expired([]mayfly.Item{item}); err != nil {
 			t.Error(err)
@@ -164,7 +164,7 @@ func TestAStopLetsABatchFinish(t *testing.T) {
 }
 
 func TestTheSecondOfTwoProcessesUnderOneNameIsRefused(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{})
 		time.Sleep(10 * time.Second)
 		_, err := node.Start(context.Background(), w.set, node.Options{Name: "a", Source: newMachine().source()})
@@ -185,7 +185,7 @@ func TestTheSecondOfTwoProcessesUnderOneNameIsRefused(t *testing.T) {
 }
 
 func TestANodeThatWasKilledComesBackUnderItsName(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		a := w.join("a", node.Options{})
 		time.Sleep(10 * time.Second)
 		a.wire.cutOff()
@@ -199,29 +199,29 @@ func TestANodeThatWasKilledComesBackUnderItsName(t *testing.T) {
 	})
 }
 
-// A node that was cut off for a while and taken for dead: both are told, again
-// and again, and the place on the roll is one's alone.
-func TestTwinsAreTold(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+// A node was cut off and taken for dead, and another one started under its name. Both
+// report it repeatedly, and only one has the entry in the roll.
+func TestTwoProcessesOfOneNameAreReported(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		var mu sync.Mutex
-		told := map[string]int{}
+		reported := map[string]int{}
 		o := node.Options{Problem: func(loop string, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if errors.Is(err, mayfly.Conflict) {
-				told[loop]++
+				reported[loop]++
 			}
 		}}
 		a := w.join("a", o)
 		a.wire.cutOff()
 		twin := w.join("a", o)
 		w.settle()
-		a.wire.mend()
+		a.wire.reconnect()
 		time.Sleep(20 * time.Second)
 		w.wantShares([]int{0, 16}, a, twin)
 		mu.Lock()
-		if told["mark"] < 10 || told["roll"] < 5 {
-			t.Errorf("told %v", told)
+		if reported["mark"] < 10 || reported["roll"] < 5 {
+			t.Errorf("reported %v", reported)
 		}
 		mu.Unlock()
 		_ = a.Stop(context.Background()) // its mark is the twin's by now, or the other way round
@@ -229,15 +229,15 @@ func TestTwinsAreTold(t *testing.T) {
 	})
 }
 
-func TestAShardThatNobodyWalksIsSaid(t *testing.T) {
-	inTown(t, func(t *testing.T, w *nodeCluster) {
+func TestHealthNamesShardsThatNoNodeWalks(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		key := store.Key{Partition: "walk", Clustering: "\x03"}
 		if _, _, err := w.set.Rows.Swap(context.Background(), walk.Leases, key, nil, []byte("?"), 0); err != nil {
 			t.Fatal(err)
 		}
 		a := w.join("a", node.Options{Products: node.ProductOptions{Key: newKey(t)}})
 		defer stop(t, a.Node)
-		admin, _ := a.doors(t)
+		admin, _ := a.handlers(t)
 		time.Sleep(2 * lease)
 		if code, h := ready(t, admin, "/readyz?role=walk"); code != 200 || h.Degraded {
 			t.Errorf("%d %+v", code, h)

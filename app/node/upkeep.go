@@ -18,44 +18,44 @@ import (
 // and reading cold copies again (L9, L12).
 type Upkeep struct {
 	OrphansEvery time.Duration // how often orphans are looked for; default 1 h
-	OrphanAge    time.Duration // how old an upload is at least that is collected; default and least 24 h (I15)
-	ScrubBytes   int64         // how many bytes of cold copies are read a second; 0 is none
-	ScrubEvery   time.Duration // how often every copy is read at most; default 24 h
+	OrphanAge    time.Duration // least age of an upload that is collected; default and minimum 24 h (I15)
+	ScrubBytes   int64         // how many bytes of cold copies are read a second; 0: none
+	ScrubEvery   time.Duration // least time between two reads of a copy; default 24 h
 }
 
-// Orphans is what the collector found last, and all that it has erased.
+// Orphans is the last result of the collector, and how much it has erased.
 type Orphans struct {
-	At      mayfly.Instant // of the last look; 0 is none
+	At      mayfly.Instant // time of the last run; 0: none
 	Last    collect.Report
-	Over    bool   // it found more that items had than one run may erase, and waits for an operator (L14)
+	Over    bool   // it found more objects of former items than one run may erase, and waits for an operator (L14)
 	Deleted uint64 // since the process started
 }
 
 // Scrubbed is what the scrub has read and found since the process started.
 type Scrubbed struct {
-	At             mayfly.Instant // of the last look; 0 is none
+	At             mayfly.Instant // time of the last run; 0: none
 	Items, Objects uint64
 	Bytes          uint64
 	BadObjects     uint64
-	Again          uint64 // items that are copied again from hot
+	Again          uint64 // items that are copied from hot storage again
 	Bad            []scrub.BadCopy
 }
 
-// upkeep is what both loops remember.
+// upkeep holds the results of both loops.
 type upkeep struct {
 	mu       sync.Mutex
 	orphans  Orphans
 	scrubbed Scrubbed
 }
 
-// Orphans is how the collector stands.
+// Orphans returns the results of the collector.
 func (n *Node) Orphans() Orphans {
 	n.engine.upkeep.mu.Lock()
 	defer n.engine.upkeep.mu.Unlock()
 	return n.engine.upkeep.orphans
 }
 
-// Scrubbed is how the scrub stands.
+// Scrubbed returns the results of the scrub.
 func (n *Node) Scrubbed() Scrubbed {
 	n.engine.upkeep.mu.Lock()
 	defer n.engine.upkeep.mu.Unlock()
@@ -64,11 +64,11 @@ func (n *Node) Scrubbed() Scrubbed {
 	return s
 }
 
-// scrubCadence is how soon a scrub goes on; how fast it reads is ScrubBytes.
+// scrubCadence is the pause between two parts of a scrub; ScrubBytes limits its speed.
 const scrubCadence = time.Second
 
-// afterStart is which part of its period a loop waits at first: a process that has
-// just started has better things to do.
+// afterStart is which part of its period a loop waits before its first run: a process
+// that has just started has more urgent work.
 const afterStart = 10
 
 // startUpkeep starts the loops that no user waits for. Failures are retried slowly,
@@ -84,26 +84,26 @@ func (n *Node) startUpkeep() {
 	}
 }
 
-// collectOrphans looks for orphans. The first look is the dry run of L12. From then
-// on every look erases, up to its cap, uploads that were never published, and what
-// an item had only if this look and the one before found no more of that than one
-// run may erase: else an operator has to look at it (L14).
+// collectOrphans looks for orphans. The first run erases nothing (L12). Every later
+// run erases, up to its cap, uploads that were never published. It erases objects of
+// former items only if this run and the one before found no more of them than one
+// run may erase; otherwise an operator has to look at them (L14).
 func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 	run := collect.Run{Now: now, Floor: n.o.OrphanAge}
 	look := run
-	look.Rows = walk.Span{From: now.Add(-n.o.OrphansEvery), To: now} // still hot; of what is cold the scrub tells
+	look.Rows = walk.Span{From: now.Add(-n.o.OrphansEvery), To: now} // still hot; the scrub checks cold copies
 	found, err := n.engine.collect.Orphans(ctx, look)
 	if err != nil {
 		return err
 	}
 	before := n.looked(found, now)
 	if found.Missing > 0 {
-		n.o.Problem("orphans", mayfly.Errorf(mayfly.Corrupt, "%d media that items name are not there, such as %v", found.Missing, found.Lost[:min(len(found.Lost), lostNamed)]).
+		n.o.Problem("orphans", mayfly.Errorf(mayfly.Corrupt, "%d media that items name are missing, such as %v", found.Missing, found.Lost[:min(len(found.Lost), lostNamed)]).
 			WithHint(n.lostHint()))
 	}
 	if found.Over() {
-		n.o.Problem("orphans", mayfly.Errorf(mayfly.TooLarge, "there are %d orphans that items had, and one run erases %d at most: none of them was erased", found.Orphans-found.Abandoned, found.Cap()).
-			WithHint("look at them: mayfly orphans"))
+		n.o.Problem("orphans", mayfly.Errorf(mayfly.TooLarge, "found %d orphans of former items and erased none of them, because one run erases %d at most", found.Orphans-found.Abandoned, found.Cap()).
+			WithHint("run mayfly orphans to see them"))
 	}
 	run.Abandoned = found.Over() || before.Over
 	if before.At == 0 || run.Abandoned && found.Abandoned == 0 {
@@ -113,24 +113,24 @@ func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 	done, err := n.engine.collect.Orphans(ctx, run)
 	n.collected(done)
 	if errors.Is(err, mayfly.Conflict) {
-		return nil // another node collects: it has moved the watermark
+		return nil // another node collects, and has moved the watermark
 	}
 	return err
 }
 
-// lostNamed is how many lost media one line names.
+// lostNamed is how many missing media a problem names.
 const lostNamed = 10
 
-// lostHint says what helps with media that are lost. Verify is for a data folder,
+// lostHint returns what to do about missing media. mayfly verify needs a data folder,
 // and a cluster has none.
 func (n *Node) lostHint() string {
 	if n.set.Time != nil {
-		return "put them back from a backup of the bucket; of cold copies the nodes' own scrub tells more: mayfly scrub --admin URL"
+		return "restore them from a backup of the bucket; mayfly scrub --admin URL reports on cold copies"
 	}
-	return "put them back from a backup; to see all of them stop the server, then mayfly verify"
+	return "restore them from a backup; to see all of them stop the server and run mayfly verify"
 }
 
-// looked remembers a look and answers what was known before it.
+// looked stores the result of a run and returns the one before it.
 func (n *Node) looked(found collect.Report, now mayfly.Instant) (before Orphans) {
 	u := n.engine.upkeep
 	u.mu.Lock()
@@ -148,7 +148,7 @@ func (n *Node) collected(done collect.Report) {
 	u.orphans.Deleted += uint64(done.Deleted)
 }
 
-// scrub reads on, at its pace, in what the archive has had time to copy.
+// scrub reads the next cold copies, of items that the archive has had time to copy.
 func (n *Node) scrub(ctx context.Context, now mayfly.Instant) error {
 	origin, err := walk.Origin(ctx, n.set.Rows, now)
 	if err != nil {
@@ -158,8 +158,8 @@ func (n *Node) scrub(ctx context.Context, now mayfly.Instant) error {
 	found, err := n.engine.scrub.Next(ctx, run, n.o.ScrubEvery)
 	n.scrubbed(found, now)
 	for _, bad := range found.Bad {
-		n.o.Problem("scrub", mayfly.Errorf(mayfly.Corrupt, "%s of %s is not what was uploaded: %s", bad.Key, bad.Item, bad.Why).
-			WithHint("put the object back from a backup, then look again: mayfly scrub"))
+		n.o.Problem("scrub", mayfly.Errorf(mayfly.Corrupt, "object %s of item %s is not what was uploaded: %s", bad.Key, bad.Item, bad.Why).
+			WithHint("restore the object from a backup, then run mayfly scrub again"))
 	}
 	if errors.Is(err, mayfly.Conflict) {
 		return nil // another node scrubs, and has moved the position
@@ -167,7 +167,7 @@ func (n *Node) scrub(ctx context.Context, now mayfly.Instant) error {
 	return err
 }
 
-// maxBad is how many bad copies are remembered; what is over them is counted.
+// maxBad is how many bad copies are named; more are only counted.
 const maxBad = 100
 
 func (n *Node) scrubbed(r scrub.Report, now mayfly.Instant) {

@@ -17,28 +17,28 @@ import (
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
-// problems is what a node could not do, by loop.
+// problems collects the errors that a node reports, by loop.
 type problems struct {
-	mu   sync.Mutex
-	told map[string][]error
+	mu       sync.Mutex
+	reported map[string][]error
 }
 
-func (p *problems) tell(loop string, err error) {
+func (p *problems) report(loop string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.told == nil {
-		p.told = map[string][]error{}
+	if p.reported == nil {
+		p.reported = map[string][]error{}
 	}
-	p.told[loop] = append(p.told[loop], err)
+	p.reported[loop] = append(p.reported[loop], err)
 }
 
 func (p *problems) of(loop string) []error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.told[loop])
+	return slices.Clone(p.reported[loop])
 }
 
-// leave uploads objects that nobody publishes.
+// leave uploads objects that are never published.
 func leave(t *testing.T, n *node.Node, media int) {
 	t.Helper()
 	for ; media > 0; media -= 5 {
@@ -99,7 +99,7 @@ func calm(o node.Options) node.Options {
 // orphaned starts a node on a store in which orphans have lain for a time.
 func orphaned(t *testing.T, set store.Set, m *machine, p *problems, media int, age time.Duration) *node.Node {
 	t.Helper()
-	o := calm(node.Options{Source: m.source(), Problem: p.tell, Upkeep: node.Upkeep{OrphansEvery: time.Hour}})
+	o := calm(node.Options{Source: m.source(), Problem: p.report, Upkeep: node.Upkeep{OrphansEvery: time.Hour}})
 	n := start(t, set, o)
 	leave(t, n, media)
 	stop(t, n)
@@ -107,7 +107,7 @@ func orphaned(t *testing.T, set store.Set, m *machine, p *problems, media int, a
 	return start(t, set, o)
 }
 
-func TestANodeCollectsOrphansAtTheLookBehindTheOneThatCountedThem(t *testing.T) {
+func TestOrphansAreErasedByTheRunAfterTheOneThatCountedThem(t *testing.T) {
 	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems
@@ -118,7 +118,7 @@ func TestANodeCollectsOrphansAtTheLookBehindTheOneThatCountedThem(t *testing.T) 
 		}
 		stop(t, n)
 		time.Sleep(time.Hour)
-		n = start(t, set, calm(node.Options{Source: m.source(), Problem: p.tell, Upkeep: node.Upkeep{OrphansEvery: time.Hour}}))
+		n = start(t, set, calm(node.Options{Source: m.source(), Problem: p.report, Upkeep: node.Upkeep{OrphansEvery: time.Hour}}))
 		defer stop(t, n)
 		time.Sleep(30 * time.Minute)
 		if got := n.Orphans(); got.Last.Orphans != 7 || got.Deleted != 0 || got.Over || len(objects(t, set.Hot)) != 7 {
@@ -128,8 +128,8 @@ func TestANodeCollectsOrphansAtTheLookBehindTheOneThatCountedThem(t *testing.T) 
 		if got := n.Orphans(); got.Deleted != 7 || got.Last.Deleted != 7 || len(objects(t, set.Hot)) != 0 {
 			t.Fatalf("%+v", got)
 		}
-		if told := p.of("orphans"); len(told) > 0 {
-			t.Fatal(told)
+		if reported := p.of("orphans"); len(reported) > 0 {
+			t.Fatal(reported)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func lose(t *testing.T, set store.Set, born mayfly.Instant, count int) {
 	}
 }
 
-func TestMoreLostObjectsThanOneRunMayEraseAreLeftAndTold(t *testing.T) {
+func TestMoreLostObjectsThanOneRunMayEraseAreLeftAndReported(t *testing.T) {
 	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems
@@ -163,12 +163,12 @@ func TestMoreLostObjectsThanOneRunMayEraseAreLeftAndTold(t *testing.T) {
 		if got := n.Orphans(); !got.Over || got.Last.Orphans != 11 || got.Deleted != 11 || len(objects(t, set.Hot)) != 11 {
 			t.Fatalf("%+v", got)
 		}
-		told := p.of("orphans")
+		reported := p.of("orphans")
 		var hinted *mayfly.Error
-		if len(told) < 3 || !errors.Is(told[0], mayfly.TooLarge) || !errors.As(told[0], &hinted) || !strings.Contains(hinted.Hint, "mayfly orphans") {
-			t.Fatal(told)
+		if len(reported) < 3 || !errors.Is(reported[0], mayfly.TooLarge) || !errors.As(reported[0], &hinted) || !strings.Contains(hinted.Hint, "mayfly orphans") {
+			t.Fatal(reported)
 		}
-		if err := set.Hot.Delete(t.Context(), objects(t, set.Hot)[0]); err != nil { // somebody looked
+		if err := set.Hot.Delete(t.Context(), objects(t, set.Hot)[0]); err != nil { // as an operator does
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -195,13 +195,13 @@ func TestAbandonedUploadsAreCollectedHoweverManyThereAre(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 		}
-		if told := p.of("orphans"); len(told) > 0 {
-			t.Fatal(told)
+		if reported := p.of("orphans"); len(reported) > 0 {
+			t.Fatal(reported)
 		}
 	})
 }
 
-func TestWhileTheClockIsInDoubtNothingIsCollected(t *testing.T) {
+func TestNothingIsCollectedWhileTheClockIsUnconfirmed(t *testing.T) {
 	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems
@@ -222,42 +222,42 @@ func TestWhileTheClockIsInDoubtNothingIsCollected(t *testing.T) {
 	})
 }
 
-func TestMediaThatAreLostAreToldWithWhatHelpsWhereTheNodeStands(t *testing.T) {
+func TestMissingMediaAreReportedWithAHintThatFitsTheProfile(t *testing.T) {
 	pace.Slow(t, "a node that lives for hours of virtual time")
 	for name, tc := range map[string]struct {
 		time        store.Time
 		want, never string
 	}{
-		"alone with its store": {nil, "mayfly verify", "--admin"},
-		"one of several":       {servers{}, "mayfly scrub --admin", "verify"},
+		"one process":         {nil, "mayfly verify", "--admin"},
+		"one node of several": {servers{}, "mayfly scrub --admin", "verify"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(t *testing.T, set store.Set, m *machine) {
 				set.Time = tc.time
 				var p problems
-				n := start(t, set, node.Options{Source: m.source(), Problem: p.tell, Upkeep: node.Upkeep{OrphansEvery: time.Hour}})
+				n := start(t, set, calm(node.Options{Source: m.source(), Problem: p.report, Upkeep: node.Upkeep{OrphansEvery: time.Hour}}))
 				defer stop(t, n)
 				item := photo(t, n, 30*time.Minute)
 				key := item.MediaKey(mayfly.Born, 0)
 				must(t, set.Hot.Delete(t.Context(), key))
 				time.Sleep(80 * time.Minute)
-				var told *mayfly.Error
-				if all := p.of("orphans"); len(all) != 1 || !errors.Is(all[0], mayfly.Corrupt) || !errors.As(all[0], &told) || !strings.Contains(all[0].Error(), string(key)) {
+				var reported *mayfly.Error
+				if all := p.of("orphans"); len(all) != 1 || !errors.Is(all[0], mayfly.Corrupt) || !errors.As(all[0], &reported) || !strings.Contains(all[0].Error(), string(key)) {
 					t.Fatal(all)
 				}
-				if !strings.Contains(told.Hint, tc.want) || strings.Contains(told.Hint, tc.never) {
-					t.Error(told.Hint)
+				if !strings.Contains(reported.Hint, tc.want) || strings.Contains(reported.Hint, tc.never) {
+					t.Error(reported.Hint)
 				}
 			})
 		})
 	}
 }
 
-func TestANodeReadsWhatIsColdAgainAndTellsWhatDoesNotMatch(t *testing.T) {
+func TestANodeReadsColdCopiesAgainAndReportsThoseThatDoNotMatch(t *testing.T) {
 	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		var p problems
-		o := calm(node.Options{Source: m.source(), Problem: p.tell, Upkeep: node.Upkeep{ScrubBytes: 1 << 20, ScrubEvery: 2 * time.Hour}})
+		o := calm(node.Options{Source: m.source(), Problem: p.report, Upkeep: node.Upkeep{ScrubBytes: 1 << 20, ScrubEvery: 2 * time.Hour}})
 		o.Cadence = time.Minute
 		n := start(t, set, o)
 		var items []mayfly.Item
@@ -279,12 +279,12 @@ func TestANodeReadsWhatIsColdAgainAndTellsWhatDoesNotMatch(t *testing.T) {
 		n = start(t, set, o)
 		defer stop(t, n)
 		time.Sleep(150 * time.Minute)
-		got, told := n.Scrubbed(), p.of("scrub")
+		got, reported := n.Scrubbed(), p.of("scrub")
 		if got.BadObjects == 0 || got.Bad[0].Key != keys[1] || got.Again != 0 {
 			t.Fatalf("%+v", got)
 		}
-		if len(told) == 0 || !errors.Is(told[0], mayfly.Corrupt) || !strings.Contains(told[0].Error(), string(keys[1])) {
-			t.Fatal(told)
+		if len(reported) == 0 || !errors.Is(reported[0], mayfly.Corrupt) || !strings.Contains(reported[0].Error(), string(keys[1])) {
+			t.Fatal(reported)
 		}
 		if state(t, set, got.Bad[0].Item) != mayfly.Cold || !slices.Equal(objects(t, set.Cold), keys) || len(objects(t, set.Hot)) != 0 {
 			t.Fatal("a scrub changed something that is cold")

@@ -10,14 +10,14 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
-// work is what a node walks; of one that does not walk it is empty.
+// work holds the walks of a node; it is empty on a node that does not walk.
 type work struct {
 	roll    *walk.Roll
 	walkers []*walk.Walker
 	passes  []pass
 }
 
-// pass is something that passes over a shard now and then.
+// pass is a walk of one shard with the pause between two passes.
 type pass struct {
 	name  string
 	every time.Duration
@@ -29,7 +29,7 @@ type passer interface {
 	Pass(ctx context.Context, now mayfly.Instant) (more bool, err error)
 }
 
-// worked is the node's work; empty before it has begun.
+// worked returns the walks of the node; empty before it has begun its work.
 func (n *Node) worked() *work {
 	if w := n.work.Load(); w != nil {
 		return w
@@ -37,7 +37,7 @@ func (n *Node) worked() *work {
 	return &work{}
 }
 
-// walks says whether the node walks at all.
+// walks reports whether the node walks.
 func (n *Node) walks() bool { return n.o.does(Walk) && !n.o.Idle }
 
 // openWalks opens the walks and the reminders of every shard.
@@ -72,7 +72,7 @@ func (w *work) leave(ctx context.Context) error {
 
 func (w *work) busy() bool { return w.roll != nil && w.roll.Busy() }
 
-// held are the shards that the node holds at now.
+// held returns the shards that the node holds at now.
 func (w *work) held(now mayfly.Instant) (all []*walk.Shard) {
 	if w.roll == nil {
 		return nil
@@ -85,7 +85,7 @@ func (w *work) held(now mayfly.Instant) (all []*walk.Shard) {
 	return all
 }
 
-// Shards are the shards that this node walks now.
+// Shards returns the shards that this node walks now.
 func (n *Node) Shards() (all []mayfly.Shard) {
 	for _, s := range n.worked().held(n.clock.Read().Steady) {
 		all = append(all, s.Number())
@@ -93,12 +93,12 @@ func (n *Node) Shards() (all []mayfly.Shard) {
 	return all
 }
 
-// upkeepShard is whose walker does what is done once for all shards: so that of
-// several nodes one does it, and another when that one is gone.
+// upkeepShard is the shard whose holder does the work that is done once for all
+// shards: of several nodes one does it, and another one when that one is gone.
 const upkeepShard mayfly.Shard = 0
 
-// mayUpkeep says whether this node does the upkeep, and by which time. In doubt
-// nothing is erased (L7).
+// mayUpkeep reports whether this node does the upkeep, and returns the time for it.
+// While the clock is unconfirmed nothing is erased (L7).
 func (n *Node) mayUpkeep() (now mayfly.Instant, may bool) {
 	r, w := n.clock.Read(), n.worked()
 	return r.Steady, r.Confirmed && w.roll != nil && w.roll.Holds(upkeepShard, r.Steady)

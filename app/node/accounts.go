@@ -14,26 +14,26 @@ type ProductOptions struct {
 	Stories config.Stories
 	Tokens  config.Tokens
 	Rates   config.Rates
-	// Key signs tokens and media URLs. Without it there are no accounts: nobody
-	// follows anybody, and only the audience everyone is served.
+	// Key signs tokens and media URLs. Without it there are no accounts and no
+	// relations, and only the audience everyone is served.
 	Key *account.Key
-	// NewKey says that Key was changed on purpose: the other nodes get it too.
+	// NewKey says that Key was changed on purpose and that the other nodes have it too.
 	NewKey bool
-	// Presign lets users load and upload media at the store's own address where it
-	// has one.
+	// Presign gives users URLs to load and upload media at the store itself, where it
+	// has an address for that.
 	Presign bool
 }
 
-// LoadKey loads the key that a configuration names, and makes it at first start:
-// in the data folder unless another place is set.
+// LoadKey loads the key that a configuration names; by default it is in the data
+// folder. It makes one if there is none.
 func LoadKey(c config.Config) (*account.Key, error) {
 	return account.LoadKey(keyFile(c))
 }
 
-// Accounts knows who is who; nil on a node without a key.
+// Accounts returns the accounts; nil on a node without a key.
 func (n *Node) Accounts() *account.Accounts { return n.accounts }
 
-// Key signs tokens and media URLs; nil on a node without one.
+// Key returns the key that signs tokens and media URLs; nil on a node without one.
 func (n *Node) Key() *account.Key { return n.o.Products.Key }
 
 // open opens accounts, the engine and the products.
@@ -52,7 +52,7 @@ func (n *Node) open(ctx context.Context, products []Product) error {
 	return n.openProducts(ctx, products)
 }
 
-// openAccounts comes before the gate, which asks them.
+// openAccounts opens the accounts. It comes before the gate, which reads relations.
 func (n *Node) openAccounts() (err error) {
 	p := n.o.Products
 	if p.Key == nil {
@@ -79,7 +79,7 @@ func (n *Node) openAccounts() (err error) {
 	return nil
 }
 
-// closeEngine ends what accounts, hydrate and gate do in the background.
+// closeEngine stops the background work of accounts, hydrate and gate.
 func (n *Node) closeEngine() error {
 	var errs []error
 	if n.accounts != nil {

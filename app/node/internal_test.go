@@ -2,11 +2,14 @@ package node
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/tables"
 )
 
 func TestANodeWithAnotherKeyThanTheOthersIsRefused(t *testing.T) {
@@ -39,5 +42,15 @@ func TestANodeWithAnotherKeyThanTheOthersIsRefused(t *testing.T) {
 		if step.refused != errors.Is(err, mayfly.Conflict) || !step.refused && err != nil || step.refused && (!errors.As(err, &said) || said.Hint == "") {
 			t.Errorf("step %d, %+v: %v", i, step, err)
 		}
+	}
+}
+
+// A store that is opened with this list refuses a table without an erasure rule.
+func TestEveryTableOfANodeHasAnErasureRule(t *testing.T) {
+	if _, err := store.NewTableSet(Tables()); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(Tables(), tables.All()) {
+		t.Error("tests open stores with other tables than a node does: see test/tables")
 	}
 }
