@@ -1,7 +1,6 @@
 package accounterase_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -101,30 +100,5 @@ func TestTheMediaOfReservedUploadsGoWithTheAccount(t *testing.T) {
 	slices.Sort(want)
 	if got := fx.Objects(fx.Real.Hot); !slices.Equal(got, want) {
 		t.Fatalf("left %v, want %v", got, want)
-	}
-}
-
-func TestAMediumThatArrivesWhileItsReservationIsErasedGoesToo(t *testing.T) {
-	fx := erasure.Open(t)
-	reserved := fx.Uploaded(1)
-	key := fx.Reserve(fixture.Ana(), reserved.ID)
-	arrived := false
-	fx.Hooks.Swap = func(_ context.Context, table store.Table, _ store.Key, do fixture.Swap) (bool, []byte, error) {
-		if table != upload.Reservations || arrived { // it arrives just before its reservation is taken out
-			return do()
-		}
-		arrived = true
-		_, err := fx.Real.Hot.Put(t.Context(), mayfly.UploadKey(reserved.ID, 1), strings.NewReader(fixture.Medium(1)))
-		fx.Must(err)
-		found, err := fx.Real.Rows.Get(t.Context(), upload.Reservations, key)
-		fx.Must(err)
-		_, _, err = fx.Real.Rows.Swap(t.Context(), upload.Reservations, key, found[0], []byte("one more"), 0)
-		fx.Must(err)
-		return do()
-	}
-	r, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now)
-	fx.Must(err)
-	if left := fx.Objects(fx.Real.Hot); len(left) > 0 || r.Objects != 2 {
-		t.Fatalf("left %v: %+v", left, r)
 	}
 }

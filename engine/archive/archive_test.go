@@ -1,10 +1,8 @@
 package archive_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -54,54 +52,6 @@ func TestMediaAreReadableAtEveryMomentOfTheArchive(t *testing.T) {
 	}
 }
 
-// liar is a cold tier that says yes and does something else.
-type liar struct {
-	store.Blobs
-	lie func(data []byte) []byte // what it stores instead; nil stores nothing
-}
-
-func (l liar) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return store.Object{}, err
-	}
-	if data = l.lie(data); data == nil {
-		return store.Object{Key: key, Size: 1}, nil
-	}
-	return l.Blobs.Put(ctx, key, bytes.NewReader(data))
-}
-
-func TestHotIsNeverErasedBehindALyingColdTier(t *testing.T) {
-	for name, lie := range map[string]func([]byte) []byte{
-		"wrong bytes":             func(b []byte) []byte { return bytes.Repeat([]byte{'x'}, len(b)) },
-		"truncated":               func(b []byte) []byte { return b[:len(b)-1] },
-		"one bit":                 func(b []byte) []byte { b[17] ^= 1; return b },
-		"success without writing": func([]byte) []byte { return nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := open(t)
-			items := h.expire(h.Story(1), h.Story(2))
-			h.Set.Cold = liar{h.Real.Cold, lie}
-			failures, err := h.archive(7, items...)
-			if err != nil || len(failures) != 2 {
-				t.Fatalf("%d failures, %v", len(failures), err)
-			}
-			for _, item := range h.rows(items) {
-				if item.State != mayfly.Archiving || item.Keys.Cold != 0 {
-					t.Fatalf("%+v", item)
-				}
-				h.readable(hydrate.Hot, item)
-			}
-			h.Set.Cold = h.Real.Cold // it tells the truth again: another worker takes over
-			h.archived(8, h.rows(items)...)
-			h.readable(hydrate.Cold, items...)
-			if hot, cold := len(h.Objects(h.Real.Hot)), len(h.Objects(h.Real.Cold)); hot != 0 || cold != 3 {
-				t.Fatalf("%d objects are hot and %d cold: the first claim left something", hot, cold)
-			}
-		})
-	}
-}
-
 func TestChangesByOthersMeanwhileAreKept(t *testing.T) {
 	for call := 1; call <= 2; call++ { // after the claim, and after the cold keys are in the row
 		h := open(t)
@@ -136,23 +86,6 @@ func TestAHeldItemIsLeftAlone(t *testing.T) {
 		t.Fatal("the row was moved")
 	}
 	h.readable(hydrate.Hot, items[0])
-}
-
-func TestAStaleWorkerWritesNothingAndDeletesOnlyWhatIsDead(t *testing.T) {
-	h := open(t)
-	items := h.expire(h.Story(1))
-	h.onTransitions(nil, func(n int) {
-		if n == 1 { // it stops after its claim; another worker does it all
-			h.past().archived(8, h.rows(items)...)
-		}
-	})
-	if _, err := h.archive(7, items...); err != nil {
-		t.Fatal(err)
-	}
-	if row := h.Row(items[0].ID); row.State != mayfly.Cold || row.Run != 8 {
-		t.Fatalf("%+v", row)
-	}
-	h.readable(hydrate.Cold, items[0])
 }
 
 func TestArchivingTwiceTellsTheLogAgainAndMovesNothing(t *testing.T) {

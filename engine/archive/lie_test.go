@@ -212,8 +212,8 @@ func testDownForThreeDays(t *testing.T, statsToo bool, mayPark int) {
 		}
 		return []storetest.BlobFault{storetest.Before, storetest.After, storetest.Short}[calls%3]
 	})
-	notes := &parking{Writer: h.Set.Writer, parked: map[mayfly.ID]bool{}}
-	h.Set.Writer = notes
+	parked := map[mayfly.ID]bool{}
+	h.Hooks.OnReminder(func(r remind.Reminder) { parked[r.ID] = true })
 	walkers := h.walkers(fixture.Start)
 	var items []mayfly.Item
 	start, passes := h.Now, 0
@@ -237,10 +237,10 @@ func testDownForThreeDays(t *testing.T, statsToo bool, mayPark int) {
 			}
 		}
 	}
-	if len(notes.parked) > mayPark {
-		t.Fatalf("%d items were parked one by one", len(notes.parked))
+	if len(parked) > mayPark {
+		t.Fatalf("%d items were parked one by one", len(parked))
 	}
-	for id := range notes.parked { // three days are longer than a reminder is patient
+	for id := range parked { // three days are longer than a reminder is patient
 		if err := remind.Retry(t.Context(), h.Real, id, remind.Archive, h.Now.Add(2*time.Minute)); err != nil && !errors.Is(err, mayfly.NotFound) {
 			t.Fatal(err)
 		}
@@ -257,27 +257,6 @@ func testDownForThreeDays(t *testing.T, statsToo bool, mayPark int) {
 	if len(items) < 140 || calls < 1000 {
 		t.Errorf("%d items, %d calls of the tier", len(items), calls)
 	}
-}
-
-// parking notes what is parked.
-type parking struct {
-	store.Writer
-	parked map[mayfly.ID]bool
-}
-
-func (p *parking) Commit(ctx context.Context, b *store.Batch) error {
-	for _, s := range b.Stages() {
-		for _, put := range s.Puts {
-			if put.Table == remind.Reminders {
-				r, err := remind.Read(store.Row{Clustering: put.Key.Clustering, Value: put.Value})
-				if err != nil {
-					return err
-				}
-				p.parked[r.ID] = true
-			}
-		}
-	}
-	return p.Writer.Commit(ctx, b)
 }
 
 // walkers are sweep, archive and reminders of every shard, from an origin on.

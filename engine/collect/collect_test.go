@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -238,29 +237,6 @@ func TestObjectsThatARowNamesAndThatAreNotThereAreReported(t *testing.T) {
 	}
 }
 
-// meddler lets a collector run after every step of another process.
-type meddler struct {
-	store.Ledger
-	after func()
-}
-
-func (m meddler) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	outcomes, err := m.Ledger.Transition(ctx, changes)
-	m.after()
-	return outcomes, err
-}
-
-type meddledBlobs struct {
-	store.Blobs
-	after func()
-}
-
-func (m meddledBlobs) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
-	o, err := m.Blobs.Put(ctx, key, r)
-	m.after()
-	return o, err
-}
-
 func TestACollectorBesideAnArchiveTakesNothingThatItNeeds(t *testing.T) {
 	fx := erasure.Open(t)
 	item := fx.Story(3)
@@ -274,8 +250,16 @@ func TestACollectorBesideAnArchiveTakesNothingThatItNeeds(t *testing.T) {
 		runs++
 		deleted += fx.Collect(false).Deleted
 	}
-	set := fx.Real
-	set.Ledger, set.Cold = meddler{fx.Real.Ledger, after}, meddledBlobs{fx.Real.Cold, after}
+	set := fixture.Hook(fx.Real, &fixture.Hooks{
+		Transition: func(ctx context.Context, changes []mayfly.Change, do fixture.Transition) ([]store.Outcome, error) {
+			defer after()
+			return do(ctx, changes)
+		},
+		Hot: fixture.BlobHooks{CopyTo: func(_ context.Context, _, _ mayfly.BlobKey, do func() (store.Object, error)) (store.Object, error) {
+			defer after()
+			return do()
+		}},
+	})
 	a, err := archive.New(set, archive.Options{Workers: 1})
 	fx.Must(err)
 	fx.WantActed(a.Act(t.Context(), walk.Batch{Items: []mayfly.Item{crashed}, Now: fx.Now, Run: 2}))

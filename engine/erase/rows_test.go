@@ -76,17 +76,6 @@ func TestTheViewsOfWhatIsHeldStay(t *testing.T) {
 // far is how long a call takes to a store that is a network away.
 const far = 2 * time.Millisecond
 
-type farRows struct {
-	store.Rows
-	calls *atomic.Int64
-}
-
-func (f farRows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.Row, error) {
-	f.calls.Add(1)
-	time.Sleep(far)
-	return f.Rows.Range(ctx, t, r)
-}
-
 // A story has 64 slices of views: one behind the other, a batch of 500 would take
 // a minute, and no walk waits that long.
 func TestTheViewsOfABatchAreLookedForSideBySide(t *testing.T) {
@@ -101,7 +90,11 @@ func TestTheViewsOfABatchAreLookedForSideBySide(t *testing.T) {
 			items = append(items, item)
 		}
 		var calls atomic.Int64
-		fx.Set.Rows = farRows{fx.Real.Rows, &calls}
+		fx.Hooks.Range = func(_ context.Context, _ store.Table, do func() ([]store.Row, error)) ([]store.Row, error) {
+			calls.Add(1)
+			time.Sleep(far)
+			return do()
+		}
 		begun := time.Now()
 		if failures, err := fx.Eraser().Act(t.Context(), walk.Batch{Items: items, Now: fx.Now, Repeat: true}); err != nil || len(failures) > 0 {
 			t.Fatal(failures, err)

@@ -176,27 +176,6 @@ func TestAHoldThatCannotNotifyCachesWaitsUntilTheirEntriesExpire(t *testing.T) {
 	})
 }
 
-// noting is a writer that records the reminders written through it.
-type noting struct {
-	store.Writer
-	noted map[remind.Step]mayfly.Instant // the first due time of each step
-}
-
-func (n noting) Commit(ctx context.Context, b *store.Batch) error {
-	for _, s := range b.Stages() {
-		for _, put := range s.Puts {
-			r, err := remind.Read(store.Row{Clustering: put.Key.Clustering, Value: put.Value})
-			if put.Table != remind.Reminders || err != nil {
-				continue
-			}
-			if first, known := n.noted[r.Step]; !known || r.Due < first {
-				n.noted[r.Step] = r.Due
-			}
-		}
-	}
-	return n.Writer.Commit(ctx, b)
-}
-
 func TestAReleaseWritesRemindersForTheMissedSteps(t *testing.T) {
 	const day = 24 * time.Hour
 	for s := range stages {
@@ -208,8 +187,12 @@ func TestAReleaseWritesRemindersForTheMissedSteps(t *testing.T) {
 			if deleted {
 				h.delete(item.ID)
 			}
-			notes := noting{h.Real.Writer, map[remind.Step]mayfly.Instant{}}
-			h.Set.Writer = notes
+			noted := map[remind.Step]mayfly.Instant{} // the first due time of each step
+			h.Hooks.OnReminder(func(r remind.Reminder) {
+				if first, known := noted[r.Step]; !known || r.Due < first {
+					noted[r.Step] = r.Due
+				}
+			})
 			h.Must(h.support().Release(context.Background(), item.ID, "ben", "closed", h.Now))
 			soon := h.Now.Add(5 * time.Minute)
 			want := map[remind.Step]mayfly.Instant{remind.Expire: soon}
@@ -222,8 +205,8 @@ func TestAReleaseWritesRemindersForTheMissedSteps(t *testing.T) {
 			if !deleted {
 				want[remind.Retire] = item.End().Add(3 * 365 * day)
 			}
-			if !maps.Equal(notes.noted, want) {
-				t.Errorf("%s, deleted %t: %v, want %v", s, deleted, notes.noted, want)
+			if !maps.Equal(noted, want) {
+				t.Errorf("%s, deleted %t: %v, want %v", s, deleted, noted, want)
 			}
 		}
 	}

@@ -417,16 +417,17 @@ func (c *check) events(item mayfly.Item) {
 			c.find(Resurrected, item.ID, "the log has %s of generation %d, and the row has %d", e.Type(), e.Generation, item.Generation)
 		}
 	}
-	lives := 1 + count[mayfly.WasRestored]
+	var e Expected
+	known := c.o.Record == nil
+	if !known {
+		e, known = c.o.Record.Items[item.ID]
+	}
+	lives := 1 + max(count[mayfly.WasRestored], e.Restores)
 	if count[mayfly.WasExpired] > lives || count[mayfly.WasArchived] > lives {
 		c.find(Double, item.ID, "the log has %d expiries, %d archivings and %d restores of it", count[mayfly.WasExpired], count[mayfly.WasArchived], lives-1)
 	}
-	var e Expected
-	if c.o.Record != nil {
-		known := false
-		if e, known = c.o.Record.Items[item.ID]; !known {
-			return // its birth may have been cut off anywhere
-		}
+	if !known {
+		return // its birth may have been cut off anywhere
 	}
 	ends := max(1, e.Ends)
 	switch {

@@ -34,28 +34,28 @@ func (a *killAudit) seesWhatIsPlanted(t *testing.T) {
 	if err := a.set.Cold.Delete(ctx, gone.MediaKey(gone.Keys.Cold, 0)); err != nil {
 		t.Fatal(err)
 	}
-	plant(verify.Lost, "%s is not what was published", gone.ID)
+	plant(verify.Lost, "%s  medium 0 has no whole copy", gone.ID)
 
 	wrong := a.rows[live[1].id]
 	if _, err := a.set.Cold.Put(ctx, wrong.MediaKey(wrong.Keys.Cold, 0), strings.NewReader("something else")); err != nil {
 		t.Fatal(err)
 	}
-	plant(verify.Lost, "%s is not what was published", wrong.ID)
+	plant(verify.Lost, "%s  medium 0 has no whole copy", wrong.ID)
 
 	live[2].deleted = yes
-	plant(verify.Resurrected, "%s was deleted", live[2].id)
+	plant(verify.Resurrected, "%s  it was deleted", live[2].id)
 
 	live[3].held = yes
-	plant(verify.Lost, "the hold of %s", live[3].id)
+	plant(verify.Lost, "%s  its hold was acknowledged and is gone", live[3].id)
 
 	delete(a.expected.items, live[4].id)
-	plant(verify.Double, "%s", live[4].id)
+	plant(verify.Double, "%s  no client published it", live[4].id)
 
 	stray := a.rows[live[5].id].MediaKey(1_000, 0)
 	if _, err := a.set.Hot.Put(ctx, stray, strings.NewReader("unowned")); err != nil {
 		t.Fatal(err)
 	}
-	plant(verify.Orphan, "hot %s", stray)
+	plant(verify.Orphan, "%s  %s in hot is not named by its row", live[5].id, stray)
 
 	a.look(t)
 	for _, fault := range want {

@@ -11,14 +11,8 @@ import (
 	"github.com/mayflyhq/mayfly/engine/verify"
 )
 
-// belief is what is known of an operation that may have been executed.
-type belief uint8
-
-const (
-	no belief = iota
-	maybe
-	yes
-)
+// What is known of an operation that may have been executed.
+const no, maybe, yes = verify.No, verify.Maybe, verify.Yes
 
 // killItem is an item whose birth was acknowledged, as it must be by the
 // answers so far.
@@ -27,10 +21,11 @@ type killItem struct {
 	draft  workerDraft
 	upload mayfly.ID
 
-	deleted, held belief
+	deleted, held verify.Answer
 	failed        bool           // an answer was an error that leaves it open what was done
 	serves        mayfly.Instant // until when a restore that was acknowledged brought it back
 	servesMaybe   mayfly.Instant // the same of one that may have happened
+	restores      int            // that were asked for
 	touched       bool           // it was ever held or restored, or may have been
 }
 
@@ -129,6 +124,7 @@ func (b *expected) doubt(in *workerIntent) {
 		i.held, i.touched = min(i.held, maybe), true
 	case workerBringBack:
 		i.servesMaybe, i.touched = max(i.servesMaybe, in.Until), true
+		i.restores++
 	}
 }
 
@@ -215,6 +211,7 @@ func (b *expected) done(i *killItem, in *workerIntent) {
 			b.count.Add(verify.Leak, "%s is held, and a restore brought it back", i.id)
 		}
 		i.serves, i.touched = max(i.serves, in.Until), true
+		i.restores++
 	}
 }
 

@@ -103,10 +103,13 @@ func (e *estate) landLate(d *diary, rng *rand.Rand) error {
 	var b store.Batch
 	b.Put(rowtables.Owners, rowtables.OwnerKey(owner, id), nil, 0)
 	b.Then()
-	b.Insert(store.Birth{Body: mayfly.Body{Text: item.wish.text}, Item: mayfly.Item{
+	row := mayfly.Item{
 		ID: id, Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: mayfly.Nonce(rng.Uint64() | 1), Changed: id.Birth(),
-	}})
+	}
+	b.Insert(store.Birth{Body: mayfly.Body{Text: item.wish.text}, Item: row})
+	b.Then()
+	b.Append(mayfly.EventOf(row, mayfly.WasCreated))
 	if err := e.set.Writer.Commit(e.t.Context(), &b); err != nil {
 		return err
 	}

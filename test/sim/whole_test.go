@@ -173,6 +173,7 @@ type known struct {
 	born, maybeBorn       bool
 	deleted, maybeDeleted bool
 	held, maybeHeld       bool // maybeHeld: a hold or release was in flight
+	restores              int  // that were asked for
 }
 
 func (d *diary) knownAt(item *wholeItem, page int) (k known) {
@@ -186,6 +187,8 @@ func (d *diary) knownAt(item *wholeItem, page int) (k known) {
 			k.born, k.maybeBorn = done, true
 		case "delete":
 			k.deleted, k.maybeDeleted = k.deleted || done, true
+		case "restore":
+			k.restores++
 		case "hold", "release":
 			if done {
 				k.held, k.maybeHeld = a.verb == "hold", false
@@ -434,7 +437,7 @@ func (i *wholeItem) expected(k known, over bool) verify.Expected {
 		return verify.No
 	}
 	x := verify.Expected{
-		Text: &i.wish.text, State: mayfly.Cold, Deleted: answer(k.deleted, k.maybeDeleted && !k.deleted), Held: answer(k.held, k.maybeHeld),
+		Text: &i.wish.text, State: mayfly.Cold, Deleted: answer(k.deleted, k.maybeDeleted && !k.deleted), Held: answer(k.held, k.maybeHeld), Restores: k.restores,
 	}
 	if i.wish.fate == mayfly.Purge {
 		x.State, x.Until = mayfly.Deleted, i.id.Deadline()

@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // pause stops a walker before its k-th call to the store until it is let go on.
@@ -51,18 +52,23 @@ func (p *pause) before(what string) {
 
 // over is set with the pause in front of what a walker calls.
 func (p *pause) over(set store.Set) store.Set {
-	set.Writer, set.Ledger, set.Rows, set.Log = pauseWriter{set.Writer, p}, pauseLedger{set.Ledger, p}, pauseRows{set.Rows, p}, pauseLog{set.Log, p}
+	set = fixture.Hook(set, &fixture.Hooks{
+		Commit: func(_ context.Context, _ *store.Batch, do func() error) error {
+			p.before("commit")
+			return do()
+		},
+		Transition: fixture.BeforeTransition(func() { p.before("transition") }),
+		Swap: func(_ context.Context, t store.Table, _ store.Key, do fixture.Swap) (bool, []byte, error) {
+			p.before("swap " + t.String())
+			return do()
+		},
+		Append: func(_ context.Context, _ []mayfly.Event, do func() error) error {
+			p.before("append")
+			return do()
+		},
+	})
+	set.Ledger = pauseLedger{set.Ledger, p}
 	return set
-}
-
-type pauseWriter struct {
-	store.Writer
-	p *pause
-}
-
-func (w pauseWriter) Commit(ctx context.Context, b *store.Batch) error {
-	w.p.before("commit")
-	return w.Writer.Commit(ctx, b)
 }
 
 type pauseLedger struct {
@@ -73,31 +79,6 @@ type pauseLedger struct {
 func (l pauseLedger) Walk(ctx context.Context, s store.Stretch, limit int) ([]mayfly.Item, error) {
 	l.p.before("walk")
 	return l.Ledger.Walk(ctx, s, limit)
-}
-
-func (l pauseLedger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
-	l.p.before("transition")
-	return l.Ledger.Transition(ctx, changes)
-}
-
-type pauseRows struct {
-	store.Rows
-	p *pause
-}
-
-func (r pauseRows) Swap(ctx context.Context, t store.Table, key store.Key, old, next []byte, at mayfly.Instant) (bool, []byte, error) {
-	r.p.before("swap " + t.String())
-	return r.Rows.Swap(ctx, t, key, old, next, at)
-}
-
-type pauseLog struct {
-	store.Log
-	p *pause
-}
-
-func (l pauseLog) Append(ctx context.Context, events ...mayfly.Event) error {
-	l.p.before("append")
-	return l.Log.Append(ctx, events...)
 }
 
 func TestZombieThatOutlivesItsLeaseChangesNothing(t *testing.T) {
