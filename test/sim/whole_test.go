@@ -178,7 +178,7 @@ type known struct {
 
 func (d *diary) knownAt(item *wholeItem, page int) (k known) {
 	for _, a := range d.acts {
-		if a.item != item || a.begun > page {
+		if a.begun > page || a.item != item && a.verb != "undo" { // an undo may restore any item
 			continue
 		}
 		done := a.acked != 0 && a.acked <= page
@@ -187,7 +187,7 @@ func (d *diary) knownAt(item *wholeItem, page int) (k known) {
 			k.born, k.maybeBorn = done, true
 		case "delete":
 			k.deleted, k.maybeDeleted = k.deleted || done, true
-		case "restore":
+		case "restore", "undo":
 			k.restores++
 		case "hold", "release":
 			if done {
