@@ -8,30 +8,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/app/config"
-	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
-	"github.com/mayflyhq/mayfly/engine/intake"
-	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/test/tables"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
-const born mayfly.Instant = 1_800_000_000_000
-
-// fixture is the embedded profile in memory, with one story of two media. Tests may
-// wrap set.
-type fixture struct {
-	testing.TB
-	set, real store.Set
-	now       mayfly.Instant
-	id        mayfly.ID
-	body      mayfly.Body
+// env is a store with one story of two media that has expired.
+type env struct {
+	*fixture.Engine
+	id   mayfly.ID
+	body mayfly.Body
 }
 
+// content returns the bytes of medium n: too many to share a file with others.
 func content(n int) []byte {
 	all := make([]byte, 100_000+n)
 	for i := range all {
@@ -40,111 +30,76 @@ func content(n int) []byte {
 	return all
 }
 
-func open(t *testing.T) *fixture {
+func open(t *testing.T) *env {
 	t.Helper()
-	cfg := config.Default()
-	cfg.Data, cfg.Disk.Floor = "data", 0 // a file system in memory does not report free space
-	fs := vfs.NewMem()
-	if err := fs.MkdirAll(cfg.Data, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	s, err := profile.EmbeddedOn(fs, cfg.Data, cfg, tables.All())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	h := &fixture{TB: t, set: s.Set, real: s.Set, now: born}
-	h.publish()
+	h := &env{Engine: fixture.Open(t)}
+	d := h.Draft()
+	d.Lifetime = fixture.Lifetime(t, time.Hour)
+	h.id = h.Publish(d, h.Now, string(content(0)), string(content(1))).ID
+	h.body, _ = h.Body(h.id)
+	h.Now = h.id.Deadline()
+	h.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
 	return h
 }
 
-func (h *fixture) must(err error) {
+func (h *env) row() mayfly.Item {
 	h.Helper()
-	if err != nil {
-		h.Fatal(err)
-	}
-}
-
-func (h *fixture) publish() {
-	h.Helper()
-	in, err := intake.New(h.real, intake.Options{})
-	h.must(err)
-	lifetime, err := mayfly.LifetimeOf(time.Hour)
-	h.must(err)
-	owner := mayfly.UserOf("test", "ana")
-	uploads, err := upload.New(h.real, upload.Options{})
-	h.must(err)
-	u, err := uploads.Begin(owner, h.now)
-	h.must(err)
-	for n := range 2 {
-		_, err := u.Add(context.Background(), bytes.NewReader(content(n)))
-		h.must(err)
-	}
-	p, err := in.Publish(context.Background(), intake.Draft{
-		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: u,
-	}, h.now)
-	h.must(err)
-	body, err := h.real.Ledger.Body(context.Background(), p.Item.ID)
-	h.must(err)
-	h.id, h.body, h.now = p.Item.ID, body[0].Body, p.Item.ID.Deadline()
-	h.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
-}
-
-func (h *fixture) row() mayfly.Item {
-	h.Helper()
-	found, err := h.real.Ledger.Get(context.Background(), h.id)
-	h.must(err)
-	return found[0].Item
+	item, _ := h.Find(h.id)
+	return item
 }
 
 // move changes the row directly.
-func (h *fixture) move(c mayfly.Change) mayfly.Item {
+func (h *env) move(c mayfly.Change) mayfly.Item {
 	h.Helper()
-	item := h.row()
-	c.ID, c.From, c.Generation, c.Nonce, c.At = h.id, item.State, item.Generation, 9, h.now
-	outcomes, err := h.real.Ledger.Transition(context.Background(), []mayfly.Change{c})
-	h.must(err)
-	if outcomes[0].Result != store.Applied {
-		h.Fatalf("%+v", outcomes[0])
-	}
-	return outcomes[0].Current
+	return h.Change(h.id, c)
 }
 
 // claim, name, eraseHot and finish are the steps of an archive. Each returns the row
 // after it.
-func (h *fixture) claim() mayfly.Item { return h.move(mayfly.Change{To: mayfly.Archiving}) }
+func (h *env) claim() mayfly.Item { return h.move(mayfly.Change{To: mayfly.Archiving}) }
 
-func (h *fixture) name() mayfly.Item {
+func (h *env) name() mayfly.Item {
 	h.Helper()
 	item := h.row()
 	for n := range 2 {
-		_, err := h.real.Hot.CopyTo(context.Background(), h.real.Cold, item.MediaKey(item.Keys.Hot, n), item.MediaKey(item.Generation, n))
-		h.must(err)
+		_, err := h.Real.Hot.CopyTo(context.Background(), h.Real.Cold, item.MediaKey(item.Keys.Hot, n), item.MediaKey(item.Generation, n))
+		h.Must(err)
 	}
 	return h.move(mayfly.Change{To: mayfly.Archiving, Keys: &mayfly.Keys{Hot: item.Keys.Hot, Cold: item.Generation}})
 }
 
-func (h *fixture) eraseHot() mayfly.Item {
+func (h *env) eraseHot() mayfly.Item {
 	h.Helper()
 	item := h.row()
-	h.must(h.real.Hot.Delete(context.Background(), item.MediaKey(mayfly.Born, 0), item.MediaKey(mayfly.Born, 1)))
+	h.Must(h.Real.Hot.Delete(context.Background(), item.MediaKey(mayfly.Born, 0), item.MediaKey(mayfly.Born, 1)))
 	return item
 }
 
-func (h *fixture) finish() mayfly.Item {
+func (h *env) finish() mayfly.Item {
 	h.Helper()
 	return h.move(mayfly.Change{To: mayfly.Cold, Keys: &mayfly.Keys{Cold: h.row().Keys.Cold}})
 }
 
-// read reads a span of a medium, with a row that may be out of date.
-func (h *fixture) read(item mayfly.Item, n int, span store.Span) ([]byte, hydrate.Tier, error) {
+// named returns a row that names both copies.
+func (h *env) named() mayfly.Item {
 	h.Helper()
-	reader, err := hydrate.New(h.set, hydrate.Options{})
-	h.must(err)
+	h.claim()
+	return h.name()
+}
+
+// archived returns the row after all steps of an archive.
+func (h *env) archived() mayfly.Item {
+	h.Helper()
+	h.named()
+	h.eraseHot()
+	return h.finish()
+}
+
+// read reads a span of a medium, with a row that may be out of date.
+func (h *env) read(item mayfly.Item, n int, span store.Span) ([]byte, hydrate.Tier, error) {
+	h.Helper()
+	reader, err := hydrate.New(h.Set, hydrate.Options{})
+	h.Must(err)
 	m, err := reader.Open(context.Background(), item, h.body, n, span)
 	if err != nil {
 		return nil, 0, err
@@ -153,7 +108,7 @@ func (h *fixture) read(item mayfly.Item, n int, span store.Span) ([]byte, hydrat
 	return read, m.Tier, errors.Join(err, m.Close())
 }
 
-func (h *fixture) want(item mayfly.Item, from hydrate.Tier) {
+func (h *env) want(item mayfly.Item, from hydrate.Tier) {
 	h.Helper()
 	for n := range 2 {
 		read, tier, err := h.read(item, n, store.Span{})
@@ -163,13 +118,14 @@ func (h *fixture) want(item mayfly.Item, from hydrate.Tier) {
 	}
 }
 
-// opening calls before at the start of every Open of a tier.
-type opening struct {
-	store.Blobs
-	before func()
-}
-
-func (o opening) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.ReadCloser, store.Object, error) {
-	o.before()
-	return o.Blobs.Open(ctx, key, span)
+// beforeFirstOpen calls f before the first open of a tier.
+func beforeFirstOpen(hooks *fixture.BlobHooks, f func()) {
+	did := false
+	hooks.Open = func(_ context.Context, _ mayfly.BlobKey, do func() (io.ReadCloser, store.Object, error)) (io.ReadCloser, store.Object, error) {
+		if !did {
+			did = true
+			f()
+		}
+		return do()
+	}
 }

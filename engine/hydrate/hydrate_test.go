@@ -43,16 +43,11 @@ func TestARowThatChangesWhileItsMediumIsOpenedIsReadAgain(t *testing.T) {
 	for stop := range 4 { // number of archive steps between reading the row and opening the object
 		h := open(t)
 		item := h.claim()
-		did := false
-		h.set.Hot = opening{h.real.Hot, func() {
-			if did {
-				return
-			}
-			did = true
+		beforeFirstOpen(&h.Hooks.Hot, func() {
 			for _, step := range []func() mayfly.Item{h.name, h.eraseHot, h.finish}[:stop] {
 				step()
 			}
-		}}
+		})
 		from := hydrate.Hot
 		if stop >= 2 {
 			from = hydrate.Cold
@@ -63,24 +58,16 @@ func TestARowThatChangesWhileItsMediumIsOpenedIsReadAgain(t *testing.T) {
 
 func TestAMediumThatIsRestoredWhileItIsOpenedIsFound(t *testing.T) {
 	h := open(t)
-	h.claim()
-	h.name()
-	h.eraseHot()
-	item := h.finish()
-	did := false
-	h.set.Cold = opening{h.real.Cold, func() {
-		if did {
-			return
-		}
-		did = true
+	item := h.archived()
+	beforeFirstOpen(&h.Hooks.Cold, func() {
 		row := h.row()
 		for n := range 2 {
-			_, err := h.real.Cold.CopyTo(context.Background(), h.real.Hot, row.MediaKey(row.Keys.Cold, n), row.MediaKey(row.Generation+1, n))
-			h.must(err)
+			_, err := h.Real.Cold.CopyTo(context.Background(), h.Real.Hot, row.MediaKey(row.Keys.Cold, n), row.MediaKey(row.Generation+1, n))
+			h.Must(err)
 		}
-		h.must(h.real.Cold.Delete(context.Background(), row.MediaKey(row.Keys.Cold, 0), row.MediaKey(row.Keys.Cold, 1)))
-		h.move(mayfly.Change{To: mayfly.Active, ServesUntil: h.now + 1, Keys: &mayfly.Keys{Hot: row.Generation + 1}})
-	}}
+		h.Must(h.Real.Cold.Delete(context.Background(), row.MediaKey(row.Keys.Cold, 0), row.MediaKey(row.Keys.Cold, 1)))
+		h.move(mayfly.Change{To: mayfly.Active, ServesUntil: h.Now + 1, Keys: &mayfly.Keys{Hot: row.Generation + 1}})
+	})
 	h.want(item, hydrate.Hot)
 }
 
@@ -88,16 +75,13 @@ func TestAnItemThatIsDeletedWhileItIsOpenedIsNotFound(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		h := open(t)
 		item := h.row()
-		h.set.Hot = opening{h.real.Hot, func() {
-			if h.row().State == mayfly.Deleted || h.row().ID.IsZero() {
-				return
-			}
+		beforeFirstOpen(&h.Hooks.Hot, func() {
 			h.move(mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
 			h.eraseHot()
 			if removed {
-				h.must(h.real.Ledger.Remove(context.Background(), h.id))
+				h.Must(h.Real.Ledger.Remove(context.Background(), h.id))
 			}
-		}}
+		})
 		if _, _, err := h.read(item, 0, store.Span{}); !errors.Is(err, mayfly.NotFound) || errors.Is(err, mayfly.Corrupt) {
 			t.Errorf("row removed %t: %v", removed, err)
 		}
@@ -112,17 +96,17 @@ func TestAnItemThatIsDeletedWhileItIsOpenedIsNotFound(t *testing.T) {
 
 func TestAnOpenMediumIsReadToItsEndAfterADelete(t *testing.T) {
 	h := open(t)
-	reader, err := hydrate.New(h.set, hydrate.Options{})
-	h.must(err)
+	reader, err := hydrate.New(h.Set, hydrate.Options{})
+	h.Must(err)
 	m, err := reader.Open(context.Background(), h.row(), h.body, 1, store.Span{})
-	h.must(err)
+	h.Must(err)
 	head := make([]byte, 100)
 	_, err = io.ReadFull(m, head)
-	h.must(err)
+	h.Must(err)
 	h.move(mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
 	h.eraseHot()
 	rest, err := io.ReadAll(m)
-	h.must(errors.Join(err, m.Close()))
+	h.Must(errors.Join(err, m.Close()))
 	if !bytes.Equal(append(head, rest...), content(1)) || m.Size != int64(len(content(1))) {
 		t.Error("the stream was cut (ST13)")
 	}
@@ -146,16 +130,13 @@ func TestDamagedBytesNeverEndWithoutAnError(t *testing.T) {
 		for _, tier := range []hydrate.Tier{hydrate.Hot, hydrate.Cold} {
 			t.Run(fmt.Sprintf("%s, %s", name, tier), func(t *testing.T) {
 				h := open(t)
-				item, blobs, g := h.row(), h.real.Hot, mayfly.Born
+				item, blobs, g := h.row(), h.Real.Hot, mayfly.Born
 				if tier == hydrate.Cold {
-					h.claim()
-					h.name()
-					h.eraseHot()
-					item = h.finish()
-					blobs, g = h.real.Cold, item.Keys.Cold
+					item = h.archived()
+					blobs, g = h.Real.Cold, item.Keys.Cold
 				}
 				_, err := blobs.Put(context.Background(), item.MediaKey(g, 0), bytes.NewReader(damage(content(0))))
-				h.must(err)
+				h.Must(err)
 				size := int64(len(content(0)))
 				for _, span := range []store.Span{{}, {Length: size}, {Length: size + 5}} {
 					read, _, err := h.read(item, 0, span)
@@ -191,7 +172,7 @@ func (c cut) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (io.
 
 func TestAStreamThatEndsTooEarlyIsCorrupt(t *testing.T) {
 	h := open(t)
-	h.set.Hot = cut{h.real.Hot}
+	h.Set.Hot = cut{h.Real.Hot}
 	if _, _, err := h.read(h.row(), 0, store.Span{}); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
 	}
@@ -199,11 +180,10 @@ func TestAStreamThatEndsTooEarlyIsCorrupt(t *testing.T) {
 
 func TestADamagedHotCopyIsReplacedByTheColdOne(t *testing.T) {
 	h := open(t)
-	h.claim()
-	item := h.name()
+	item := h.named()
 	for n := range 2 {
-		_, err := h.real.Hot.Put(context.Background(), item.MediaKey(mayfly.Born, n), bytes.NewReader(content(n)[1:]))
-		h.must(err)
+		_, err := h.Real.Hot.Put(context.Background(), item.MediaKey(mayfly.Born, n), bytes.NewReader(content(n)[1:]))
+		h.Must(err)
 	}
 	h.want(item, hydrate.Cold)
 }
@@ -244,10 +224,9 @@ func TestAMediumInNeitherTierIsCorrupt(t *testing.T) {
 		t.Errorf("hot only: %v", err)
 	}
 	h = open(t)
-	h.claim()
-	item := h.name()
+	item := h.named()
 	h.eraseHot()
-	h.must(h.real.Cold.Delete(context.Background(), item.MediaKey(item.Keys.Cold, 0)))
+	h.Must(h.Real.Cold.Delete(context.Background(), item.MediaKey(item.Keys.Cold, 0)))
 	if _, _, err := h.read(item, 0, store.Span{}); !errors.Is(err, mayfly.Corrupt) {
 		t.Errorf("in both: %v", err)
 	}
@@ -272,14 +251,13 @@ func TestAMissingMediumIsNotFound(t *testing.T) {
 func TestAnUnavailableTierIsNotCorrupt(t *testing.T) {
 	for _, tier := range []hydrate.Tier{hydrate.Hot, hydrate.Cold} {
 		h := open(t)
-		h.claim()
-		item := h.name()
+		item := h.named()
 		away := func(storetest.BlobCall) storetest.BlobFault { return storetest.Before }
 		if tier == hydrate.Hot {
-			h.set.Hot = storetest.FaultyBlobs(h.real.Hot, away)
+			h.Set.Hot = storetest.FaultyBlobs(h.Real.Hot, away)
 		} else {
 			h.eraseHot()
-			h.set.Cold = storetest.FaultyBlobs(h.real.Cold, away)
+			h.Set.Cold = storetest.FaultyBlobs(h.Real.Cold, away)
 		}
 		if _, _, err := h.read(item, 0, store.Span{}); !errors.Is(err, mayfly.Unavailable) || errors.Is(err, mayfly.Corrupt) {
 			t.Errorf("%s: %v", tier, err)

@@ -28,10 +28,10 @@ func (s signing) Presign(_ context.Context, what store.Access, key mayfly.BlobKe
 	return fmt.Sprintf("%d %s %s %s", what, s.name, key, lasts), nil
 }
 
-func (h *fixture) presign(wanted ...hydrate.Wanted) ([]string, error) {
+func (h *env) presign(wanted ...hydrate.Wanted) ([]string, error) {
 	h.Helper()
-	reader, err := hydrate.New(h.set, hydrate.Options{})
-	h.must(err)
+	reader, err := hydrate.New(h.Set, hydrate.Options{})
+	h.Must(err)
 	for i := range wanted {
 		wanted[i].Body, wanted[i].Lasts = h.body, time.Minute
 	}
@@ -40,7 +40,7 @@ func (h *fixture) presign(wanted ...hydrate.Wanted) ([]string, error) {
 
 func TestURLsAreOfTheCopyThatTheRowNames(t *testing.T) {
 	h := open(t)
-	h.set.Hot, h.set.Cold = signing{Blobs: h.set.Hot, name: "hot"}, signing{Blobs: h.set.Cold, name: "cold"}
+	h.Set.Hot, h.Set.Cold = signing{Blobs: h.Set.Hot, name: "hot"}, signing{Blobs: h.Set.Cold, name: "cold"}
 	check := func(item mayfly.Item, hot, cold bool) {
 		t.Helper()
 		var want []string
@@ -83,28 +83,21 @@ func TestURLsAreOfTheCopyThatTheRowNames(t *testing.T) {
 
 func TestATierWithoutURLsDoesNotAffectTheOther(t *testing.T) {
 	h := open(t)
-	h.set.Cold = signing{Blobs: h.set.Cold, name: "cold"}
+	h.Set.Cold = signing{Blobs: h.Set.Cold, name: "cold"}
 	item := h.named()
 	got, err := h.presign(hydrate.Wanted{Item: item, Tier: hydrate.Hot}, hydrate.Wanted{Item: item, Tier: hydrate.Cold})
 	if err != nil || got[0] != "" || got[1] == "" {
 		t.Errorf("%q, %v", got, err)
 	}
-	h.set.Hot = signing{Blobs: h.set.Hot, fails: mayfly.Errorf(mayfly.Unavailable, "no credentials")}
+	h.Set.Hot = signing{Blobs: h.Set.Hot, fails: mayfly.Errorf(mayfly.Unavailable, "no credentials")}
 	if got, err := h.presign(hydrate.Wanted{Item: item, Tier: hydrate.Cold}, hydrate.Wanted{Item: item, Tier: hydrate.Hot}); !errors.Is(err, mayfly.Unavailable) || got[0] == "" || got[1] != "" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
-// named returns a row that names both copies.
-func (h *fixture) named() mayfly.Item {
-	h.Helper()
-	h.claim()
-	return h.name()
-}
-
 func TestARenditionHasAURLWhenItIsMade(t *testing.T) {
 	g := openGallery(t, hydrate.Options{}, photo(400, 300), photo(100, 80))
-	g.set.Hot = signing{Blobs: g.set.Hot, name: "hot"}
+	g.Set.Hot = signing{Blobs: g.Set.Hot, name: "hot"}
 	item := g.row()
 	wanted := func() []hydrate.Wanted {
 		return []hydrate.Wanted{
@@ -118,9 +111,9 @@ func TestARenditionHasAURLWhenItIsMade(t *testing.T) {
 	for _, made := range []bool{false, true} {
 		small := ""
 		if made {
-			m, err := g.h.Rendition(t.Context(), item, g.body, 0, 320, g.now)
-			g.must(err)
-			g.must(m.Close())
+			m, err := g.h.Rendition(t.Context(), item, g.body, 0, 320, g.Now)
+			g.Must(err)
+			g.Must(m.Close())
 			n, _ := mayfly.RenditionOf(0, 320)
 			small = url(n)
 		}

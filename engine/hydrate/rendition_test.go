@@ -19,11 +19,11 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
-	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 func photo(width, height int) []byte {
@@ -42,7 +42,7 @@ func photo(width, height int) []byte {
 // gallery is a fixture whose story has pictures. Its hooks run while a rendition is
 // made.
 type gallery struct {
-	*fixture
+	*env
 	h        *hydrate.Hydrate
 	made     loop.Signal[mayfly.ID]
 	problems atomic.Int32
@@ -55,13 +55,13 @@ type gallery struct {
 
 func openGallery(t *testing.T, o hydrate.Options, pictures ...[]byte) *gallery {
 	t.Helper()
-	g := &gallery{fixture: open(t), made: loop.NewSignal[mayfly.ID]()}
+	g := &gallery{env: open(t), made: loop.NewSignal[mayfly.ID]()}
 	g.publishPictures(pictures...)
-	g.set = g.real
-	g.set.Hot, g.set.Writer = galleryHot{g.real.Hot, g}, galleryWriter{g.real.Writer, g}
+	g.Set = g.Real
+	g.Set.Hot, g.Set.Writer = galleryHot{g.Real.Hot, g}, galleryWriter{g.Real.Writer, g}
 	o.Made, o.Problem = g.made, func(mayfly.ID, error) { g.problems.Add(1) }
-	h, err := hydrate.New(g.set, o)
-	g.must(err)
+	h, err := hydrate.New(g.Set, o)
+	g.Must(err)
 	g.h = h
 	t.Cleanup(h.Close)
 	return g
@@ -71,32 +71,23 @@ func openGallery(t *testing.T, o hydrate.Options, pictures ...[]byte) *gallery {
 // fixture.
 func (g *gallery) publishPictures(pictures ...[]byte) {
 	g.Helper()
-	g.now = born
-	in, err := intake.New(g.real, intake.Options{})
-	g.must(err)
-	lifetime, err := mayfly.LifetimeOf(time.Hour)
-	g.must(err)
-	owner := mayfly.UserOf("test", "ana")
-	uploads, err := upload.New(g.real, upload.Options{})
-	g.must(err)
-	u, err := uploads.Begin(owner, g.now)
-	g.must(err)
+	g.Now = fixture.Start
+	uploads, err := upload.New(g.Real, upload.Options{})
+	g.Must(err)
+	u := fixture.UploadTo(g, uploads, fixture.Ana(), g.Now)
 	for _, p := range pictures {
 		c, err := media.Clean(bytes.NewReader(p), media.Limits{})
-		g.must(err)
+		g.Must(err)
 		m, err := u.Add(context.Background(), c)
-		g.must(err)
+		g.Must(err)
 		if m.Width == 0 {
 			g.Fatalf("%+v", m)
 		}
 	}
-	p, err := in.Publish(context.Background(), intake.Draft{
-		Owner: owner, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone, Lifetime: lifetime, Upload: u,
-	}, g.now)
-	g.must(err)
-	body, err := g.real.Ledger.Body(context.Background(), p.Item.ID)
-	g.must(err)
-	g.id, g.body = p.Item.ID, body[0].Body
+	d := g.Draft()
+	d.Lifetime, d.Upload = fixture.Lifetime(g, time.Hour), u
+	g.id = g.Publish(d, g.Now).ID
+	g.body, _ = g.Body(g.id)
 }
 
 type galleryHot struct {
@@ -136,7 +127,7 @@ func (w galleryWriter) Commit(ctx context.Context, b *store.Batch) error {
 
 // look requests a rendition and decodes it.
 func (g *gallery) look(ctx context.Context, m, longest int) (image.Image, *hydrate.Medium, error) {
-	found, err := g.h.Rendition(ctx, g.row(), g.body, m, longest, g.now)
+	found, err := g.h.Rendition(ctx, g.row(), g.body, m, longest, g.Now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -155,8 +146,8 @@ func (g *gallery) look(ctx context.Context, m, longest int) (image.Image, *hydra
 func (g *gallery) objects() (found []mayfly.BlobKey) {
 	g.Helper()
 	row := g.row()
-	all, err := g.real.Hot.List(context.Background(), "", "", 1000)
-	g.must(err)
+	all, err := g.Real.Hot.List(context.Background(), "", "", 1000)
+	g.Must(err)
 	for _, listed := range all {
 		for _, n := range g.body.Renditions() {
 			for generation := mayfly.Born; generation <= row.Generation+1; generation++ {
@@ -171,8 +162,8 @@ func (g *gallery) objects() (found []mayfly.BlobKey) {
 
 func (g *gallery) descriptions() int {
 	g.Helper()
-	rows, err := g.real.Rows.Range(context.Background(), upload.Renditions, store.Range{Partition: string(g.id[:]), Limit: 100})
-	g.must(err)
+	rows, err := g.Real.Rows.Range(context.Background(), upload.Renditions, store.Range{Partition: string(g.id[:]), Limit: 100})
+	g.Must(err)
 	return len(rows)
 }
 
@@ -181,7 +172,7 @@ func TestARenditionIsMadeOnceAndStoredBesideItsOriginal(t *testing.T) {
 	for m, want := range []image.Point{{320, 240}, {160, 320}} {
 		for range 3 {
 			picture, found, err := g.look(t.Context(), m, 320)
-			g.must(err)
+			g.Must(err)
 			if picture.Bounds().Size() != want || found.Type != media.JPEG || found.Tier != hydrate.Hot || found.SHA256 == [32]byte{} {
 				t.Errorf("%v, %+v", picture.Bounds(), found)
 			}
@@ -211,7 +202,7 @@ func TestConcurrentRequestsGetTheSameRendition(t *testing.T) {
 func TestASmallImageIsItsOwnRendition(t *testing.T) {
 	g := openGallery(t, hydrate.Options{}, photo(320, 100))
 	picture, found, err := g.look(t.Context(), 0, 320)
-	g.must(err)
+	g.Must(err)
 	if picture.Bounds().Dx() != 320 || found.SHA256 != g.body.Media[0].SHA256 || g.puts.Load() != 0 {
 		t.Errorf("%v", picture.Bounds())
 	}
@@ -226,7 +217,7 @@ func TestTheSmallRenditionIsMadeFromTheLargeOne(t *testing.T) {
 	g.h.MakeRenditions(g.row(), g.body)
 	for range 2 {
 		_, err := g.made.Wait(t.Context())
-		g.must(err)
+		g.Must(err)
 	}
 	if len(g.objects()) != 2 || g.descriptions() != 2 || g.problems.Load() != 0 {
 		t.Fatalf("%d objects, %d problems", len(g.objects()), g.problems.Load())
@@ -235,7 +226,7 @@ func TestTheSmallRenditionIsMadeFromTheLargeOne(t *testing.T) {
 		t.Errorf("%d opens", opens)
 	}
 	original := g.row().MediaKey(mayfly.Born, 0)
-	g.must(g.real.Hot.Delete(t.Context(), original)) // it is not needed any more
+	g.Must(g.Real.Hot.Delete(t.Context(), original)) // it is not needed any more
 	for _, longest := range []int{320, 1080} {
 		if picture, _, err := g.look(t.Context(), 0, longest); err != nil || picture.Bounds().Dx() != longest {
 			t.Errorf("%d: %v", longest, err)
@@ -270,27 +261,27 @@ func TestTheRenditionOfAChangedRowIsRemoved(t *testing.T) {
 	moves := map[string]func(g *gallery){
 		"deleted": func(g *gallery) { g.move(mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser}) },
 		"claimed": func(g *gallery) {
-			g.now = g.id.Deadline()
+			g.Now = g.id.Deadline()
 			g.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
 			g.claim()
 		},
 		"archived": func(g *gallery) {
-			g.now = g.id.Deadline()
+			g.Now = g.id.Deadline()
 			g.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
 			g.claim()
 			item := g.row()
-			_, err := g.real.Hot.CopyTo(context.Background(), g.real.Cold, item.MediaKey(item.Keys.Hot, 0), item.MediaKey(item.Generation, 0))
-			g.must(err)
+			_, err := g.Real.Hot.CopyTo(context.Background(), g.Real.Cold, item.MediaKey(item.Keys.Hot, 0), item.MediaKey(item.Generation, 0))
+			g.Must(err)
 			g.move(mayfly.Change{To: mayfly.Archiving, Keys: &mayfly.Keys{Hot: item.Keys.Hot, Cold: item.Generation}})
-			g.must(g.real.Hot.Delete(context.Background(), item.MediaKey(mayfly.Born, 0)))
+			g.Must(g.Real.Hot.Delete(context.Background(), item.MediaKey(mayfly.Born, 0)))
 			g.finish()
 		},
 		"restored": func(g *gallery) {
-			g.now = g.id.Deadline()
+			g.Now = g.id.Deadline()
 			item := g.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
-			_, err := g.real.Hot.CopyTo(context.Background(), g.real.Hot, item.MediaKey(mayfly.Born, 0), item.MediaKey(item.Generation+1, 0))
-			g.must(err)
-			g.move(mayfly.Change{To: mayfly.Active, Cause: mayfly.BySupport, ServesUntil: g.now + 3_600_000, Keys: &mayfly.Keys{Hot: item.Generation + 1}})
+			_, err := g.Real.Hot.CopyTo(context.Background(), g.Real.Hot, item.MediaKey(mayfly.Born, 0), item.MediaKey(item.Generation+1, 0))
+			g.Must(err)
+			g.move(mayfly.Change{To: mayfly.Active, Cause: mayfly.BySupport, ServesUntil: g.Now + 3_600_000, Keys: &mayfly.Keys{Hot: item.Generation + 1}})
 		},
 	}
 	tried := 0
@@ -348,20 +339,20 @@ func TestRenditionsOfHeldOrColdItemsAreNotStored(t *testing.T) {
 			g.move(mayfly.Change{To: mayfly.Active, Hold: mayfly.SetHold, Cause: mayfly.BySupport})
 		},
 		"cold": func(g *gallery) {
-			g.now = g.id.Deadline()
+			g.Now = g.id.Deadline()
 			g.move(mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry})
 			item := g.claim()
-			_, err := g.real.Hot.CopyTo(context.Background(), g.real.Cold, item.MediaKey(item.Keys.Hot, 0), item.MediaKey(item.Generation, 0))
-			g.must(err)
+			_, err := g.Real.Hot.CopyTo(context.Background(), g.Real.Cold, item.MediaKey(item.Keys.Hot, 0), item.MediaKey(item.Generation, 0))
+			g.Must(err)
 			g.move(mayfly.Change{To: mayfly.Archiving, Keys: &mayfly.Keys{Hot: item.Keys.Hot, Cold: item.Generation}})
-			g.must(g.real.Hot.Delete(context.Background(), item.MediaKey(mayfly.Born, 0)))
+			g.Must(g.Real.Hot.Delete(context.Background(), item.MediaKey(mayfly.Born, 0)))
 			g.finish()
 		},
 	} {
 		g := openGallery(t, hydrate.Options{}, photo(1200, 900))
 		move(g)
 		picture, _, err := g.look(t.Context(), 0, 1080)
-		g.must(err)
+		g.Must(err)
 		if picture.Bounds().Dx() != 1080 || len(g.objects()) != 0 || g.descriptions() != 0 || g.puts.Load() != 0 {
 			t.Errorf("%s: %d objects, %d descriptions", name, len(g.objects()), g.descriptions())
 		}
@@ -388,8 +379,8 @@ func TestADamagedOriginalMakesNoRendition(t *testing.T) {
 	key := g.row().MediaKey(mayfly.Born, 0)
 	other := photo(1200, 900)
 	other = append(other[:g.body.Media[0].Size-2:g.body.Media[0].Size-2], 0, 0) // without its end of image
-	_, err := g.real.Hot.Put(t.Context(), key, bytes.NewReader(other))
-	g.must(err)
+	_, err := g.Real.Hot.Put(t.Context(), key, bytes.NewReader(other))
+	g.Must(err)
 	if _, _, err := g.look(t.Context(), 0, 320); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
 	}
@@ -414,8 +405,8 @@ func TestDamageAfterTheFirstFrameIsFound(t *testing.T) {
 	g := openGallery(t, hydrate.Options{}, b.Bytes())
 	other := bytes.Clone(b.Bytes())
 	other[len(other)-1] = 0
-	_, err := g.real.Hot.Put(t.Context(), g.row().MediaKey(mayfly.Born, 0), bytes.NewReader(other))
-	g.must(err)
+	_, err := g.Real.Hot.Put(t.Context(), g.row().MediaKey(mayfly.Born, 0), bytes.NewReader(other))
+	g.Must(err)
 	if _, _, err := g.look(t.Context(), 0, 320); !errors.Is(err, mayfly.Corrupt) || len(g.objects()) != 0 {
 		t.Error(err)
 	}
@@ -429,7 +420,7 @@ func TestAnInvalidRenditionIsRefused(t *testing.T) {
 		}
 	}
 	body := mayfly.Body{Media: []mayfly.Medium{{Type: media.MP4, Size: 1}}}
-	if _, err := g.h.Rendition(t.Context(), g.row(), body, 0, 320, g.now); !errors.Is(err, mayfly.Unsupported) {
+	if _, err := g.h.Rendition(t.Context(), g.row(), body, 0, 320, g.Now); !errors.Is(err, mayfly.Unsupported) {
 		t.Error(err)
 	}
 }
