@@ -1,10 +1,8 @@
 package remind_test
 
 import (
-	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,20 +10,21 @@ import (
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // due are the reminders of the shard that are there, by when they are due.
-func (h *fixture) due(from, to mayfly.Instant) (all []mayfly.Instant) {
-	h.t.Helper()
+func (h *env) due(from, to mayfly.Instant) (all []mayfly.Instant) {
+	h.Helper()
 	for minute := from.Minute(); minute <= to.Minute(); minute++ {
-		rows, err := h.set.Rows.Range(h.t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1000})
+		rows, err := h.Set.Rows.Range(h.Context(), remind.Reminders, store.Range{Partition: remind.Partition(minute, shard), Limit: 1000})
 		if err != nil {
-			h.t.Fatal(err)
+			h.Fatal(err)
 		}
 		for _, row := range rows {
 			r, err := remind.Read(row)
 			if err != nil {
-				h.t.Fatal(err)
+				h.Fatal(err)
 			}
 			all = append(all, r.Due)
 		}
@@ -34,8 +33,8 @@ func (h *fixture) due(from, to mayfly.Instant) (all []mayfly.Instant) {
 }
 
 // every writes a reminder for each step of time from now on.
-func (h *fixture) every(step, span time.Duration) (dues []mayfly.Instant) {
-	h.t.Helper()
+func (h *env) every(step, span time.Duration) (dues []mayfly.Instant) {
+	h.Helper()
 	for at := soon; at < span; at += step {
 		dues = append(dues, now.Add(at))
 		h.remind(remind.Reminder{Due: now.Add(at), ID: h.item(), Step: remind.Expire})
@@ -46,7 +45,7 @@ func (h *fixture) every(step, span time.Duration) (dues []mayfly.Instant) {
 const kept = 2 * time.Hour
 
 func TestFinishedRemindersAreDroppedInWholeMinutesBehindTheWatermark(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	dues := h.every(7*time.Minute, 5*time.Hour)
 	w := h.walker(remind.Options{Kept: kept})
 	dropped := 0
@@ -73,15 +72,14 @@ func TestFinishedRemindersAreDroppedInWholeMinutesBehindTheWatermark(t *testing.
 // L13: though the walk stood still for longer than they are kept, what it has not
 // done is there. A store that ended reminders by its clock would have taken it.
 func TestNothingThatIsNotFinishedIsDropped(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	dues := h.every(time.Hour, 24*time.Hour)
 	const outage = 20 * 24 * time.Hour
 	h.remind(remind.Reminder{Due: dues[0], ID: h.item(), Step: remind.Expire}) // two of a page: it is not the items
 	h.fail = func(remind.Step, walk.Batch) ([]walk.Failure, error) {
 		return nil, mayfly.Errorf(mayfly.Unavailable, "away")
 	}
-	real := h.set.Writer
-	h.set.Writer = dying{real, new(int)} // nor can they be written again
+	h.Hooks.Commit = fixture.FailCommit(mayfly.Unavailable) // nor can they be written again
 	w := h.walker(remind.Options{Kept: kept})
 	for at := now; at < now.Add(outage); at = at.Add(5 * time.Hour) {
 		_, err := w.Pass(t.Context(), at)
@@ -92,19 +90,17 @@ func TestNothingThatIsNotFinishedIsDropped(t *testing.T) {
 	if left := h.due(now, now.Add(24*time.Hour)); len(left) != len(dues)+1 {
 		t.Fatalf("%d of %d are left", len(left), len(dues)+1)
 	}
-	h.set.Writer, h.fail = real, nil
+	h.Hooks.Commit, h.fail = nil, nil
 	at := now.Add(outage)
-	calls := &ranges{Rows: h.set.Rows}
-	h.set.Rows = calls
 	w = h.walker(remind.Options{Kept: kept}) // a process of its own: it goes on from the places
 	passes := 0
 	for more := true; more; passes++ {
 		var err error
-		before := calls.n
+		before := h.Hooks.Count("range")
 		if more, err = w.Pass(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}
-		if n := calls.n - before; n > 1_200 { // a thousand minutes walked, a hundred dropped
+		if n := h.Hooks.Count("range") - before; n > 1_200 { // a thousand minutes walked, a hundred dropped
 			t.Fatalf("a pass made %d reads", n)
 		}
 	}
@@ -119,42 +115,28 @@ func TestNothingThatIsNotFinishedIsDropped(t *testing.T) {
 	if left := h.due(now, now.Add(24*time.Hour)); len(left) > 0 {
 		t.Fatalf("%d finished ones are left", len(left))
 	}
-	calls.n = 0
-	if _, err := w.Pass(t.Context(), at); err != nil || calls.n > 0 {
-		t.Errorf("%d reads, %v: it looks again at what it has dropped", calls.n, err)
+	before := h.Hooks.Count("range")
+	_, err := w.Pass(t.Context(), at)
+	if n := h.Hooks.Count("range") - before; err != nil || n > 0 {
+		t.Errorf("%d reads, %v: it looks again at what it has dropped", n, err)
 	}
-}
-
-// ranges counts reads.
-type ranges struct {
-	store.Rows
-	mu sync.Mutex
-	n  int
-}
-
-func (r *ranges) Range(ctx context.Context, t store.Table, rg store.Range) ([]store.Row, error) {
-	r.mu.Lock()
-	r.n++
-	r.mu.Unlock()
-	return r.Rows.Range(ctx, t, rg)
 }
 
 // A crash between any two writes drops what is gone already and leaves no gap.
 func TestWhereverTheWriterStopsEverythingFinishedIsDroppedInTheEnd(t *testing.T) {
 	stopped := 0
 	for stop := range 40 {
-		h := newFixture(t)
+		h := open(t)
 		dues := h.every(5*time.Minute, 2*time.Hour)
-		real, left := h.set, stop
-		h.set.Writer, h.set.Rows = dying{h.set.Writer, &left}, dyingRows{h.set.Rows, &left}
+		left := h.dieAfter(stop)
 		w := h.walker(remind.Options{Kept: kept})
-		for at := now; at < now.Add(8*time.Hour) && left >= 0; at = at.Add(10 * time.Minute) {
+		for at := now; at < now.Add(8*time.Hour) && *left >= 0; at = at.Add(10 * time.Minute) {
 			_, _ = w.Pass(t.Context(), at)
 		}
-		if left < 0 {
+		if *left < 0 {
 			stopped++
 		}
-		h.set = real // the process starts again
+		h.Set = h.Real // the process starts again
 		w = h.walker(remind.Options{Kept: kept})
 		for at := now.Add(8 * time.Hour); at < now.Add(10*time.Hour); at = at.Add(10 * time.Minute) {
 			h.pass(w, at)

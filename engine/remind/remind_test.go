@@ -8,24 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/store/pebblestore"
-	"github.com/mayflyhq/mayfly/test/tables"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
-const now mayfly.Instant = 1_800_000_017_345
+const now = fixture.Start
 
 func newID(t testing.TB, random uint64) mayfly.ID {
 	t.Helper()
-	day, err := mayfly.LifetimeOf(24 * time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := mayfly.NewID(now, day, 7, random)
+	id, err := mayfly.NewID(now, fixture.Lifetime(t, 24*time.Hour), 7, random)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,11 +26,7 @@ func newID(t testing.TB, random uint64) mayfly.ID {
 }
 
 func TestARemindersWayThroughTheStore(t *testing.T) {
-	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	h := fixture.Open(t)
 	minute := now.Minute()
 	all := []remind.Reminder{ // of shard 5, in the order of their due
 		{Due: minute.Start(), ID: newID(t, 0x15), Step: remind.Announce},
@@ -55,10 +44,10 @@ func TestARemindersWayThroughTheStore(t *testing.T) {
 	for _, r := range slices.Backward(append(slices.Clone(all), elsewhere...)) {
 		remind.Write(&b, r)
 	}
-	if err := db.Writer().Commit(t.Context(), &b); err != nil {
+	if err := h.Real.Writer.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := db.Rows().Range(t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(minute, 5), Limit: 100})
+	rows, err := h.Real.Rows.Range(t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(minute, 5), Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

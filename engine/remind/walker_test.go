@@ -9,50 +9,35 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/store/pebblestore"
-	"github.com/mayflyhq/mayfly/test/tables"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 const shard mayfly.Shard = 5
 
-// fixture is a store with one shard of reminders, and acts that record what they did.
-type fixture struct {
-	t     *testing.T
-	set   store.Set
+// env is a store with one shard of reminders, and acts that record what they did.
+type env struct {
+	*fixture.Engine
 	done  map[remind.Step][]mayfly.ID
 	sizes []int
 	fail  func(remind.Step, walk.Batch) ([]walk.Failure, error)
-	nextN uint64
 }
 
-func newFixture(t *testing.T) *fixture {
+func open(t *testing.T) *env {
 	t.Helper()
-	db, err := pebblestore.Open(pebblestore.Options{Tables: tables.All(), FS: vfs.NewMem(), Dir: "db", MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	set := store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Fuse: db.Fuse()}
-	return &fixture{t: t, set: set, done: map[remind.Step][]mayfly.ID{}}
+	return &env{Engine: fixture.Open(t), done: map[remind.Step][]mayfly.ID{}}
 }
 
-func (h *fixture) acts(steps ...remind.Step) remind.Acts {
+func (h *env) acts(steps ...remind.Step) remind.Acts {
 	acts := remind.Acts{}
 	for _, step := range steps {
 		acts[step] = func(_ context.Context, b walk.Batch) ([]walk.Failure, error) {
 			h.sizes = append(h.sizes, len(b.Items))
 			if !b.Repeat {
-				h.t.Error("a reminder's act is always a repeat")
+				h.Error("a reminder's act is always a repeat")
 			}
 			if h.fail != nil {
 				if failures, err := h.fail(step, b); err != nil || failures != nil {
@@ -68,63 +53,45 @@ func (h *fixture) acts(steps ...remind.Step) remind.Acts {
 	return acts
 }
 
-func (h *fixture) walker(o remind.Options, steps ...remind.Step) *remind.Walker {
-	h.t.Helper()
+func (h *env) walker(o remind.Options, steps ...remind.Step) *remind.Walker {
+	h.Helper()
 	if len(steps) == 0 {
 		steps = remind.Steps()
 	}
-	w, err := remind.New(h.set, walk.NewShard(h.set.Rows, shard, "one", 5*time.Second, now.Add(-time.Minute)), h.acts(steps...), o)
+	w, err := remind.New(h.Set, walk.NewShard(h.Set.Rows, shard, "one", 5*time.Second, now.Add(-time.Minute)), h.acts(steps...), o)
 	if err != nil {
-		h.t.Fatal(err)
+		h.Fatal(err)
 	}
 	return w
 }
 
-// item gives birth to an item in the shard.
-func (h *fixture) item() mayfly.ID {
-	h.t.Helper()
-	h.nextN++
-	id := newID(h.t, h.nextN<<4|uint64(shard))
-	var b store.Batch
-	b.Insert(store.Birth{Item: mayfly.Item{
-		ID: id, Product: mayfly.Story, Fate: mayfly.Archive, Audience: mayfly.Everyone,
-		State: mayfly.Active, Generation: mayfly.Born, Nonce: 1, Changed: id.Birth(),
-	}})
-	h.commit(&b)
-	return id
-}
+// item inserts an item into the shard.
+func (h *env) item() mayfly.ID { return h.Insert(now.Add(24*time.Hour), mayfly.Archive).ID }
 
-func (h *fixture) remind(rs ...remind.Reminder) {
-	h.t.Helper()
+func (h *env) remind(rs ...remind.Reminder) {
+	h.Helper()
 	var b store.Batch
 	for _, r := range rs {
 		remind.Write(&b, r)
 	}
-	h.commit(&b)
+	h.Must(h.Set.Writer.Commit(context.Background(), &b))
 }
 
-func (h *fixture) commit(b *store.Batch) {
-	h.t.Helper()
-	if err := h.set.Writer.Commit(context.Background(), b); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-func (h *fixture) pass(w *remind.Walker, at mayfly.Instant) {
-	h.t.Helper()
+func (h *env) pass(w *remind.Walker, at mayfly.Instant) {
+	h.Helper()
 	for more := true; more; {
 		var err error
 		if more, err = w.Pass(context.Background(), at); err != nil {
-			h.t.Fatal(err)
+			h.Fatal(err)
 		}
 	}
 }
 
-func (h *fixture) dead() []remind.Dead {
-	h.t.Helper()
-	all, err := remind.DeadLetters(context.Background(), h.set.Rows, shard, remind.Dead{}, 1000)
+func (h *env) dead() []remind.Dead {
+	h.Helper()
+	all, err := remind.DeadLetters(context.Background(), h.Set.Rows, shard, remind.Dead{}, 1000)
 	if err != nil {
-		h.t.Fatal(err)
+		h.Fatal(err)
 	}
 	return all
 }
@@ -135,7 +102,7 @@ const (
 )
 
 func TestAReminderIsDoneOnceWhenItIsDue(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	w := h.walker(remind.Options{})
 	a, b := h.item(), h.item()
 	h.remind(
@@ -161,7 +128,7 @@ func TestAReminderIsDoneOnceWhenItIsDue(t *testing.T) {
 }
 
 func TestManyRemindersAreReadInPages(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	var all []remind.Reminder
 	for i := range 95 {
 		due := now.Add(soon).Add(time.Duration(i%5) * 20 * time.Second)
@@ -174,11 +141,36 @@ func TestManyRemindersAreReadInPages(t *testing.T) {
 	}
 }
 
+// dieAfter lets a number of writes pass and fails all others. It returns how many are
+// left.
+func (h *env) dieAfter(writes int) *int {
+	left := writes
+	dead := func() error {
+		if left--; left < 0 {
+			return mayfly.Errorf(mayfly.Unavailable, "gone")
+		}
+		return nil
+	}
+	h.Hooks.Commit = func(_ context.Context, _ *store.Batch, do func() error) error {
+		if err := dead(); err != nil {
+			return err
+		}
+		return do()
+	}
+	h.Hooks.Swap = func(_ context.Context, _ store.Table, _ store.Key, do fixture.Swap) (bool, []byte, error) {
+		if err := dead(); err != nil {
+			return false, nil, err
+		}
+		return do()
+	}
+	return &left
+}
+
 // An unfinished reminder is written again in a later minute before the watermark
 // moves: a crash at any write loses none.
 func TestNoReminderIsLostWhereverTheWriterStops(t *testing.T) {
 	for stop := range 12 {
-		h := newFixture(t)
+		h := open(t)
 		ids := []mayfly.ID{h.item(), h.item(), h.item()}
 		for _, id := range ids {
 			h.remind(remind.Reminder{Due: now.Add(soon), ID: id, Step: remind.Archive})
@@ -195,16 +187,14 @@ func TestNoReminderIsLostWhereverTheWriterStops(t *testing.T) {
 			}
 			return failures, nil
 		}
-		real := h.set
-		left := stop
-		h.set.Writer, h.set.Rows = dying{h.set.Writer, &left}, dyingRows{h.set.Rows, &left}
+		h.dieAfter(stop)
 		w := h.walker(remind.Options{})
 		for at := now.Add(soon); at < now.Add(20*time.Minute); at = at.Add(30 * time.Second) {
 			if _, err := w.Pass(t.Context(), at); err != nil {
 				break
 			}
 		}
-		h.set = real // the process starts again
+		h.Set = h.Real // the process starts again
 		w = h.walker(remind.Options{})
 		for at := now.Add(soon); at < now.Add(time.Hour); at = at.Add(30 * time.Second) {
 			h.pass(w, at)
@@ -217,32 +207,8 @@ func TestNoReminderIsLostWhereverTheWriterStops(t *testing.T) {
 	}
 }
 
-type dying struct {
-	store.Writer
-	left *int
-}
-
-func (d dying) Commit(ctx context.Context, b *store.Batch) error {
-	if *d.left--; *d.left < 0 {
-		return mayfly.Errorf(mayfly.Unavailable, "gone")
-	}
-	return d.Writer.Commit(ctx, b)
-}
-
-type dyingRows struct {
-	store.Rows
-	left *int
-}
-
-func (d dyingRows) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, at mayfly.Instant) (bool, []byte, error) {
-	if *d.left--; *d.left < 0 {
-		return false, nil, mayfly.Errorf(mayfly.Unavailable, "gone")
-	}
-	return d.Rows.Swap(ctx, t, key, old, new, at)
-}
-
 func TestAFailingStepIsRetriedWithGrowingPausesAndThenADeadLetter(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	id, healthy := h.item(), h.item()
 	h.remind(
 		remind.Reminder{Due: now.Add(soon), ID: id, Step: remind.Archive, Reason: "cold was away"},
@@ -279,14 +245,14 @@ func TestAFailingStepIsRetriedWithGrowingPausesAndThenADeadLetter(t *testing.T) 
 		len(dead[0].History) != 6 || dead[0].History[5].Reason != "try 6" || dead[0].History[0].At != tries[0] {
 		t.Fatalf("%+v", dead)
 	}
-	one, err := remind.DeadLetter(t.Context(), h.set.Rows, id, remind.Archive)
+	one, err := remind.DeadLetter(t.Context(), h.Set.Rows, id, remind.Archive)
 	if err != nil || one.Since != dead[0].Since {
 		t.Errorf("%+v, %v", one, err)
 	}
 }
 
 func TestADeadLetterIsTriedAgainOrDropped(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	a, b := h.item(), h.item()
 	h.remind(remind.Reminder{Due: now.Add(soon), ID: a, Step: remind.Erase}, remind.Reminder{Due: now.Add(soon), ID: b, Step: remind.Erase})
 	h.fail = func(_ remind.Step, b walk.Batch) (failures []walk.Failure, err error) {
@@ -301,17 +267,17 @@ func TestADeadLetterIsTriedAgainOrDropped(t *testing.T) {
 	if len(h.dead()) != 2 {
 		t.Fatalf("%+v", h.dead())
 	}
-	if err := remind.Retry(t.Context(), h.set, a, remind.Erase, at.Add(soon)); err != nil {
+	if err := remind.Retry(t.Context(), h.Set, a, remind.Erase, at.Add(soon)); err != nil {
 		t.Fatal(err)
 	}
-	if err := remind.Drop(t.Context(), h.set.Rows, b, remind.Erase); err != nil {
+	if err := remind.Drop(t.Context(), h.Set.Rows, b, remind.Erase); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []mayfly.ID{a, b} {
-		if err := remind.Drop(t.Context(), h.set.Rows, id, remind.Erase); !errors.Is(err, mayfly.NotFound) {
+		if err := remind.Drop(t.Context(), h.Set.Rows, id, remind.Erase); !errors.Is(err, mayfly.NotFound) {
 			t.Errorf("dropped twice: %v", err)
 		}
-		if err := remind.Retry(t.Context(), h.set, id, remind.Erase, at.Add(soon)); !errors.Is(err, mayfly.NotFound) {
+		if err := remind.Retry(t.Context(), h.Set, id, remind.Erase, at.Add(soon)); !errors.Is(err, mayfly.NotFound) {
 			t.Errorf("tried again twice: %v", err)
 		}
 	}
@@ -324,7 +290,7 @@ func TestADeadLetterIsTriedAgainOrDropped(t *testing.T) {
 
 // One poison item among many costs its own tries only.
 func TestABatchThatFailsIsTriedOneByOne(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	var ids []mayfly.ID
 	for range 20 {
 		ids = append(ids, h.item())
@@ -345,7 +311,7 @@ func TestABatchThatFailsIsTriedOneByOne(t *testing.T) {
 // An outage is not the fault of an item: no try is counted, and all items are
 // done when it is over.
 func TestAnOutageCountsNoTries(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	for range 20 {
 		h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Expire})
 	}
@@ -374,7 +340,7 @@ func TestAnOutageCountsNoTries(t *testing.T) {
 // L8, L10: while the log is away what it needs comes back untried, however often and
 // also alone, and the steps beside it are done.
 func TestAnUnavailableLogDelaysNoOtherStepAndCountsNoTries(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	announced, erased := h.item(), h.item()
 	h.remind(
 		remind.Reminder{Due: now, ID: announced, Step: remind.Announce, Reason: "not announced"},
@@ -419,7 +385,7 @@ func hanging(ctx context.Context, _ walk.Batch) ([]walk.Failure, error) {
 func TestAHangingStoreDelaysNoOtherStepAndCountsNoTries(t *testing.T) {
 	for _, n := range []int{1, 25} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newFixture(t)
+			h := open(t)
 			for range n {
 				h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Erase})
 			}
@@ -427,7 +393,7 @@ func TestAHangingStoreDelaysNoOtherStepAndCountsNoTries(t *testing.T) {
 			acts := h.acts(remind.Erase, remind.Expire)
 			erase := acts[remind.Erase]
 			acts[remind.Erase] = hanging
-			w, err := remind.New(h.set, walk.NewShard(h.set.Rows, shard, "one", 5*time.Second, now.Add(-time.Minute)), acts, remind.Options{Tries: 1, Page: 10})
+			w, err := remind.New(h.Set, walk.NewShard(h.Set.Rows, shard, "one", 5*time.Second, now.Add(-time.Minute)), acts, remind.Options{Tries: 1, Page: 10})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -452,23 +418,6 @@ func TestAHangingStoreDelaysNoOtherStepAndCountsNoTries(t *testing.T) {
 	}
 }
 
-// rewritten counts the reminders that are written.
-type rewritten struct {
-	store.Writer
-	n int
-}
-
-func (w *rewritten) Commit(ctx context.Context, b *store.Batch) error {
-	for _, stage := range b.Stages() {
-		for _, p := range stage.Puts {
-			if p.Table == remind.Reminders {
-				w.n++
-			}
-		}
-	}
-	return w.Writer.Commit(ctx, b)
-}
-
 // I17: what waits for the log is written again a few times, however long the log is
 // away, and announced no later afterwards than it was away, nor than Longest.
 func TestRemindersThatWaitForTheLogAreRarelyRewritten(t *testing.T) {
@@ -476,7 +425,7 @@ func TestRemindersThatWaitForTheLogAreRarelyRewritten(t *testing.T) {
 		outage time.Duration
 		most   int // times that each is written again
 	}{{3 * time.Minute, 2}, {time.Hour, 9}, {6 * time.Hour, 13}, {48 * time.Hour, 25}} {
-		h := newFixture(t)
+		h := open(t)
 		const n = 20
 		for range n {
 			h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Announce})
@@ -488,14 +437,14 @@ func TestRemindersThatWaitForTheLogAreRarelyRewritten(t *testing.T) {
 			}
 			return nil, nil
 		}
-		writes := &rewritten{Writer: h.set.Writer}
-		h.set.Writer = writes
+		writes := 0
+		h.Hooks.OnReminder(func(remind.Reminder) { writes++ })
 		w := h.walker(remind.Options{Tries: 1})
 		back := now.Add(soon + c.outage)
 		for at := now.Add(soon); at < back; at = at.Add(15 * time.Second) {
 			h.pass(w, at)
 		}
-		if each := float64(writes.n) / n; each < 1 || each > float64(c.most) {
+		if each := float64(writes) / n; each < 1 || each > float64(c.most) {
 			t.Errorf("in %s each was written again %.1f times, want %d at most", c.outage, each, c.most)
 		}
 		away = false
@@ -510,7 +459,7 @@ func TestRemindersThatWaitForTheLogAreRarelyRewritten(t *testing.T) {
 }
 
 func TestAnUnknownStepBecomesADeadLetter(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	h.remind(remind.Reminder{Due: now.Add(soon), ID: h.item(), Step: remind.Retire})
 	h.pass(h.walker(remind.Options{Tries: 1}, remind.Erase), now.Add(time.Hour))
 	if dead := h.dead(); len(dead) != 1 || dead[0].Step != remind.Retire {
@@ -519,16 +468,16 @@ func TestAnUnknownStepBecomesADeadLetter(t *testing.T) {
 }
 
 func TestAReminderThatCannotBeReadBecomesADeadLetterAndBlocksNoOther(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	a, b := h.item(), h.item()
 	h.remind(remind.Reminder{Due: now.Add(soon), ID: a, Step: remind.Erase}, remind.Reminder{Due: now.Add(soon), ID: b, Step: remind.Erase})
-	rows, err := h.set.Rows.Range(t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(now.Add(soon).Minute(), shard), Limit: 1})
+	rows, err := h.Set.Rows.Range(t.Context(), remind.Reminders, store.Range{Partition: remind.Partition(now.Add(soon).Minute(), shard), Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var batch store.Batch
 	batch.Put(remind.Reminders, store.Key{Partition: remind.Partition(now.Add(soon).Minute(), shard), Clustering: rows[0].Clustering}, []byte("?"), 0)
-	h.commit(&batch)
+	h.Must(h.Set.Writer.Commit(context.Background(), &batch))
 	h.pass(h.walker(remind.Options{}), now.Add(time.Hour))
 	if dead := h.dead(); len(dead) != 1 || len(h.done[remind.Erase]) != 1 || dead[0].ID == h.done[remind.Erase][0] {
 		t.Errorf("done %v, dead %+v", h.done, dead)
@@ -537,7 +486,7 @@ func TestAReminderThatCannotBeReadBecomesADeadLetterAndBlocksNoOther(t *testing.
 
 // Retries are a tenth of what is done, and slow down to a trickle (L10).
 func TestRetriesStayWithinTheirBudget(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	budget := remind.NewBudget()
 	h.fail = func(_ remind.Step, b walk.Batch) (failures []walk.Failure, err error) {
 		for _, item := range b.Items {
@@ -572,11 +521,11 @@ func TestRetriesStayWithinTheirBudget(t *testing.T) {
 }
 
 func TestSettingsOutOfRangeAreRefused(t *testing.T) {
-	h := newFixture(t)
+	h := open(t)
 	for name, o := range map[string]remind.Options{
 		"settle": {Settle: -1}, "page": {Page: -1}, "timeout": {Timeout: -1}, "after": {After: -1}, "longest": {Longest: time.Second},
 	} {
-		if _, err := remind.New(h.set, walk.NewShard(h.set.Rows, shard, "one", time.Second, now), nil, o); !errors.Is(err, mayfly.Invalid) {
+		if _, err := remind.New(h.Set, walk.NewShard(h.Set.Rows, shard, "one", time.Second, now), nil, o); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
