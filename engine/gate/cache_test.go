@@ -83,7 +83,7 @@ func TestAnInvalidationOfAnotherItemLeavesTheRowCached(t *testing.T) {
 // trap 18: a signal that was lost with the lease costs a lookup and no answer.
 func TestALostLeaseIsLookedUp(t *testing.T) {
 	h, item := live(t, gate.Options{})
-	h.wire.setCut(true)
+	h.wire.SetCut(true)
 	h.move(item.ID, mayfly.Deleted)
 	h.signal(store.RowChanged, item.ID) // not delivered
 	for range 2 {
@@ -92,7 +92,7 @@ func TestALostLeaseIsLookedUp(t *testing.T) {
 	if h.calls("ledger get") != 2 {
 		t.Errorf("%d lookups in two reads without a lease", h.calls("ledger get"))
 	}
-	h.wire.setCut(false) // another epoch: what was cached in the old one is not looked at
+	h.wire.SetCut(false) // another epoch: what was cached in the old one is not looked at
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
 }
 
@@ -100,9 +100,9 @@ func TestARowReadWithoutALeaseIsNotCached(t *testing.T) {
 	h := open(t, gate.Options{})
 	item := story(t)
 	h.put(item, mayfly.Body{})
-	h.wire.setCut(true)
+	h.wire.SetCut(true)
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve)
-	h.wire.setCut(false)
+	h.wire.SetCut(false)
 	h.lookups()
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve)
 	if h.lookups() == 0 {
@@ -133,10 +133,10 @@ func TestAFillOverALostLeaseIsNotUsed(t *testing.T) {
 	h.put(item, mayfly.Body{})
 	h.afterGet(func() error {
 		h.Hooks.LedgerGet = nil
-		h.wire.setCut(true)
+		h.wire.SetCut(true)
 		h.move(item.ID, mayfly.Deleted)
 		h.signal(store.RowChanged, item.ID)
-		h.wire.setCut(false)
+		h.wire.SetCut(false)
 		return nil
 	})
 	h.want(item.ID, mayfly.ViewerOf(ben), birth, gate.Serve)
@@ -193,7 +193,7 @@ func TestARestoredStoryIsServedUntilServesUntil(t *testing.T) {
 	for name, cut := range map[string]bool{"under a lease": false, "without a lease": true} {
 		t.Run(name, func(t *testing.T) {
 			h := open(t, gate.Options{})
-			h.wire.setCut(cut)
+			h.wire.SetCut(cut)
 			item := restoredStory(h)
 			h.want(item.ID, mayfly.ViewerOf(ben), deadline, gate.Gone) // not in the set yet
 			h.restore(item.ID)
@@ -219,8 +219,8 @@ func TestTheRestoredSetIsLoadedOnceAndAgainAfterASignal(t *testing.T) {
 	}
 	h.want(newID(t, ana, 7), mayfly.Viewer{}, deadline, gate.Gone)
 	h.lookups()
-	h.wire.setCut(true)
-	h.wire.setCut(false)
+	h.wire.SetCut(true)
+	h.wire.SetCut(false)
 	h.want(newID(t, ana, 7), mayfly.Viewer{}, deadline, gate.Gone)
 	if n := h.lookups(); n != mayfly.Shards {
 		t.Errorf("in another epoch: %d lookups", n)

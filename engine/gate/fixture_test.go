@@ -2,8 +2,6 @@ package gate_test
 
 import (
 	"context"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,14 +30,14 @@ func newID(t testing.TB, owner mayfly.UserID, random uint64) mayfly.ID {
 // the signals run over a wire that may be cut.
 type engine struct {
 	*fixture.Engine
-	wire  *wire
+	wire  *fixture.Signals
 	gate  *gate.Gate
 	since map[string]int // counts of calls at the last look
 }
 
 func open(t testing.TB, o gate.Options) *engine {
 	t.Helper()
-	e := &engine{Engine: fixture.Open(t), wire: &wire{epoch: 1}, since: map[string]int{}}
+	e := &engine{Engine: fixture.Open(t), wire: &fixture.Signals{}, since: map[string]int{}}
 	e.Set.Signals = e.wire
 	var err error
 	e.gate, err = gate.New(t.Context(), e.Set, o)
@@ -99,61 +97,6 @@ func noBody(_ context.Context, ids []mayfly.ID, _ func() ([]store.FoundBody, err
 	return make([]store.FoundBody, len(ids)), nil
 }
 
-// wire carries signals until it is cut: then leases are lost and signals are not
-// delivered. Connected again it is in another epoch.
-type wire struct {
-	mu      sync.Mutex
-	cut     bool
-	epoch   uint64
-	handles []func(store.Signal)
-	refuses error
-	closed  int
-}
-
-func (w *wire) setCut(cut bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.cut && !cut {
-		w.epoch++
-	}
-	w.cut = cut
-}
-
-func (w *wire) Publish(_ context.Context, s store.Signal) error {
-	w.mu.Lock()
-	cut, handles := w.cut, slices.Clone(w.handles)
-	w.mu.Unlock()
-	if !cut {
-		for _, handle := range handles {
-			handle(s)
-		}
-	}
-	return nil
-}
-
-func (w *wire) Subscribe(_ context.Context, handle func(store.Signal)) (store.Subscription, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.refuses != nil {
-		return nil, w.refuses
-	}
-	w.handles = append(w.handles, handle)
-	return w, nil
-}
-
-func (w *wire) Lease() (uint64, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.epoch, !w.cut
-}
-
-func (w *wire) Close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed++
-	return nil
-}
-
 // put inserts an item with its body.
 func (e *engine) put(item mayfly.Item, body mayfly.Body) {
 	e.Helper()
@@ -172,40 +115,36 @@ func (e *engine) move(id mayfly.ID, to mayfly.State, more ...func(*mayfly.Change
 
 func hold(c *mayfly.Change) { c.Hold, c.Cause = mayfly.SetHold, mayfly.BySupport }
 
-func (h *engine) signal(topic store.Topic, id mayfly.ID) {
-	h.Helper()
-	if err := h.wire.Publish(context.Background(), store.Signal{Topic: topic, ID: id}); err != nil {
-		h.Fatal(err)
-	}
+func (e *engine) signal(topic store.Topic, id mayfly.ID) {
+	e.Helper()
+	e.Must(e.wire.Publish(context.Background(), store.Signal{Topic: topic, ID: id}))
 }
 
 // restore puts ids into the restored set.
-func (h *engine) restore(ids ...mayfly.ID) {
-	h.Helper()
+func (e *engine) restore(ids ...mayfly.ID) {
+	e.Helper()
 	var b store.Batch
 	for _, id := range ids {
 		b.Put(rowtables.Restored, rowtables.RestoredKey(id), []byte{1}, 0)
 	}
-	if err := h.Set.Writer.Commit(context.Background(), &b); err != nil {
-		h.Fatal(err)
-	}
+	e.Must(e.Set.Writer.Commit(context.Background(), &b))
 }
 
-func (h *engine) open(id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (gate.Verdict, error) {
-	opened, err := h.gate.Open(h.Context(), id, v, now)
+func (e *engine) open(id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (gate.Verdict, error) {
+	opened, err := e.gate.Open(e.Context(), id, v, now)
 	return opened.Verdict, err
 }
 
-func (h *engine) want(id mayfly.ID, v mayfly.Viewer, now mayfly.Instant, want gate.Verdict) {
-	h.Helper()
-	got, err := h.open(id, v, now)
+func (e *engine) want(id mayfly.ID, v mayfly.Viewer, now mayfly.Instant, want gate.Verdict) {
+	e.Helper()
+	got, err := e.open(id, v, now)
 	if want == gate.Serve || want == gate.Archived {
 		if got != want || err != nil {
-			h.Errorf("%s (%v), want %s", got, err, want)
+			e.Errorf("%s (%v), want %s", got, err, want)
 		}
 		return
 	}
 	if refusal := map[gate.Verdict]error{gate.Gone: mayfly.Gone, gate.Hidden: mayfly.NotFound}[want]; err != refusal || got != 0 {
-		h.Errorf("%s (%v), want the bare %v", got, err, refusal)
+		e.Errorf("%s (%v), want the bare %v", got, err, refusal)
 	}
 }

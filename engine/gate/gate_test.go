@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // twin is a user who is not owner and has the same trace.
@@ -181,7 +182,7 @@ func TestAStoreThatIsAwayIsAnErrorAndNotAnAbsence(t *testing.T) {
 	}
 	h.onRows(func(context.Context) error { return away })
 	for _, cut := range []bool{false, true} { // the set is loaded, or looked up
-		h.wire.setCut(cut)
+		h.wire.SetCut(cut)
 		if _, err := h.open(story(t).ID, mayfly.Viewer{}, deadline); !errors.Is(err, mayfly.Unavailable) {
 			t.Errorf("restored set, cut %t: %v", cut, err)
 		}
@@ -231,13 +232,13 @@ func TestWithoutRelationsOnlyEveryoneIsServed(t *testing.T) {
 }
 
 func TestAGateNeedsItsSignals(t *testing.T) {
-	w := &wire{refuses: mayfly.Errorf(mayfly.Unavailable, "away")}
+	w := &fixture.Signals{Refuses: mayfly.Errorf(mayfly.Unavailable, "away")}
 	if _, err := gate.New(t.Context(), store.Set{Signals: w}, gate.Options{}); !errors.Is(err, mayfly.Unavailable) {
 		t.Error(err)
 	}
 	h := open(t, gate.Options{})
-	if err := h.gate.Close(); err != nil || h.wire.closed != 1 {
-		t.Errorf("%v, closed %d times", err, h.wire.closed)
+	if err := h.gate.Close(); err != nil || h.wire.Closed() != 1 {
+		t.Errorf("%v, closed %d times", err, h.wire.Closed())
 	}
 }
 

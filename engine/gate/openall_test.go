@@ -52,7 +52,7 @@ func TestOpenAllShowsExactlyWhatOpenShows(t *testing.T) {
 	stranger := mayfly.UserOf("test", "stranger")
 	viewers := []mayfly.Viewer{{}, mayfly.ViewerOf(ana), mayfly.ViewerOf(ben), mayfly.ViewerOf(stranger), mayfly.ModeratorOf(stranger)}
 	for _, cut := range []bool{false, true, false} {
-		h.wire.setCut(cut)
+		h.wire.SetCut(cut)
 		for range 2 {
 			for _, now := range []mayfly.Instant{birth, deadline - 1, deadline, deadline + 1} {
 				for _, v := range viewers {
@@ -132,7 +132,7 @@ func TestRestoredIdsAreFoundByTheirTrace(t *testing.T) {
 	ids := h.many(3)
 	h.restore(ids[1], ids[2], newID(t, ben, 5))
 	for _, cut := range []bool{false, true, false} {
-		h.wire.setCut(cut)
+		h.wire.SetCut(cut)
 		got, err := h.gate.RestoredOf(t.Context(), ana.Trace())
 		slices.SortFunc(got, mayfly.ID.Compare)
 		if err != nil || !slices.Equal(got, ids[1:]) {

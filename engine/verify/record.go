@@ -27,7 +27,7 @@ type Expected struct {
 	Deleted Answer
 	Held    Answer
 
-	Restores    int  // that were asked for: their events may be missing where no answer came
+	Repeats     int  // holds, releases and restores that were asked for: each may repeat an event with another generation or time
 	Unannounced bool // the event of its birth may be missing: a reminder will append it
 	Ends        int  // how many expiries and archivings the log has at least, once it is cold; 0 counts as 1
 }

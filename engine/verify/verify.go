@@ -393,7 +393,7 @@ func (c *check) event(e mayfly.Event, same map[mayfly.EventKey]mayfly.Event) {
 	}
 	other, again := same[e.Key()]
 	switch {
-	case again && other != e:
+	case again && other != e && !(e.Verb == mayfly.WasRestored && c.o.Record != nil && c.o.Record.Items[e.ID].Repeats > 0):
 		c.find(Double, e.ID, "two different events %s of generation %d: %+v and %+v", e.Type(), e.Generation, other, e)
 		return
 	case again:
@@ -422,7 +422,7 @@ func (c *check) events(item mayfly.Item) {
 	if !known {
 		e, known = c.o.Record.Items[item.ID]
 	}
-	lives := 1 + max(count[mayfly.WasRestored], e.Restores)
+	lives := 1 + count[mayfly.WasRestored] + e.Repeats
 	if count[mayfly.WasExpired] > lives || count[mayfly.WasArchived] > lives {
 		c.find(Double, item.ID, "the log has %d expiries, %d archivings and %d restores of it", count[mayfly.WasExpired], count[mayfly.WasArchived], lives-1)
 	}

@@ -25,7 +25,7 @@ type killItem struct {
 	failed        bool           // an answer was an error that leaves it open what was done
 	serves        mayfly.Instant // until when a restore that was acknowledged brought it back
 	servesMaybe   mayfly.Instant // the same of one that may have happened
-	restores      int            // that were asked for
+	repeats       int            // holds, releases and restores that were asked for
 	touched       bool           // it was ever held or restored, or may have been
 }
 
@@ -115,6 +115,7 @@ func (b *expected) doubt(in *workerIntent) {
 	if i == nil {
 		return // a birth: it is open
 	}
+	b.repeat(i, in)
 	switch in.Verb {
 	case workerDelete:
 		i.deleted = max(i.deleted, maybe)
@@ -124,7 +125,6 @@ func (b *expected) doubt(in *workerIntent) {
 		i.held, i.touched = min(i.held, maybe), true
 	case workerBringBack:
 		i.servesMaybe, i.touched = max(i.servesMaybe, in.Until), true
-		i.restores++
 	}
 }
 
@@ -194,8 +194,16 @@ func (b *expected) published(in *workerIntent, a *workerAnswer) {
 	}
 }
 
+// repeat counts what may repeat an event of the item with another generation.
+func (b *expected) repeat(i *killItem, in *workerIntent) {
+	if in.Verb == workerHold || in.Verb == workerRelease || in.Verb == workerBringBack {
+		i.repeats++
+	}
+}
+
 // done is for an operation that was acknowledged.
 func (b *expected) done(i *killItem, in *workerIntent) {
+	b.repeat(i, in)
 	switch in.Verb {
 	case workerDelete:
 		i.deleted = yes
@@ -211,7 +219,6 @@ func (b *expected) done(i *killItem, in *workerIntent) {
 			b.count.Add(verify.Leak, "%s is held, and a restore brought it back", i.id)
 		}
 		i.serves, i.touched = max(i.serves, in.Until), true
-		i.restores++
 	}
 }
 

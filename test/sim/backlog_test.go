@@ -17,6 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
@@ -81,7 +82,7 @@ func TestADayOfOutageIsWorkedOffOldestFirst(t *testing.T) {
 				}
 			}
 		}()
-		set.Cold, set.Signals = cold, newSignals()
+		set.Cold, set.Signals = cold, &fixture.Signals{}
 		slow := &slowLedger{Ledger: set.Ledger, each: 20 * time.Millisecond, last: map[mayfly.Shard]mayfly.Instant{}, ended: map[mayfly.State]int{}}
 		set.Ledger = slow
 		hands := clock.NewManual(genesis)

@@ -115,7 +115,7 @@ func (c *city) tick(ctx context.Context) error {
 		_, err := c.landing.Land(ctx, c.rng)
 		return err
 	case "cut", "reconnect":
-		c.engine.signals.setCut(step == "cut")
+		c.engine.signals.SetCut(step == "cut")
 	case "clock step":
 		c.Step(time.Duration(c.rng.IntN(21)-10) * time.Minute)
 	case "confirmation":

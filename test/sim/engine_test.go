@@ -22,6 +22,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/tables"
 )
 
@@ -52,7 +53,7 @@ type engine struct {
 	hot     *diskstore.Store
 	raw     store.Set // the store as it is
 	set     store.Set // the store as the engine sees it
-	signals *signals
+	signals *fixture.Signals
 	uploads *upload.Uploads
 	intake  *intake.Intake
 	gate    *gate.Gate
@@ -97,7 +98,7 @@ func openEngine(ctx context.Context, p plan, now mayfly.Instant) (_ *engine, err
 	if p.shards == 0 {
 		p.shards = mayfly.Shards
 	}
-	h := &engine{plan: p, signals: newSignals()}
+	h := &engine{plan: p, signals: &fixture.Signals{}}
 	if h.db, h.hot, h.raw, err = openSet(p.fs, p.floor); err != nil {
 		return nil, err
 	}

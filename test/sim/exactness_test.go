@@ -102,7 +102,7 @@ func newVillage(t *testing.T, rng *rand.Rand, sweeping, caching string) *village
 	}
 	v.engine = mustOpen(t, p, genesis)
 	if caching == leaseLost {
-		v.engine.signals.setCut(true)
+		v.engine.signals.SetCut(true)
 	}
 	return v
 }
@@ -119,7 +119,7 @@ func (v *village) live(t *testing.T) {
 	for _, visit := range visits {
 		v.sweepAt(t, visit.at)
 		if v.caching == leaseComes && v.rng.IntN(4) == 0 {
-			v.engine.signals.setCut(v.rng.IntN(2) == 0)
+			v.engine.signals.SetCut(v.rng.IntN(2) == 0)
 		}
 		if v.rng.IntN(20) == 0 {
 			v.turnHold(t, v.items[v.rng.IntN(len(v.items))], visit.at)

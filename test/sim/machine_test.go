@@ -17,6 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // machine is a computer with a disk and a clock that can be set wrong, and a
@@ -57,7 +58,7 @@ func (m *machine) start() {
 		m.t.Fatal(err)
 	}
 	m.set.Cold = m.cold
-	m.set.Signals = newSignals()
+	m.set.Signals = &fixture.Signals{}
 	m.set.Writer = slowWriter{m.set.Writer, m}
 	m.node, err = node.Start(m.t.Context(), m.set, node.Options{
 		Source:  m.Source(),

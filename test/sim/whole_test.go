@@ -22,6 +22,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
@@ -78,7 +79,7 @@ func openEstate(t *testing.T, fs vfs.FS, now mayfly.Instant) *estate {
 		}
 		e.close = append([]io.Closer{*tier}, e.close...)
 	}
-	set.Cold, set.Deletions, set.Signals = cold, deletions, newSignals()
+	set.Cold, set.Deletions, set.Signals = cold, deletions, &fixture.Signals{}
 	e.set = set
 	o := wholeOptions()
 	o.Source = e.Source()
@@ -173,7 +174,7 @@ type known struct {
 	born, maybeBorn       bool
 	deleted, maybeDeleted bool
 	held, maybeHeld       bool // maybeHeld: a hold or release was in flight
-	restores              int  // that were asked for
+	repeats               int  // holds, releases and restores that were asked for
 }
 
 func (d *diary) knownAt(item *wholeItem, page int) (k known) {
@@ -188,8 +189,9 @@ func (d *diary) knownAt(item *wholeItem, page int) (k known) {
 		case "delete":
 			k.deleted, k.maybeDeleted = k.deleted || done, true
 		case "restore", "undo":
-			k.restores++
+			k.repeats++
 		case "hold", "release":
+			k.repeats++
 			if done {
 				k.held, k.maybeHeld = a.verb == "hold", false
 			} else {
@@ -437,7 +439,7 @@ func (i *wholeItem) expected(k known, over bool) verify.Expected {
 		return verify.No
 	}
 	x := verify.Expected{
-		Text: &i.wish.text, State: mayfly.Cold, Deleted: answer(k.deleted, k.maybeDeleted && !k.deleted), Held: answer(k.held, k.maybeHeld), Restores: k.restores,
+		Text: &i.wish.text, State: mayfly.Cold, Deleted: answer(k.deleted, k.maybeDeleted && !k.deleted), Held: answer(k.held, k.maybeHeld), Repeats: k.repeats,
 	}
 	if i.wish.fate == mayfly.Purge {
 		x.State, x.Until = mayfly.Deleted, i.id.Deadline()
