@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -129,37 +130,51 @@ func (a *killAudit) verify(t *testing.T, whole bool) *verify.Report {
 	return report
 }
 
-// settle runs a node until the verifier finds nothing any more, a minute at most:
-// what is then still on its way is a fault. Items come of age all the time: one that
-// a stop catches half retired is taken up by another start.
+// settle runs a node until no row is on its way any more and the verifier finds
+// nothing at rest, a minute at most. Items come of age all the time: one that a stop
+// catches half retired is taken up by another start.
 func (a *killAudit) settle(t *testing.T, o node.Options) {
 	t.Helper()
 	began := time.Now()
-	for clean := false; !clean; {
+	for {
 		n, err := node.Start(t.Context(), a.set, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for {
-			a.now = n.Clock().Read().Steady
-			clean = a.verify(t, false).Clean()
-			if a.settled = time.Since(began); clean || a.settled > settleAtMost {
-				break
-			}
+		for a.waiting(t) && time.Since(began) < settleAtMost {
 			time.Sleep(200 * time.Millisecond)
 		}
+		a.now = n.Clock().Read().Steady
 		found := n.Found()
 		a.found += found.Total()
 		if err := n.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if report := a.verify(t, false); clean { // at rest
-			clean = report.Clean()
-		} else {
+		report := a.verify(t, false)
+		if a.settled = time.Since(began); report.Clean() {
+			return
+		}
+		if a.settled > settleAtMost {
 			t.Errorf("after %s there is still something to do: %s\n%s", a.settled, report, strings.Join(report.Faults(), "\n"))
 			return
 		}
 	}
+}
+
+// waiting reports whether a row is on its way.
+func (a *killAudit) waiting(t *testing.T) (waits bool) {
+	t.Helper()
+	err := store.EachMinute(t.Context(), a.set.Ledger, 0, math.MaxUint32, func(minute mayfly.Minute, shard mayfly.Shard) error {
+		items, err := a.set.Ledger.Walk(t.Context(), store.Stretch{Minute: minute, Shard: shard, To: (minute + 1).Start()}, 1_000_000)
+		for _, item := range items {
+			waits = waits || !item.Held && item.State != mayfly.Deleted && item.State != mayfly.Cold
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return waits
 }
 
 const settleAtMost = time.Minute
