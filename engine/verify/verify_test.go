@@ -291,3 +291,20 @@ func TestEveryItemIsVerifiedHoweverLongItLives(t *testing.T) {
 		t.Errorf("%s, %+v, %d minutes", r, r, minutes)
 	}
 }
+
+// A record says where the log may lack the event of a birth or repeat an end.
+func TestARecordSaysWhichEventsMayLackOrRepeat(t *testing.T) {
+	h := open(t)
+	quiet := h.insert(h.now.Add(-time.Hour))
+	expired := mayfly.EventOf(h.Row(h.cold.ID), mayfly.WasExpired) // again, with the generation of a hold
+	expired.Generation, expired.At = h.Row(h.cold.ID).Generation, h.cold.ID.Deadline()
+	h.Must(h.Real.Log.Append(t.Context(), expired))
+	for _, allowed := range []bool{false, true} {
+		h.record.Items[quiet.ID] = verify.Expected{Unannounced: allowed}
+		h.expect(h.cold.ID, func(e *verify.Expected) { e.Repeats = map[bool]int{true: 1}[allowed] })
+		r := h.verify()
+		if want := map[bool]int{false: 1}[allowed]; r.Count(verify.Lost) != want || r.Count(verify.Double) != want || total(r) != 2*want {
+			t.Errorf("allowed %t: %s\n%s", allowed, r, strings.Join(r.Faults(), "\n"))
+		}
+	}
+}
