@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly/app/progress"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // promised returns the names and units that scripts rely on.
@@ -85,6 +86,7 @@ func TestBenchFiguresKeepTheirNamesAndUnits(t *testing.T) {
 // Every trial runs here at a small size on a real folder. The values mean nothing;
 // the test shows that each figure is reported and is not zero.
 func TestEveryBenchReportsItsFigures(t *testing.T) {
+	pace.Slow(t, "runs every trial")
 	const ms = time.Millisecond
 	for name, run := range map[string]func(context.Context, *bench, string) error{
 		"gate":    gateTrial{live: 3_000, cached: 100, ended: 100, lasts: 20 * ms, bloom: 20_000}.run,
