@@ -9,8 +9,8 @@ import (
 	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
-// What reaches the server is looked at on the wire: a server may take a storage
-// class and report another one.
+// The test checks the request itself, because a server may accept a storage class and
+// report another one.
 func TestACopyCarriesTheStorageClassOfItsTierAndAsksForAChecksum(t *testing.T) {
 	copyCarriesItsClass(t, fakeServer(t))
 }

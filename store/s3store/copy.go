@@ -11,8 +11,8 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// CopyTo implements store.Blobs. Between tiers of one server no byte comes by;
-// the copy gets the storage class of its tier.
+// CopyTo implements store.Blobs. Between tiers of one server the server copies; the
+// copy gets the storage class of its tier.
 func (s *Store) CopyTo(ctx context.Context, to store.Blobs, from, as mayfly.BlobKey) (store.Object, error) {
 	for _, key := range []mayfly.BlobKey{from, as} {
 		if err := store.CheckBlobKey(key); err != nil {
@@ -32,7 +32,7 @@ func (s *Store) CopyTo(ctx context.Context, to store.Blobs, from, as mayfly.Blob
 	return o, nil
 }
 
-// copyThrough reads here and writes there.
+// copyThrough copies by reading from this tier and writing to the other.
 func (s *Store) copyThrough(ctx context.Context, to store.Blobs, from, as mayfly.BlobKey) (store.Object, error) {
 	r, _, err := s.Open(ctx, from, store.Span{})
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Store) copyThrough(ctx context.Context, to store.Blobs, from, as mayfly
 	return o, errors.Join(err, r.Close())
 }
 
-// maxLooks is how often an object may be replaced under a copy of it.
+// maxLooks is how often an object may be replaced while it is copied.
 const maxLooks = 4
 
 func (s *Store) copyWithin(ctx context.Context, to *Store, from, as mayfly.BlobKey) (store.Object, error) {
@@ -62,14 +62,14 @@ func (s *Store) copyWithin(ctx context.Context, to *Store, from, as mayfly.BlobK
 	}
 }
 
-// source is an object on the server to copy from, as it was when it was looked at.
+// source is the object to copy from, as the server described it.
 type source struct {
 	bucket, name, etag string
 	size               int64
 }
 
-// unchanged makes a copy fail when the source has been replaced meanwhile: its
-// hash would go with other bytes.
+// unchanged makes a copy fail if the source was replaced meanwhile, because the hash
+// would belong to other bytes.
 func (s source) unchanged() map[string]string {
 	if s.etag == "" {
 		return map[string]string{}
@@ -77,7 +77,7 @@ func (s source) unchanged() map[string]string {
 	return map[string]string{"X-Amz-Copy-Source-If-Match": `"` + s.etag + `"`}
 }
 
-// place copies an object of the server to key, with its hash and class beside it.
+// place copies an object of the server to key, with its hash and storage class.
 func (s *Store) place(ctx context.Context, key mayfly.BlobKey, from source, p placing) error {
 	if from.size > s.server.opts.CopyBytes {
 		return s.placeInParts(ctx, key, from, p)
@@ -91,7 +91,7 @@ func (s *Store) placeNamed(ctx context.Context, key mayfly.BlobKey, name string,
 	for name, value := range p.metadata() {
 		header[name] = value
 	}
-	// With REPLACE everything has to be said again; without it no class can be.
+	// REPLACE needs all metadata again; without it no storage class can be set.
 	header["X-Amz-Metadata-Directive"] = "REPLACE"
 	header["Content-Type"] = "application/octet-stream"
 	header["X-Amz-Checksum-Algorithm"] = "SHA256" // the server's own, for Checksum
@@ -102,14 +102,14 @@ func (s *Store) placeNamed(ctx context.Context, key mayfly.BlobKey, name string,
 		ctx, cancel := s.bounded(ctx, from.size)
 		defer cancel()
 		done, err := s.server.core.CopyObject(ctx, from.bucket, from.name, s.opts.Bucket, name, header, minio.CopySrcOptions{}, minio.PutObjectOptions{})
-		if err == nil && done.ETag == "" { // an answer of success with an error in it
+		if err == nil && done.ETag == "" { // a success response with an error in it
 			err = mayfly.Errorf(mayfly.Unavailable, "the server does not say that it has copied %s", from.name)
 		}
 		return err
 	})
 }
 
-// placeInParts copies what is too long for one request.
+// placeInParts copies an object that is too long for one request.
 func (s *Store) placeInParts(ctx context.Context, key mayfly.BlobKey, from source, p placing) error {
 	u, err := s.begin(ctx, key, s.name(key), p)
 	if err != nil {

@@ -80,8 +80,8 @@ const abandoned = 24 * time.Hour
 
 // Reclaimed counts what Reclaim removed.
 type Reclaimed struct {
-	Uploads int // in parts, never completed
-	Staged  int // completed, never given their name
+	Uploads int // uploads in parts that were never completed
+	Staged  int // completed objects that were never copied to their key
 }
 
 // Reclaim ends uploads in parts of this tier that began a day ago or earlier, and
@@ -116,8 +116,8 @@ func (s *Store) Reclaim(ctx context.Context, now mayfly.Instant) (done Reclaimed
 	return done, nil
 }
 
-// uploadsBefore lists a page of uploads at a time: those it answers with are
-// ended, so that the next pass sees the next ones.
+// uploadsBefore lists one page of uploads. The caller ends them, so that the next call
+// returns the next ones.
 func (s *Store) uploadsBefore(ctx context.Context, before time.Time) (old []*upload, err error) {
 	key, id := "", ""
 	for {
@@ -145,8 +145,8 @@ func (s *Store) uploadsBefore(ctx context.Context, before time.Time) (old []*upl
 	}
 }
 
-// stagedBefore lists what was completed and never placed, and what a probe left
-// behind, a page of it.
+// stagedBefore lists one page of objects that were completed but never copied to
+// their key, and of those that a probe left behind.
 func (s *Store) stagedBefore(ctx context.Context, before time.Time) (names []string, err error) {
 	opts := minio.ListObjectsOptions{Prefix: s.root + afterKeys, Recursive: true, FetchOwner: new(bool)}
 	err = s.try(ctx, s.reads(""), func() error {

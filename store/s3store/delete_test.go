@@ -10,8 +10,8 @@ import (
 	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
-// Only what the server names as deleted is deleted: an answer that leaves keys
-// out, or takes one for an argument it does not like, is no success.
+// Only keys that the response lists as deleted are deleted: a response that leaves keys
+// out, or has an error for one, is not a success.
 func TestOnlyConfirmedDeletesCount(t *testing.T) {
 	o := quick(fakeServer(t))
 	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
@@ -40,7 +40,7 @@ func TestOnlyConfirmedDeletesCount(t *testing.T) {
 			wantKind(t, mayfly.Unavailable, hot.Delete(t.Context(), one, two))
 		})
 	}
-	// What is left out once is asked for again, alone.
+	// A key that was left out is requested again, alone.
 	asked := 0
 	p.Handle(func(w http.ResponseWriter, r *http.Request) {
 		if asked++; asked > 1 || !r.URL.Query().Has("delete") {

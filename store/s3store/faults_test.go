@@ -47,8 +47,8 @@ type faultTest struct {
 	ok, failed     int
 }
 
-// An acknowledged write is there, a refused one left nothing half, and what is
-// read without an error is what was written: at every rate of every fault.
+// At every rate of every fault an acknowledged write is there, a failed one left no
+// part, and what is read without an error is what was written.
 func TestEveryReportedResultIsTrueUnderNetworkFaults(t *testing.T) {
 	o := quick(realServer(t))
 	direct := connect(t, o)
@@ -170,7 +170,7 @@ func (x *faultTest) put(key mayfly.BlobKey) {
 	x.may[key] = append(slices.Clone(old), data)
 }
 
-// holds reads without the proxy: what was acknowledged is there.
+// holds reads without the proxy and checks that acknowledged writes are there.
 func (x *faultTest) holds(tier store.Blobs, key mayfly.BlobKey, want []byte) {
 	data, o, err := readAll(x.Context(), tier, key, store.Span{})
 	if err != nil || !bytes.Equal(data, want) || o.SHA256 != sha256.Sum256(want) {
@@ -234,7 +234,7 @@ func (x *faultTest) read(key mayfly.BlobKey) {
 	}
 }
 
-// check looks at what failed calls have left: one of what may be there, whole.
+// check checks that failed calls left one of the allowed contents, as a whole.
 func (x *faultTest) check() {
 	for key, may := range x.may {
 		data, _, err := readAll(context.Background(), x.direct, key, store.Span{})

@@ -46,8 +46,8 @@ func tier(t testing.TB, s *Server, o TierOptions) *Store {
 	return tier
 }
 
-// fakeServer answers like S3, keeps what it gets in memory, and looks at no
-// signature: enough to see what is sent, nothing to rely on.
+// fakeServer is an S3 server in memory that checks no signatures: enough to see the
+// requests, no proof of behaviour.
 func fakeServer(t testing.TB) Options {
 	t.Helper()
 	server := httptest.NewServer(gofakes3.New(s3mem.New()).Server())
@@ -62,7 +62,7 @@ func quick(o Options) Options {
 	return o
 }
 
-// freshBucket makes a bucket that goes with the test.
+// freshBucket creates a bucket and removes it after the test.
 func freshBucket(t testing.TB, s *Server) string {
 	t.Helper()
 	name := "mayfly-" + strings.ToLower(cryptoText())
@@ -147,7 +147,7 @@ func wantKind(t testing.TB, kind mayfly.Kind, err error) {
 	}
 }
 
-// leftOver names what puts in parts and probes have left in the bucket.
+// leftOver lists what puts in parts and probes have left in the bucket.
 func leftOver(t testing.TB, s *Store) (names []string) {
 	t.Helper()
 	for o := range s.server.core.ListObjectsIter(t.Context(), s.opts.Bucket, minio.ListObjectsOptions{Prefix: s.root + afterKeys, Recursive: true}) {

@@ -34,8 +34,8 @@ func (s *Store) List(ctx context.Context, from, to mayfly.BlobKey, limit int) (l
 	return listed, nil
 }
 
-// page reads up to n names behind after. last is where to go on; none if this
-// was the end.
+// page reads up to n names after the given one. last is the name to continue after,
+// empty at the end.
 func (s *Store) page(ctx context.Context, after string, from, to mayfly.BlobKey, n int) (listed []store.Listed, last string, err error) {
 	opts := minio.ListObjectsOptions{
 		Prefix: s.root + common(string(from), string(to)), Recursive: true, MaxKeys: n, FetchOwner: new(bool),
@@ -68,7 +68,7 @@ func (s *Store) page(ctx context.Context, after string, from, to mayfly.BlobKey,
 				return nil
 			}
 		}
-		return ctx.Err() // a listing that was cut short ends without saying so
+		return ctx.Err() // the library ends a cancelled listing without an error
 	})
 	return listed, last, err
 }

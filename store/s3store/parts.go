@@ -13,11 +13,11 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// upload is an object being put or copied in parts. It appears whole, when it is
-// completed, or not at all.
+// upload is an object being put or copied in parts. The object appears when the upload
+// is completed, as a whole.
 type upload struct {
 	s     *Store
-	key   mayfly.BlobKey // whose bucket pays
+	key   mayfly.BlobKey // whose token bucket is used
 	name  string
 	id    string
 	mark  string
@@ -59,7 +59,7 @@ func (s *Store) begin(ctx context.Context, key mayfly.BlobKey, name string, p pl
 	return u, err
 }
 
-// next is the number of the next part.
+// next returns the number of the next part.
 func (u *upload) next() (int, error) {
 	if len(u.parts) >= maxParts {
 		return 0, mayfly.Errorf(mayfly.TooLarge, "an object has more than %d parts", maxParts).WithHint("make the parts bigger")
@@ -68,7 +68,7 @@ func (u *upload) next() (int, error) {
 }
 
 func (u *upload) add(p minio.CompletePart, err error) error {
-	if err == nil && p.ETag == "" { // an answer of success with an error in it
+	if err == nil && p.ETag == "" { // a success response with an error in it
 		err = mayfly.Errorf(mayfly.Unavailable, "the server does not name a part that it took")
 	}
 	if err == nil {
@@ -77,7 +77,7 @@ func (u *upload) add(p minio.CompletePart, err error) error {
 	return err
 }
 
-// send puts the next part; its hash is signed with the request.
+// send sends the next part; its hash is signed with the request.
 func (u *upload) send(ctx context.Context, content []byte) error {
 	n, err := u.next()
 	if err != nil {
@@ -93,7 +93,7 @@ func (u *upload) send(ctx context.Context, content []byte) error {
 	})
 }
 
-// copyFrom makes length bytes of another object the next part.
+// copyFrom copies length bytes of another object as the next part.
 func (u *upload) copyFrom(ctx context.Context, from source, offset, length int64) error {
 	n, err := u.next()
 	if err != nil {

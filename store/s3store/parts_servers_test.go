@@ -46,9 +46,9 @@ func TestAStreamOfUnknownLengthGoesInPartsAndIsDescribedWhole(t *testing.T) {
 func TestAPutThatBreaksOffBetweenPartsLeavesNothing(t *testing.T) {
 	s := connect(t, quick(realServer(t)))
 	hot := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})
-	torn := errors.New("the uploader went away")
+	torn := errors.New("the client disconnected")
 	key := freshKey()
-	_, err := hot.Put(t.Context(), key, io.MultiReader(bytes.NewReader(noise(seeded(t), minPart+1000)), &torned{torn}))
+	_, err := hot.Put(t.Context(), key, io.MultiReader(bytes.NewReader(noise(seeded(t), minPart+1000)), &failingReader{torn}))
 	if !errors.Is(err, torn) {
 		t.Errorf("put answers %v, want what the reader returned", err)
 	}

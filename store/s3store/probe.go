@@ -21,10 +21,10 @@ import (
 // probe tests a tier with temporary objects whose names are not keys.
 type probe struct {
 	*Store
-	names   []string // two of them, in order
+	names   []string // of two objects, in order
 	content []byte
-	version string  // that the first got when it was written
-	holder  *holder // of presigned addresses; nil if there are none
+	version string  // of the first object, from the response to its write
+	holder  *holder // of presigned URLs; nil if they are not used
 }
 
 // Probe tests whether the server has the behaviour that this package relies on, and
@@ -55,8 +55,8 @@ func unsupported(hint, format string, args ...any) error {
 	return mayfly.Errorf(mayfly.Unsupported, format, args...).WithHint(hint)
 }
 
-// put writes an object, by client and with a hash that may be wrong, and answers
-// with the version that the server made of it.
+// put writes an object with the given client and a hash that may be wrong, and returns
+// the version that the server gave it.
 func (p *probe) put(ctx context.Context, client *minio.Core, name string, hash [32]byte, content []byte) (version string, err error) {
 	ctx, cancel := p.bounded(ctx, 0)
 	defer cancel()

@@ -33,7 +33,7 @@ const publicWithin = 5 * time.Second
 type holder struct {
 	name      string
 	read, put string
-	over      <-chan time.Time // when those of a short life are
+	over      <-chan time.Time // when the URLs with the shortest validity have expired
 	stale     []asked
 }
 
@@ -64,7 +64,7 @@ func (p *probe) presigned(ctx context.Context) error {
 	}
 	p.holder = h
 	if err := p.honours(ctx, h, hint); err != nil {
-		h.stale = nil // they would fare alike
+		h.stale = nil // the expired ones would get the same response
 		return err
 	}
 	return nil
@@ -99,7 +99,7 @@ func (p *probe) honours(ctx context.Context, h *holder, hint string) error {
 	return nil
 }
 
-// sign makes the addresses, those of a short life last.
+// sign creates the URLs, those with the shortest validity last.
 func (h *holder) sign(ctx context.Context, p *probe, by *minio.Client) error {
 	sign := func(lasts time.Duration) (read, put string, err error) {
 		r, err := by.PresignedGetObject(ctx, p.opts.Bucket, h.name, lasts, nil)
@@ -122,8 +122,8 @@ func (h *holder) sign(ctx context.Context, p *probe, by *minio.Client) error {
 	return err
 }
 
-// expired waits until the addresses of a short life are over: the other steps have
-// taken most of that time. Then it removes what was put by one.
+// expired waits until the URLs with the shortest validity have expired; the other tests
+// take most of that time. Then it removes what was put through one.
 func (p *probe) expired(ctx context.Context) error {
 	if p.holder == nil {
 		return nil
@@ -141,7 +141,7 @@ func (p *probe) refusesStale(ctx context.Context) error {
 	case <-ctx.Done():
 		return mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
 	}
-	times := askTimes // for both together
+	times := askTimes // for both URLs together
 	for _, a := range p.holder.stale {
 		_, err := p.ask(ctx, a)
 		for ; err == nil && times > 0 && loop.Rest(ctx, askAgain) == nil; times-- {
@@ -166,7 +166,7 @@ func notTaken(hint, what string, err error) error {
 	return fmt.Errorf("by a presigned address %s: %w", what, err)
 }
 
-// must asks until there is an answer.
+// must repeats a request until it gets a response.
 func (p *probe) must(ctx context.Context, a asked) (got []byte, err error) {
 	err = p.try(ctx, p.writes(""), func() (err error) {
 		got, err = p.ask(ctx, a)
@@ -175,8 +175,8 @@ func (p *probe) must(ctx context.Context, a asked) (got []byte, err error) {
 	return got, err
 }
 
-// ask makes one request by an address, as its holder would. Errors do not show the
-// address.
+// ask makes one request with a presigned URL, as its holder would. Errors do not show
+// the URL.
 func (p *probe) ask(ctx context.Context, a asked) ([]byte, error) {
 	ctx, cancel := p.bounded(ctx, 0)
 	defer cancel()
@@ -202,7 +202,7 @@ func (p *probe) ask(ctx context.Context, a asked) ([]byte, error) {
 	return got, nil
 }
 
-// reachPublic asks the public address for anything.
+// reachPublic tests whether the public address answers at all.
 func (p *probe) reachPublic(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, publicWithin)
 	defer cancel()
@@ -221,7 +221,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// codeIn is the code in an error of S3.
+// codeIn returns the code in an error response of S3.
 func codeIn(body []byte) string {
 	_, after, _ := strings.Cut(string(body), "<Code>")
 	code, _, _ := strings.Cut(after, "</Code>")
@@ -230,13 +230,13 @@ func codeIn(body []byte) string {
 
 const signatureField = "X-Amz-Signature="
 
-// forgedSignature returns the address with an invalid signature.
+// forgedSignature returns the URL with an invalid signature.
 func forgedSignature(address string) string {
 	before, signature, _ := strings.Cut(address, signatureField)
 	return before + signatureField + strings.Repeat("0", len(signature))
 }
 
-// renamed is the address with the name of another object that is there.
+// renamed returns the URL with the name of another existing object.
 func (p *probe) renamed(address string) string {
 	return strings.Replace(address, url.PathEscape(lastOf(p.holder.name)), url.PathEscape(lastOf(p.names[0])), 1)
 }

@@ -35,8 +35,8 @@ func TestAGoodServerPassesTheProbe(t *testing.T) {
 	}
 }
 
-// Each of these breaks one thing of a server that has them all. The probe says
-// which, with a hint, and nothing else.
+// Each case breaks one behaviour of a complete server. The probe must report exactly
+// that one, with a hint.
 func TestProbeReportsWhatAServerLacks(t *testing.T) {
 	o := quick(realServer(t))
 	refuse := func(code int, name string) func(http.ResponseWriter) {

@@ -22,8 +22,8 @@ func TestAServerThatIgnoresSignaturesIsRefused(t *testing.T) {
 	}
 }
 
-// gatekeeper stands before a server that looks at no signature, and refuses what it
-// should, but for one thing.
+// gatekeeper checks requests in front of a server that checks no signatures, and
+// accepts one kind of request that it should refuse.
 func gatekeeper(t *testing.T, o Options, but string) Options {
 	t.Helper()
 	refuses := map[string]func(r *http.Request) bool{

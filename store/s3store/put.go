@@ -18,9 +18,9 @@ import (
 // headBytes is how much of a stream is read before it takes the memory of a part.
 const headBytes = 64 * kibibyte
 
-// Put implements store.Blobs. Up to PartBytes an object goes in one request,
-// with its hash; a bigger one is staged in parts and takes its name when its
-// hash is known.
+// Put implements store.Blobs. An object of up to PartBytes is sent in one request with
+// its hash; a larger one is sent in parts under an internal name, and copied to its
+// key when its hash is known.
 func (s *Store) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
 	if err := store.CheckBlobKey(key); err != nil {
 		return store.Object{}, err
@@ -72,8 +72,8 @@ func (s *Server) takePart(ctx context.Context) (part []byte, giveBack func(), er
 // maxEmpty is how often in a row a reader may return no bytes.
 const maxEmpty = 100
 
-// fill reads until room is full, or the stream ends before that. An error is what
-// the reader returned: only io.EOF itself is an end, not what wraps it.
+// fill reads until room is full or the stream ends. It returns the reader's error:
+// only io.EOF itself is the end, not an error that wraps it.
 func fill(ctx context.Context, room []byte, r io.Reader) (n int, ended bool, err error) {
 	for empty := 0; n < len(room); {
 		if err := ctx.Err(); err != nil {
@@ -97,21 +97,22 @@ func fill(ctx context.Context, room []byte, r io.Reader) (n int, ended bool, err
 	return n, false, nil
 }
 
-// putWhole puts an object in one request. Its hash is signed with the request,
-// so that a server stores these bytes or none. It is not sent as a checksum to
-// keep: a copy might take that along, where the server has to compute one (L9).
+// putWhole sends an object in one request. Its hash is signed with the request, so
+// that the server stores exactly these bytes or nothing. The hash is not sent as the
+// object's checksum: a copy could take that over, whereas the server must compute the
+// checksum of a copy (L9).
 func (s *Store) putWhole(ctx context.Context, key mayfly.BlobKey, content []byte) (store.Object, error) {
 	o := store.Object{Key: key, Size: int64(len(content)), SHA256: sha256.Sum256(content)}
 	opts := minio.PutObjectOptions{
 		StorageClass:         s.opts.Class,
-		DisableContentSha256: true, // of the library's own, in pieces: the whole hash is in the request
+		DisableContentSha256: true, // the library's hash of pieces; the request has the hash of the whole
 		UserMetadata:         placing{hash: o.SHA256, sums: sumsOf(content)}.metadata(),
 	}
 	err := s.try(ctx, s.writes(key), func() error {
 		ctx, cancel := s.bounded(ctx, o.Size)
 		defer cancel()
 		put, err := s.server.core.PutObject(ctx, s.opts.Bucket, s.name(key), bytes.NewReader(content), o.Size, "", hex.EncodeToString(o.SHA256[:]), opts)
-		if err == nil && put.ETag == "" { // something in between has answered
+		if err == nil && put.ETag == "" { // a proxy may have answered instead
 			err = mayfly.Errorf(mayfly.Unavailable, "the server does not say that it has stored %s", key)
 		}
 		return err

@@ -32,7 +32,7 @@ func (s *Store) Open(ctx context.Context, key mayfly.BlobKey, span store.Span) (
 		return nil, store.Object{}, mayfly.Errorf(mayfly.Invalid, "range of %d bytes from %d", span.Length, span.Offset)
 	}
 	r, h, err := s.open(ctx, key, span)
-	if errors.Is(err, mayfly.Invalid) && span.Offset == 0 { // no range is in an empty object
+	if errors.Is(err, mayfly.Invalid) && span.Offset == 0 { // an empty object has no valid range
 		r, h, err = s.open(ctx, key, store.Span{})
 	}
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Store) get(ctx context.Context, key mayfly.BlobKey, span store.Span) (r
 		opts.Set("Range", rangeOf(aligned(span)))
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	silence := time.AfterFunc(s.server.opts.Timeout, cancel) // the download itself has no end in time
+	silence := time.AfterFunc(s.server.opts.Timeout, cancel) // the download as a whole has no timeout
 	body, info, header, err := s.server.core.GetObject(ctx, s.opts.Bucket, s.name(key), opts)
 	silence.Stop()
 	if err != nil {
@@ -157,9 +157,9 @@ type download struct {
 	cancel context.CancelFunc
 	body   io.ReadCloser
 	key    mayfly.BlobKey
-	left   int64 // bytes that have not come
+	left   int64 // bytes not yet received
 	stall  time.Duration
-	hash   hash.Hash // nil if nothing is known of what comes
+	hash   hash.Hash // nil if the hash is not known
 	want   [32]byte
 }
 

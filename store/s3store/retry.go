@@ -58,7 +58,7 @@ func (s *Store) try(ctx context.Context, cost []share, request func() error) err
 	}
 }
 
-// use is what a request costs: S3 counts reads and writes apart.
+// use is the kind of a request: S3 limits reads and writes separately.
 type use uint8
 
 const (
@@ -67,9 +67,9 @@ const (
 	uses
 )
 
-// pace keeps the requests of each prefix of keys below what the server takes
-// (L11). Several nodes share a prefix without knowing of each other: what is too
-// fast together the server reports to each of them as SlowDown.
+// pace keeps the requests of each prefix of keys below the limits of the server (L11).
+// Several nodes share a prefix without knowing of each other: if they are too fast
+// together, the server returns SlowDown to each of them.
 type pace struct {
 	buckets [mayfly.Prefixes + 1][uses]*bucket // the last is for keys without a prefix
 }
@@ -85,8 +85,8 @@ func newPace(o Options) *pace {
 
 func (p *pace) of(key mayfly.BlobKey, u use) *bucket { return p.buckets[prefixOf(key)][u] }
 
-// prefixOf is the number that a key begins with (L11), or the number of those
-// that begin with none.
+// prefixOf returns the number at the start of a key (L11), or mayfly.Prefixes for a key
+// without one.
 func prefixOf(key mayfly.BlobKey) int {
 	if len(key) < 3 || key[2] != '/' || key[0] < '0' || key[0] > '9' || key[1] < '0' || key[1] > '9' {
 		return mayfly.Prefixes
@@ -94,8 +94,8 @@ func prefixOf(key mayfly.BlobKey) int {
 	return min(int(key[0]-'0')*10+int(key[1]-'0'), mayfly.Prefixes)
 }
 
-// bucket is a token bucket that halves its rate when the server is overrun, and
-// finds back in small steps.
+// bucket is a token bucket that halves its rate after a SlowDown and raises it again
+// in small steps.
 type bucket struct {
 	mu      sync.Mutex
 	limiter *rate.Limiter
@@ -126,8 +126,8 @@ func (b *bucket) learn(slowDown bool) {
 	}
 }
 
-// paced is the rate after one more answer: half of it after a SlowDown, but a
-// hundredth of the full one at least; a hundredth more after any other.
+// paced returns the rate after a response: half after a SlowDown, but at least a
+// hundredth of the full rate; otherwise a hundredth of the full rate more.
 func paced(now, full rate.Limit, slowDown bool) rate.Limit {
 	if slowDown {
 		return max(now/2, full/100)

@@ -102,8 +102,8 @@ func TestAnEndedContextEndsThePause(t *testing.T) {
 	})
 }
 
-// The time-out of a try is not the caller's: who goes by it would take a server that
-// hangs for an item's fault.
+// The timeout of a try must not look like the caller's: the caller would blame the item
+// for a server that hangs.
 func TestTheTimeoutOfATryIsNotReportedAsTheCallers(t *testing.T) {
 	s := alone(t, Options{Tries: 1})
 	dial := net.Dialer{Timeout: time.Nanosecond}
@@ -124,7 +124,7 @@ func TestTheTimeoutOfATryIsNotReportedAsTheCallers(t *testing.T) {
 	}
 }
 
-// still is a body that does not move until it is given up.
+// still is a body that sends nothing until it is closed.
 type still struct{ ctx context.Context }
 
 func (s still) Read([]byte) (int, error) { <-s.ctx.Done(); return 0, s.ctx.Err() }
@@ -146,7 +146,7 @@ func TestAStalledDownloadIsEnded(t *testing.T) {
 	})
 }
 
-// Who reads slowly is not the one who does not send.
+// A caller that reads slowly is not a server that stalls.
 func TestASlowReaderIsNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

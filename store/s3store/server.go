@@ -30,11 +30,11 @@ type Server struct {
 	transport *http.Transport
 	signer    *credentials.Credentials
 	core      *minio.Core
-	public    *minio.Client // signs addresses for others
+	public    *minio.Client // creates presigned URLs
 	heads     sync.Pool     // *[]byte of headBytes
 	parts     sync.Pool     // *[]byte of PartBytes
 	slots     chan struct{} // one for each part in memory
-	expires   atomic.Bool   // Probe saw the server refuse an address whose time is over
+	expires   atomic.Bool   // Probe saw the server refuse an expired URL
 
 	mu    sync.Mutex
 	tiers []*Store
@@ -66,7 +66,7 @@ func Connect(o Options) (*Server, error) {
 		MaxIdleConnsPerHost:   256,
 		IdleConnTimeout:       time.Minute,
 		ExpectContinueTimeout: time.Second,
-		DisableCompression:    true, // bytes come as they lie there
+		DisableCompression:    true, // objects are stored uncompressed
 	}
 	if s.core, err = s.client(o.Endpoint, signer); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (s *Server) client(address string, signer *credentials.Credentials) (*minio
 	return core, nil
 }
 
-// String is the server's address.
+// String returns the server's address.
 func (s *Server) String() string { return s.opts.Endpoint }
 
 // Close drops idle connections. Calls under way go on.
@@ -180,7 +180,7 @@ type Options struct {
 	Parts     int   // parts in memory at once; 16 if 0
 	CopyBytes int64 // above it an object is copied in parts of that size; 5 GiB if 0
 
-	Logger *slog.Logger // for what the operator should know; slog.Default() if nil
+	Logger *slog.Logger // for what an operator should know; slog.Default() if nil
 }
 
 const (
@@ -255,10 +255,10 @@ func checkAddress(address string) error {
 // TierOptions are the place and limits of a tier on its server.
 type TierOptions struct {
 	Bucket string
-	Prefix string // that all keys are below, without slash at its ends; the whole bucket if empty
-	Class  string // the storage class that objects get; the server's own choice if empty
-	// Longest is how long an address to read from may be good for, an hour if 0:
-	// the hot tier's are good for 60 s (ST3), the cold tier's for an hour (ST6).
+	Prefix string // of all keys, without a slash at either end; the whole bucket if empty
+	Class  string // storage class of objects; the server's default if empty
+	// Longest is the longest validity of a URL to read from, an hour if 0: 60 s for the
+	// hot tier (ST3), an hour for the cold tier (ST6).
 	Longest time.Duration
 }
 

@@ -25,8 +25,8 @@ const (
 type held struct {
 	store.Object
 	etag, mark string
-	noted      string // the sums of its blocks, as they are noted
-	computed   []byte // the SHA-256 that the server has of it; nil if it does not say
+	noted      string // the checksums of its blocks, encoded
+	computed   []byte // the SHA-256 that the server reports; nil if none
 }
 
 // describe parses the description of an object. The caller passes the size, because
@@ -44,7 +44,7 @@ func describe(key mayfly.BlobKey, size int64, info minio.ObjectInfo) (held, erro
 		copy(h.SHA256[:], hash)
 	}
 	if info.ChecksumSHA256 != "" && !strings.EqualFold(info.ChecksumMode, "COMPOSITE") {
-		// A checksum of checksums, of an object in parts, has their number behind it.
+		// The checksum of an object in parts is one of checksums, followed by their number.
 		if hash, err := base64.StdEncoding.DecodeString(info.ChecksumSHA256); err == nil && len(hash) == len(h.SHA256) {
 			h.computed = hash
 		}
@@ -68,8 +68,7 @@ func (s *Store) Stat(ctx context.Context, key mayfly.BlobKey) (store.Object, err
 	return h.Object, nil
 }
 
-// head asks for the description of an object, with what the server has computed
-// over it.
+// head requests the description of an object, with the server's checksum.
 func (s *Store) head(ctx context.Context, key mayfly.BlobKey, name string) (h held, err error) {
 	err = s.try(ctx, s.reads(key), func() error {
 		ctx, cancel := s.bounded(ctx, 0)

@@ -9,11 +9,11 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// A range cannot be compared with the hash of the whole. So the CRC-32C of each
-// block is noted beside an object, and ranges are read by whole blocks: what is
-// handed out has been checked (I14). 256 of them are what fits beside an object
-// (S3 allows 2 KB), and enough for the longest video (ST3); a longer object has
-// none, and of a range of it only the length is checked.
+// A range cannot be compared with the hash of the whole object. The CRC-32C of each
+// block is therefore stored in the object's metadata, and ranges are read in whole
+// blocks, so that all returned bytes were checked (I14). 256 checksums fit into the
+// metadata (S3 allows 2 KB), enough for the longest video (ST3). A longer object has
+// none, and only the length of its ranges is checked.
 const (
 	sumsHeader = "X-Amz-Meta-Mayfly-Sums"
 	blockBytes = 256 * kibibyte
@@ -21,11 +21,11 @@ const (
 	sumBytes   = 4
 )
 
-// blockSums computes the sums of what is written to it.
+// blockSums computes the block checksums of what is written to it.
 type blockSums struct {
 	sums []byte
 	sum  uint32
-	n    int // bytes of the block that has begun
+	n    int // bytes of the current block
 }
 
 func (b *blockSums) Write(p []byte) (int, error) {
@@ -43,13 +43,13 @@ func (b *blockSums) Write(p []byte) (int, error) {
 }
 
 func (b *blockSums) end() {
-	if len(b.sums) <= maxBlocks*sumBytes { // one too many says that there are too many
+	if len(b.sums) <= maxBlocks*sumBytes { // one more than fits marks that there are too many
 		b.sums = binary.BigEndian.AppendUint32(b.sums, b.sum)
 	}
 	b.sum, b.n = 0, 0
 }
 
-// text is what is noted beside the object; empty if it is too long.
+// text returns the checksums for the metadata; empty if they are too many.
 func (b *blockSums) text() string {
 	if b.n > 0 {
 		b.end()
@@ -66,7 +66,7 @@ func sumsOf(content []byte) string {
 	return b.text()
 }
 
-// parseSums reads the sums of an object of size bytes; none if it has none.
+// parseSums decodes the checksums of an object of size bytes; nil if it has none.
 func parseSums(key mayfly.BlobKey, text string, size int64) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -78,14 +78,14 @@ func parseSums(key mayfly.BlobKey, text string, size int64) ([]byte, error) {
 	return sums, nil
 }
 
-// blocks hands out a range, block by block as they turn out right.
+// blocks returns a range block by block, each after its checksum was checked.
 type blocks struct {
 	body  *download
-	sums  []byte // of the blocks to come; nil if the object has none
+	sums  []byte // checksums of the next blocks; nil if the object has none
 	block []byte
 	ready []byte
-	skip  int64 // of the first block, before the range
-	left  int64 // bytes of the range that have not been handed out
+	skip  int64 // bytes of the first block before the range
+	left  int64 // bytes of the range not yet returned
 }
 
 func (b *blocks) Read(p []byte) (int, error) {

@@ -1,6 +1,7 @@
 package s3store
 
 import (
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -11,8 +12,25 @@ import (
 	"github.com/mayflyhq/mayfly/test/faultnet"
 )
 
-// A proxy in between may answer for a store that never saw the request: a success
-// has an ETag.
+type failingReader struct{ err error }
+
+func (r *failingReader) Read([]byte) (int, error) { return 0, r.err }
+
+// A reader that returns an error around io.EOF has failed: nothing may be stored.
+func TestAReaderThatWrapsTheEndHasFailed(t *testing.T) {
+	s := connect(t, fakeServer(t))
+	hot := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})
+	key := freshKey()
+	wrapped := errors.Join(errors.New("the client disconnected"), io.EOF)
+	if _, err := hot.Put(t.Context(), key, io.MultiReader(strings.NewReader("half"), &failingReader{wrapped})); !errors.Is(err, wrapped) {
+		t.Errorf("put returns %v, want the error of the reader", err)
+	}
+	_, err := hot.Stat(t.Context(), key)
+	wantKind(t, mayfly.NotFound, err)
+}
+
+// A proxy may answer a request that the server never saw: only a success with an ETag
+// counts.
 func TestAPutWithoutAnETagIsNotStored(t *testing.T) {
 	o := quick(fakeServer(t))
 	p, address := faultnet.NewProxy(t, o.Endpoint, nil)
