@@ -6,8 +6,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Batch is what one Commit writes: stages that go down in order. Inside a stage
-// no order is promised. The zero Batch is ready to use.
+// Batch is what one Commit writes: stages that are written in order. The writes of a
+// stage have no order. The zero Batch is ready to use.
 type Batch struct {
 	stages []Stage
 }
@@ -32,7 +32,7 @@ type Put struct {
 	Table     Table
 	Key       Key
 	Value     []byte
-	ReclaimAt mayfly.Instant // when the driver may take the space back; 0 is never
+	ReclaimAt mayfly.Instant // after which the driver may remove the row; 0 means never
 }
 
 // Delete removes a row of a plain table.
@@ -54,8 +54,8 @@ func (b *Batch) last() *Stage {
 	return &b.stages[len(b.stages)-1]
 }
 
-// Insert writes births. A row that is there already is left as it is: ids are
-// never reused, so it is this birth, written by an earlier try.
+// Insert writes births. An existing row is kept: ids are never reused, so it is the
+// same birth from an earlier try.
 func (b *Batch) Insert(births ...Birth) {
 	s := b.last()
 	s.Inserts = append(s.Inserts, births...)
@@ -67,7 +67,7 @@ func (b *Batch) Put(t Table, key Key, value []byte, reclaimAt mayfly.Instant) {
 	s.Puts = append(s.Puts, Put{Table: t, Key: key, Value: value, ReclaimAt: reclaimAt})
 }
 
-// Delete removes a row of a plain table; nothing there is no error.
+// Delete removes a row of a plain table; an absent row is no error.
 func (b *Batch) Delete(t Table, key Key) {
 	s := b.last()
 	s.Deletes = append(s.Deletes, Delete{Table: t, Key: key})
@@ -85,15 +85,15 @@ func (b *Batch) Append(events ...mayfly.Event) {
 	s.Events = append(s.Events, events...)
 }
 
-// Then starts the next stage: what follows is written only when all before it
-// is durable.
+// Then starts the next stage, which is written only when all stages before it are
+// durable.
 func (b *Batch) Then() {
 	if !b.last().empty() {
 		b.stages = append(b.stages, Stage{})
 	}
 }
 
-// Stages are the stages that have something in them.
+// Stages returns the stages that are not empty.
 func (b *Batch) Stages() []Stage {
 	n := len(b.stages)
 	if n > 0 && b.stages[n-1].empty() {
@@ -106,8 +106,8 @@ func (s Stage) empty() bool {
 	return len(s.Inserts)+len(s.Puts)+len(s.Deletes)+len(s.Drops)+len(s.Events) == 0
 }
 
-// Validate says whether the batch may be written: what every driver asks first,
-// so that a bad batch writes nothing.
+// Validate returns an error if the batch may not be written. Every driver calls it
+// first, so that an invalid batch writes nothing.
 func (b *Batch) Validate() error {
 	for n, s := range b.Stages() {
 		if err := s.validate(); err != nil {
@@ -146,8 +146,8 @@ func (s Stage) validate() error {
 	return nil
 }
 
-// StageError says how far a Commit came: the stages before Stage (counted from
-// 0) are durable; of Stage itself any subset may be written or still land.
+// StageError reports how far a Commit came: the stages before Stage (counted from 0)
+// are durable; any subset of Stage is written, now or later.
 type StageError struct {
 	Stage int
 	Err   error
@@ -156,5 +156,5 @@ type StageError struct {
 // Error names the stage.
 func (e *StageError) Error() string { return fmt.Sprintf("commit: stage %d: %v", e.Stage+1, e.Err) }
 
-// Unwrap is what went wrong.
+// Unwrap returns the cause.
 func (e *StageError) Unwrap() error { return e.Err }

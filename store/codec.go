@@ -6,8 +6,8 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// The bytes of bodies and events, the same on every driver: docs/format-pebble.md
-// spells them out. Each begins with its format, and one that is not known is Corrupt.
+// The encoding of bodies and events, the same on every driver, is described in
+// docs/format-pebble.md. Each begins with its format; an unknown one is Corrupt.
 const (
 	bodyFormat  = 1
 	eventFormat = 2
@@ -92,7 +92,7 @@ func appendBytes[T string | []byte](b []byte, v T) []byte {
 	return append(b, v...)
 }
 
-// reader takes a value apart; what does not fit sets bad and reads as zero.
+// reader decodes a value; what does not fit sets bad and is read as zero.
 type reader struct {
 	rest []byte
 	bad  bool

@@ -7,24 +7,23 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Limits counts how often something was done (C3), by GCRA: a bucket that
-// refills evenly.
+// Limits limits how often something is done (C3), by GCRA: buckets that refill evenly.
 type Limits interface {
-	// Take takes cost from the bucket of key, or takes nothing and says how long
-	// until it would fit. Counters may be forgotten at any time (I19): then a
-	// bucket is full. A cost over the rate's Count never fits: Invalid.
+	// Take takes cost from the bucket of key, or takes nothing and returns when to
+	// retry. A bucket may be lost at any time (I19) and is then full. A cost above the
+	// rate's Count is Invalid.
 	Take(ctx context.Context, key string, rate Rate, cost int, now mayfly.Instant) (Taken, error)
 }
 
-// Rate allows Count in any Per, in one burst if need be.
+// Rate allows Count in every Per, also in one burst.
 type Rate struct {
 	Count int
 	Per   time.Duration
 }
 
-// Taken is what Take did.
+// Taken is the result of Take.
 type Taken struct {
 	OK         bool
-	Left       int           // how much would still fit now
-	RetryAfter time.Duration // with OK false: when the cost would fit
+	Left       int           // what is left in the bucket
+	RetryAfter time.Duration // if not OK: how long until the cost fits
 }

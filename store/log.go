@@ -7,21 +7,21 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Log is the durable event stream (L8): at least once, ordered per item. No
-// step of the engine itself depends on it.
+// Log is the durable event stream (L8), delivered at least once and ordered for each
+// item. No step of the engine itself depends on it.
 type Log interface {
-	// Append adds events, durable on return. Events of one item in one call, and
-	// in calls that follow each other, are read in that order. On an error some
-	// of them may be in the log, or land later.
+	// Append appends events, durable on return. Events of one item in one call, and
+	// in successive calls, are read in that order. After an error some of them may be
+	// in the log, now or later.
 	Append(ctx context.Context, events ...mayfly.Event) error
 
-	// Reader reads a stream for a group from where the group last committed; a
-	// new group starts at the oldest event that is kept. One reader per group at
-	// a time in a process.
+	// Reader returns a reader of a stream that starts where the group last committed;
+	// a new group starts at the oldest event. A process has at most one reader of a
+	// group at a time.
 	Reader(ctx context.Context, stream mayfly.Stream, group string) (Reader, error)
 
-	// Trim forgets events older than keep before now; the space comes back in
-	// time. It never forgets a younger one.
+	// Trim deletes events that are older than keep, now or later, and never a younger
+	// one.
 	Trim(ctx context.Context, now mayfly.Instant, keep time.Duration) error
 }
 
@@ -31,18 +31,18 @@ type Reader interface {
 	// Records of one partition come in offset order.
 	Next(ctx context.Context, limit int) ([]Record, error)
 
-	// Commit says that everything returned by Next so far has taken effect; a
-	// later reader of the group starts behind it. Durable on return.
+	// Commit records that everything returned by Next so far has taken effect: a
+	// later reader of the group starts after it. Durable on return.
 	Commit(ctx context.Context) error
 
-	// Seek moves to the first event appended at or after the instant, by the
-	// event's own At (0 is the oldest kept). It is not durable until Commit.
+	// Seek moves to the first event whose At is at or after the instant; 0 means the
+	// oldest event. It is not durable until Commit.
 	Seek(ctx context.Context, at mayfly.Instant) error
 
-	// Lag is how many records are waiting behind what Next has returned.
+	// Lag returns how many records Next has not returned yet.
 	Lag(ctx context.Context) (int64, error)
 
-	// Close gives the group's place up to another reader.
+	// Close ends the reader, so that another one of the group can be opened.
 	Close() error
 }
 

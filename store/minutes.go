@@ -8,11 +8,11 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// EachMinute calls do for every minute and shard of the ledger that has rows of
-// items that expire, from from to to (included), in order of minute and then of
-// shard. It asks the ledger for the next minute with rows and never looks at an
-// empty one, so to may be as far away as the longest lifetime. A minute without
-// rows may be among them, see Ledger.NextMinute.
+// EachMinute calls do for every minute and shard of the ledger that has rows of items
+// that expire, from from to to (included), in order of minute and then shard. It asks
+// the ledger for the next minute with rows, so that to may be as far away as the
+// longest lifetime. It may also call do for minutes without rows: see
+// Ledger.NextMinute.
 func EachMinute(ctx context.Context, l Ledger, from, to mayfly.Minute, do func(mayfly.Minute, mayfly.Shard) error) error {
 	type candidate struct {
 		minute mayfly.Minute

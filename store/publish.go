@@ -11,28 +11,26 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// CacheAge is how long a cache may answer from what it knows of a row or a
-// relation, counted from before it began to read it, by elapsed time that goes
-// on while the machine is suspended. Whatever its lease says: signals hurry a
-// cache, and its own clock ends what it was never notified of.
+// CacheAge is how long a cache may use a row or a relation, whatever its lease says,
+// counted from before it started to read it, by a clock that goes on while the machine
+// is suspended. It ends entries of whose change the cache was never notified.
 const CacheAge = 3 * time.Second
 
-// CacheWait is how long a caller that has changed a row, and could not notify every
-// cache, waits before the answer. Whatever any cache holds of the row as it was,
-// it began to read before the change, and so before this wait: at its end that is
-// older than CacheAge on every node, though its clock runs a tenth slow, which is
-// the slowest there is (L7), and no read is answered from it. That needs nothing of
-// who heard what, who holds a lease, or who is on which side of a cut (I7, I19).
+// CacheWait is how long a caller waits before it answers, when it has changed a row
+// and could not notify every cache. A cache that holds the old row started to read it
+// before the change, so before this wait. At the end of the wait that entry is older
+// than CacheAge on every node, even if the node's clock runs a tenth slow, which is the
+// slowest allowed (L7), and is not used any more. This holds whichever nodes were
+// notified, hold a lease, or are cut off (I7, I19).
 const CacheWait = CacheAge*10/9 + CacheAge/10
 
-// publishers is how many signals are under way at once: on Redis each is a round
-// trip with every node's acknowledgement.
+// publishers is how many signals are published at once: on Redis each takes a round
+// trip and the acknowledgements of all nodes.
 const publishers = 32
 
-// PublishAll publishes signals side by side, and returns nil when each is
-// handled as Publish promises. It begins no other behind one that failed: what
-// caches were not notified of they forget by themselves within CacheAge. Errors: those
-// of Publish, joined.
+// PublishAll publishes signals in parallel, and returns nil when each is handled as
+// Publish promises. After a failure it starts no more: caches drop what they were not
+// notified of within CacheAge. Errors: those of Publish, joined.
 func PublishAll(ctx context.Context, to Signals, signals ...Signal) error {
 	if len(signals) == 1 {
 		return to.Publish(ctx, signals[0])
@@ -58,10 +56,9 @@ func PublishAll(ctx context.Context, to Signals, signals ...Signal) error {
 	return errors.Join(errs...)
 }
 
-// Invalidate returns nil when no cache anywhere answers from what the signals
-// invalidate: each was notified, or is too old (CacheWait), with one wait for all of
-// them. The changes that they tell of are durable before it is called. Errors:
-// Unavailable (ctx ended before).
+// Invalidate returns nil when no cache uses what the signals invalidate any more: each
+// was notified, or its entries are too old (CacheWait, once for all signals). The
+// changes must be durable before it is called. Errors: Unavailable (ctx ended first).
 func Invalidate(ctx context.Context, to Signals, signals ...Signal) error {
 	failed := PublishAll(ctx, to, signals...)
 	if failed == nil {

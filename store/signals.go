@@ -6,30 +6,29 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// Signals carries invalidations between caches. They only hurry what would be
-// found out anyway: a subscriber whose lease is lost uses no cache, so that a
-// lost signal costs time and never an answer (I19, trap 18). What they cannot
-// tell ends by its age (CacheAge).
+// Signals carries invalidations between caches. A subscriber that has lost its lease
+// does not use its cache, so that a lost signal costs time but never a wrong answer
+// (I19, trap 18). Cached entries also expire by age (CacheAge).
 type Signals interface {
-	// Publish tells every subscriber. It returns nil when each of them has
-	// handled the signal or has lost its lease: from then on none of them answers
-	// from what the signal invalidates. Errors: Unavailable, Unknown (then the
-	// caller waits CacheWait before it answers: see Invalidate).
+	// Publish sends a signal to every subscriber. It returns nil when each of them has
+	// handled the signal or has lost its lease: from then on none of them uses what
+	// the signal invalidates. Errors: Unavailable, Unknown (the caller must then wait
+	// for CacheWait: see Invalidate).
 	Publish(ctx context.Context, s Signal) error
 
-	// Subscribe hands every signal published from now on to handle, in order,
-	// until the Subscription is closed. handle must be quick and must not publish.
+	// Subscribe calls handle with every signal published from now on, in order, until
+	// the Subscription is closed. handle must be quick and must not publish.
 	Subscribe(ctx context.Context, handle func(Signal)) (Subscription, error)
 }
 
-// Signal says that what is known about a thing is out of date.
+// Signal reports that cached data is out of date.
 type Signal struct {
 	Topic Topic
 	ID    mayfly.ID     // Row, RestoredSet: the item
 	Owner mayfly.UserID // Relations: whose relations
 }
 
-// Topic is what sort of thing a signal invalidates.
+// Topic is the kind of data that a signal invalidates.
 type Topic uint8
 
 // The topics.
@@ -39,12 +38,12 @@ const (
 	RelationsChanged
 )
 
-// Subscription is one subscriber's end.
+// Subscription is the subscription of one cache.
 type Subscription interface {
-	// Lease says whether the subscriber may use what it has cached, and in which
-	// epoch: while held is true every signal published so far in this epoch has
-	// been handed over. A lease that was lost and came back is another epoch.
-	// It is cheap: every cached read asks it.
+	// Lease reports whether the subscriber may use its cache, and the epoch: while
+	// held is true, handle was called with every signal published in this epoch. A
+	// lease that was lost and came back has another epoch. It is cheap: every cached
+	// read calls it.
 	Lease() (epoch uint64, held bool)
 
 	// Close ends the subscription.

@@ -162,7 +162,8 @@ func (s *TableSet) has(t Table) error {
 	return nil
 }
 
-// CheckSwap reports whether Swap may touch the row; every driver asks first.
+// CheckSwap returns an error if Swap may not change the row; every driver calls it
+// first.
 func (s *TableSet) CheckSwap(t Table, key Key) error {
 	if err := s.has(t); err != nil {
 		return err
@@ -170,7 +171,7 @@ func (s *TableSet) CheckSwap(t Table, key Key) error {
 	return t.check(Swapped, key)
 }
 
-// CheckRead reports whether the key or partition may be read.
+// CheckRead returns an error if the key or partition may not be read.
 func (s *TableSet) CheckRead(t Table, key Key) error {
 	if err := s.has(t); err != nil {
 		return err
@@ -178,8 +179,8 @@ func (s *TableSet) CheckRead(t Table, key Key) error {
 	return t.check(t.d.Mode, key)
 }
 
-// CheckBatch reports whether the batch may be written; every driver asks first, so
-// that a bad batch writes nothing.
+// CheckBatch returns an error if the batch may not be written; every driver calls it
+// first, so that an invalid batch writes nothing.
 func (s *TableSet) CheckBatch(b *Batch) error {
 	if err := b.Validate(); err != nil {
 		return err
