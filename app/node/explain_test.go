@@ -18,7 +18,6 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 func publishWithMedium(t testing.TB, n *node.Node, audience mayfly.Audience) mayfly.Item {
@@ -158,7 +157,6 @@ func leaseOf(id mayfly.ID) string {
 }
 
 func TestExplainNamesWalksThatAreBehindAndMediaThatAreMissing(t *testing.T) {
-	pace.Slow(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		n := start(t, set, node.Options{Source: m.source(), Idle: true})
 		defer stop(t, n)

@@ -8,11 +8,9 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/store"
-	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 func TestStoriesOfALifetimeThatIsNotAllowedAnyMoreStayInRingAndLimit(t *testing.T) {
-	pace.Heavy(t, "a node that lives for hours of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		allowing := func(lifetimes ...time.Duration) *node.Node {
 			var rules config.Stories

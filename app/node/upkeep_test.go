@@ -223,7 +223,6 @@ func TestNothingIsCollectedWhileTheClockIsUnconfirmed(t *testing.T) {
 }
 
 func TestMissingMediaAreReportedWithAHintThatFitsTheProfile(t *testing.T) {
-	pace.Slow(t, "a node that lives for hours of virtual time")
 	for name, tc := range map[string]struct {
 		time        store.Time
 		want, never string

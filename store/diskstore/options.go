@@ -27,6 +27,8 @@ type Options struct {
 	CacheBytes    int64 // of the index, as it is read; 8 MiB if 0
 	MemtableBytes int64 // of the index, before it goes to a table; 4 MiB if 0
 
+	Scheduler pebble.CompactionScheduler // of compactions; Pebble's, which has a timer of 100 ms, if nil
+
 	Logger *slog.Logger // for what the operator should know; none if nil
 }
 
@@ -97,6 +99,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 	}
 	o.Experimental.ReadSamplingMultiplier = -1 // no compactions because of reads
+	o.Experimental.CompactionScheduler = s.opts.Scheduler
 	for i := range o.Levels {
 		l := &o.Levels[i]
 		l.BlockSize = 16 * kibibyte

@@ -34,6 +34,8 @@ type Options struct {
 	// no backlog, so that reads do not wait for them; they are not paced if 0.
 	Share float64
 
+	Scheduler pebble.CompactionScheduler // of compactions; Pebble's, which has a timer of 100 ms, if nil
+
 	Logger *slog.Logger // for what an operator should know; none if nil
 }
 
@@ -94,6 +96,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 	}
 	o.Experimental.ReadSamplingMultiplier = -1 // reads start no compactions
+	o.Experimental.CompactionScheduler = s.opts.Scheduler
 	o.FlushSplitBytes = 2 * mebibyte
 	o.TargetFileSizes[0] = 4 * mebibyte
 	for i := range o.Levels {
