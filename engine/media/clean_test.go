@@ -589,19 +589,17 @@ func TestAColourProfileOfAWebPPassesOnceAndOnlyIfItIsOne(t *testing.T) {
 	chunk := func(name, data string) string {
 		return name + string(binary.LittleEndian.AppendUint32(nil, uint32(len(data)))) + data + "\x00"[:len(data)%2]
 	}
-	profile := make([]byte, 132)
-	binary.BigEndian.PutUint32(profile, uint32(len(profile)))
-	copy(profile[36:], "acsp")
+	profile := profile()
 	body := chunk("VP8X", "\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00")
 	for _, c := range []struct {
 		name     string
 		profiles []string
 		kept     int
 	}{
-		{"a real one", []string{string(profile)}, 1},
-		{"two", []string{string(profile), string(profile)}, 1},
+		{"a real one", []string{profile}, 1},
+		{"two", []string{profile, profile}, 1},
 		{"a place", []string{"48.137 11.575 acsp"}, 0},
-		{"a place and a real one", []string{"48.137 11.575", string(profile)}, 0},
+		{"a place and a real one", []string{"48.137 11.575", profile}, 0},
 	} {
 		inside := body
 		for _, p := range c.profiles {

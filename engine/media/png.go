@@ -47,7 +47,19 @@ func pngKept(name string) (longest int64, kept bool) {
 		return 3 * 256, true
 	case "tRNS":
 		return 256, true
-	case "cHRM", "gAMA", "sBIT", "sRGB", "bKGD", "pHYs", "cICP", "mDCV", "cLLI":
+	case "sRGB":
+		return 1, true
+	case "gAMA", "sBIT", "cICP":
+		return 4, true
+	case "bKGD":
+		return 6, true
+	case "cLLI":
+		return 8, true
+	case "pHYs":
+		return 9, true
+	case "mDCV":
+		return 24, true
+	case "cHRM":
 		return 32, true
 	default:
 		return 0, false
@@ -151,7 +163,10 @@ func (f *pngFile) profile(c *Cleaned, n int) (step, error) {
 	}
 	whole, err := io.ReadAll(io.LimitReader(r, maxICC+1-f.unpacked)) // of all of them together: unpacking costs more than sending
 	f.unpacked += int64(len(whole))
-	if err != nil || !isProfile(whole) {
+	if err == nil {
+		whole = cleanProfile(whole)
+	}
+	if err != nil || whole == nil {
 		return f.chunk, nil
 	}
 	f.profiled = true

@@ -83,16 +83,48 @@ func exif(order binary.AppendByteOrder, turned uint16) string {
 	return "Exif\x00\x00" + string(b)
 }
 
-// profile is a small colour profile, well-formed.
-func profile() string {
-	b := make([]byte, 128+4+12+8)
-	binary.BigEndian.PutUint32(b, uint32(len(b)))
-	copy(b[36:], "acsp")
-	binary.BigEndian.PutUint32(b[128:], 1)
-	copy(b[132:], "desc")
-	binary.BigEndian.PutUint32(b[136:], 144)
-	binary.BigEndian.PutUint32(b[140:], 8)
-	return string(b)
+// profile is a colour profile of a display, with the traces that programs leave in
+// one: who made it when and for which device, and private tags.
+func profile() string { return profileOf(0x02400000) }
+
+func profileOf(version uint32) string {
+	be := binary.BigEndian
+	xyz := func(x, y, z uint32) string {
+		return "XYZ \x00\x00\x00\x00" + string(be.AppendUint32(be.AppendUint32(be.AppendUint32(nil, x), y), z))
+	}
+	curve := "curv\x00\x00\x00\x00\x00\x00\x00\x01\x02\x33"
+	tags := [][2]string{
+		{"desc", "desc\x00\x00\x00\x00\x00\x00\x00\x12" + secret + string(make([]byte, 1+4+4+2+1+67))},
+		{"cprt", "text\x00\x00\x00\x00" + secret + "\x00"},
+		{"wtpt", xyz(0xf6d6, 0x10000, 0xd32d)},
+		{"rXYZ", xyz(0x6fa2, 0x38f5, 0x0390)}, {"gXYZ", xyz(0x6299, 0xb785, 0x18da)}, {"bXYZ", xyz(0x24a0, 0x0f84, 0xb6cf) + secret},
+		{"rTRC", curve}, {"gTRC", curve}, {"bTRC", curve},
+		{"meta", "dict\x00\x00\x00\x00" + secret}, {"mmod", "mmod\x00\x00\x00\x00" + secret}, {"prVt", "prVt\x00\x00\x00\x00" + secret},
+		{"dmnd", "text\x00\x00\x00\x00" + secret}, {"kTRC", "text\x00\x00\x00\x00" + secret},
+	}
+	head := make([]byte, 128)
+	be.PutUint32(head[8:], version)
+	copy(head[4:], "appl")
+	copy(head[12:], "mntrRGB XYZ ")
+	copy(head[24:], secret[:12]) // date
+	copy(head[36:], "acspAPPL")
+	copy(head[48:], secret[:8]) // manufacturer, model
+	be.PutUint32(head[68:], 0xf6d6)
+	be.PutUint32(head[72:], 0x10000)
+	be.PutUint32(head[76:], 0xd32d)
+	copy(head[80:], secret) // creator, id
+	table, data := be.AppendUint32(nil, uint32(len(tags))), ""
+	at := map[string]int{}
+	for _, tag := range tags {
+		if _, there := at[tag[1]]; !there {
+			at[tag[1]] = 128 + 4 + 12*len(tags) + len(data)
+			data += tag[1] + string(make([]byte, (4-len(tag[1])%4)%4))
+		}
+		table = be.AppendUint32(be.AppendUint32(append(table, tag[0]...), uint32(at[tag[1]])), uint32(len(tag[1])))
+	}
+	whole := append(append(head, table...), data...)
+	be.PutUint32(whole, uint32(len(whole)))
+	return string(whole)
 }
 
 // dirtyJPEG has whatever a camera and a bad friend can put into one.

@@ -19,6 +19,7 @@ type webpFile struct {
 	animated bool
 	first    bool
 	pictured bool
+	alpha    bool // the picture, or this frame of the animation, has its transparency
 	profiled bool // a colour profile was looked at
 }
 
@@ -83,7 +84,7 @@ func (f *webpFile) chunk(c *Cleaned) (step, error) {
 		return f.picture(c, head, n)
 	case name == "ICCP" && n <= maxICC && f.extended && !f.pictured && !f.profiled && !inFrame:
 		return f.profile(c, head, int(padded), int(n))
-	case f.kept(name, inFrame):
+	case f.kept(name, n, inFrame):
 		c.out.Write(head)
 		return pass(padded, keep, f.chunk), nil
 	default:
@@ -102,18 +103,21 @@ func (f *webpFile) expectsPicture(first, inFrame bool) bool {
 	return !f.pictured && (first || f.extended)
 }
 
-func (f *webpFile) kept(name string, inFrame bool) bool {
+func (f *webpFile) kept(name string, n int64, inFrame bool) bool {
 	switch name {
 	case "ALPH":
-		return f.extended && (inFrame || !f.animated)
+		first := !f.alpha && f.extended && (inFrame || !f.animated && !f.pictured)
+		f.alpha = true
+		return first
 	case "ANIM":
-		return f.animated && !inFrame
+		return f.animated && !inFrame && n == 6
 	default:
 		return false
 	}
 }
 
-// profile passes the one colour profile if it is well-formed.
+// profile passes the one colour profile, cleaned, if it is well-formed. It keeps its
+// size, with zeros behind its tags: the size of the whole file was written before.
 func (f *webpFile) profile(c *Cleaned, head []byte, padded, n int) (step, error) {
 	f.profiled = true
 	head = bytes.Clone(head)
@@ -121,9 +125,13 @@ func (f *webpFile) profile(c *Cleaned, head []byte, padded, n int) (step, error)
 	if err != nil {
 		return nil, err
 	}
-	if !isProfile(data[:n]) {
+	profile := cleanProfile(data[:n])
+	clear(data)
+	if profile == nil || len(profile) > n {
 		copy(head, webpNothing)
-		clear(data)
+	} else {
+		copy(data, profile)
+		binary.BigEndian.PutUint32(data, uint32(n))
 	}
 	c.out.Write(head)
 	c.out.Write(data)
@@ -166,6 +174,7 @@ func (f *webpFile) frameHead(c *Cleaned, head []byte, n int64) (step, error) {
 	}
 	c.out.Write(head)
 	c.out.Write(b)
+	f.alpha = false
 	f.left, f.frame = f.left+n-length, n-length
 	return f.chunk, nil
 }
