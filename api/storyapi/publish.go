@@ -34,7 +34,7 @@ func (h *handlers) publishStory(c *httpapi.Call) error {
 		err = draftOfForm(c, &draft, params["boundary"])
 	case typ == jsonType:
 		err = draftOfJSON(c, &draft)
-	case slices.Contains(media.Types(), typ), typ == "application/octet-stream", typ == "image/heic", typ == "image/avif":
+	case slices.Contains(media.Taken(), typ), typ == "application/octet-stream", typ == "image/heic", typ == "image/avif":
 		err = draftOfBytes(c, &draft)
 	default:
 		err = badPublishType(typ)

@@ -111,7 +111,7 @@ func Routes(o Options) ([]httpapi.Route, error) {
 		},
 		{
 			Method: "PUT", Pattern: "/v1/uploads/{upload}/{n}", ID: "putMedium", Tag: "uploads", Scopes: user, Limit: httpapi.ReadLimit, MaxBody: largest, Params: uploadParams(),
-			Summary: "Put one medium of an upload", Problems: publishAbsent, Body: mediaContent(),
+			Summary: "Put one medium of an upload", Problems: publishAbsent, Body: mediaContent(media.Taken()),
 			Answers: httpapi.Answers[wire.Uploaded](http.StatusCreated, "It has arrived; its metadata were removed."),
 			Example: `--data-binary @photo.jpg -H 'Content-Type: image/jpeg'`, Handle: h.putMedium,
 		},
@@ -177,8 +177,8 @@ func (h *handlers) mediaRoute() httpapi.Route {
 		About:   "The story contains the URL, which is valid no longer than the story. A request with a user's token needs no signature. A download that began before the deadline may finish.",
 		Params:  mediaParams(), Problems: []int{http.StatusNotFound, http.StatusGone, http.StatusRequestedRangeNotSatisfiable},
 		Answers: []httpapi.Answer{
-			{Status: http.StatusOK, About: "The bytes.", Content: mediaContent(), Headers: []string{"ETag", "Accept-Ranges", "Cache-Control"}},
-			{Status: http.StatusPartialContent, About: "The range that was asked for.", Content: mediaContent(), Headers: []string{"ETag", "Content-Range", "Cache-Control"}},
+			{Status: http.StatusOK, About: "The bytes.", Content: mediaContent(media.Types()), Headers: []string{"ETag", "Accept-Ranges", "Cache-Control"}},
+			{Status: http.StatusPartialContent, About: "The range that was asked for.", Content: mediaContent(media.Types()), Headers: []string{"ETag", "Content-Range", "Cache-Control"}},
 			{Status: http.StatusNotModified, About: "What you have is current."},
 		},
 		Handle: h.getMedium,
@@ -220,10 +220,10 @@ func mediaParams() []httpapi.Param {
 	}
 }
 
-// mediaContent lists the media that are accepted and served (ST3).
-func mediaContent() httpapi.Content {
+// mediaContent lists media that are accepted or served (ST3).
+func mediaContent(types []string) httpapi.Content {
 	var all httpapi.Content
-	for _, typ := range media.Types() {
+	for _, typ := range types {
 		all = append(all, httpapi.Typed{Type: typ, Schema: httpapi.Schema{"type": "string", "contentMediaType": typ}})
 	}
 	return all
@@ -237,7 +237,7 @@ func publishContent() httpapi.Content {
 			"media": httpapi.Schema{"type": "array", "minItems": 1, "maxItems": mayfly.MaxMedia, "items": httpapi.Schema{"type": "string", "contentMediaType": "application/octet-stream"}},
 		},
 	}}
-	return append(append(httpapi.Content{form}, httpapi.JSONOf[wire.NewStory]()...), mediaContent()...)
+	return append(append(httpapi.Content{form}, httpapi.JSONOf[wire.NewStory]()...), mediaContent(media.Taken())...)
 }
 
 // overlaySchema describes a sticker as package story checks it.

@@ -11,7 +11,6 @@ package media
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 
@@ -42,16 +41,22 @@ func (l Limits) WithDefaults() (Limits, error) {
 	return l, nil
 }
 
-// Cleaned reads a medium without what Clean takes out of it. Not safe for
-// concurrent use.
+// Cleaned reads a medium without what Clean takes out of it. The caller must close it.
+// Not safe for concurrent use.
 type Cleaned struct {
 	typ    string
 	limits Limits
 	in     *bufio.Reader
-	left   int64 // bytes that may still be read
 	out    bytes.Buffer
 	next   step
 	err    error
+
+	left     int64 // bytes that may still be read
+	elements int64 // parts of the file that may still be looked at
+
+	cleaner        *Cleaner
+	working, video bool  // it has the turn; it is a video that has arrived
+	spool          spool // of a video
 
 	width, height uint32
 	turned        uint8 // EXIF's orientation, 1 to 8
@@ -60,6 +65,32 @@ type Cleaned struct {
 // step writes a bounded piece of the medium to c.out and says what comes then;
 // nil is the end of the medium.
 type step func(c *Cleaned) (step, error)
+
+// A file may have one part for that many bytes of its limit, and leastElements in any
+// case: a look at a part costs more than to send it (I17). A video of two hours in 64 MiB
+// has a block of 110 bytes for each frame and each 20 ms of sound.
+const (
+	bytesPerElement = 128
+	leastElements   = 1 << 16
+)
+
+// element counts a part of the file that is about to be looked at: a box, an element, a
+// chunk, a segment, a block.
+func (c *Cleaned) element() error {
+	if c.elements--; c.elements < 0 {
+		return mayfly.Errorf(mayfly.TooLarge, "the file has more than %d parts", max(leastElements, c.limit()/bytesPerElement)).
+			WithHint("save it again with another program")
+	}
+	return nil
+}
+
+// limit is how many bytes a medium of the type may have.
+func (c *Cleaned) limit() int64 {
+	if isVideo(c.typ) {
+		return c.limits.Video
+	}
+	return c.limits.Image
+}
 
 // Clean tells r's type by its content and returns a reader of the same medium
 // without metadata: EXIF, XMP, IPTC, positions, comments, titles, dates, and
@@ -71,20 +102,7 @@ func Clean(r io.Reader, limits Limits) (*Cleaned, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := bufio.NewReaderSize(r, ahead)
-	head, err := in.Peek(sniffLength)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("media: read the first bytes: %w", err)
-	}
-	typ, first, err := tell(head)
-	if err != nil {
-		return nil, err
-	}
-	c := &Cleaned{typ: typ, limits: limits, in: in, left: limits.Image, next: first, turned: upright}
-	if isVideo(typ) {
-		c.left = limits.Video
-	}
-	return c, nil
+	return (&Cleaner{o: CleanerOptions{Limits: limits}}).Clean(r)
 }
 
 // Type is the medium's type, by its content.
@@ -102,20 +120,33 @@ func (c *Cleaned) Dimensions() (width, height uint32) {
 // Read reads the cleaned medium. Errors: TooLarge, Invalid (broken or cut off),
 // Unsupported, and what the reader below returned.
 func (c *Cleaned) Read(p []byte) (int, error) {
-	for c.out.Len() == 0 {
-		if c.err != nil {
-			return 0, c.err
-		}
-		if c.next == nil {
-			c.err = io.EOF
-			continue
-		}
-		if c.next, c.err = c.next(c); c.err != nil {
-			c.out.Reset() // half a piece is of no use
-			c.err = fmt.Errorf("%s: %w", c.typ, c.err)
-		}
+	if c.out.Len() == 0 && c.err == nil {
+		c.err = c.work()
+	}
+	if c.out.Len() == 0 {
+		return 0, c.err
 	}
 	return c.out.Read(p)
+}
+
+// work takes steps until there is a piece to read, the medium ends, or a step fails.
+func (c *Cleaned) work() error {
+	err := c.turn()
+	for err == nil && c.out.Len() < piece && c.next != nil {
+		c.next, err = c.next(c)
+	}
+	c.rest()
+	switch {
+	case err != nil:
+		c.out.Reset() // half a piece is of no use
+		err = fmt.Errorf("%s: %w", c.typ, err)
+	case c.out.Len() == 0:
+		err = io.EOF
+	default:
+		return nil
+	}
+	c.free()
+	return err
 }
 
 // measure takes the dimensions of the picture, and refuses what is too large to

@@ -255,8 +255,8 @@ func TestWhatIsCutOffAnywhereIsInvalid(t *testing.T) {
 			}
 			_, _, err := clean(s.bytes[:n], media.Limits{})
 			if !errors.Is(err, mayfly.Invalid) && (n >= 16 || !errors.Is(err, mayfly.Unsupported)) {
-				if s.typ == media.MP4 && err == nil && n > bytes.LastIndex(s.bytes, []byte("the samples")) {
-					continue // what follows the samples is nothing that was needed
+				if s.typ == media.MP4 && err == nil && n > bytes.Index(s.bytes, []byte("the s")) && n > bytes.Index(s.bytes, []byte("moov")) {
+					continue // between boxes, and what follows is nothing that was needed, or another fragment
 				}
 				t.Fatalf("%s: the first %d of %d bytes: %v", s.name, n, whole, err)
 			}
@@ -288,7 +288,6 @@ func TestWhatIsNotTakenIsRefusedWithAHint(t *testing.T) {
 		"nothing":    {"", mayfly.Invalid, "bytes"},
 		"HEIC":       {"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic", mayfly.Unsupported, "JPEG"},
 		"AVIF":       {"\x00\x00\x00\x1cftypavif\x00\x00\x00\x00avifmif1miaf", mayfly.Unsupported, "JPEG"},
-		"QuickTime":  {"\x00\x00\x00\x14ftypqt  \x00\x00\x00\x00qt  ", mayfly.Unsupported, "MP4"},
 		"SVG":        {"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", mayfly.Unsupported, "image/png"},
 		"HTML":       {"<!DOCTYPE html><script>alert(1)</script>", mayfly.Unsupported, "image/png"},
 		"PDF":        {"%PDF-1.7\n", mayfly.Unsupported, "image/png"},
@@ -318,7 +317,7 @@ func TestLiesAreFoundBeforeTheyCost(t *testing.T) {
 	binary.BigEndian.PutUint32(huge[29:], 0)
 	copy(huge[8:], pngChunk("IHDR", string(huge[16:29])))
 	video := func(parts ...string) []byte { return []byte(ftyp("mp42") + strings.Join(parts, "")) }
-	whole := box("moov", mvhd(), trak("vide", tkhd(64, 64, false)))
+	whole := box("moov", mvhd(), trak("vide", tkhd(1, 64, 64, false)))
 	for name, tc := range map[string]struct {
 		bytes []byte
 		kind  mayfly.Kind
@@ -351,8 +350,7 @@ func TestLiesAreFoundBeforeTheyCost(t *testing.T) {
 		"an MP4 box larger than its own":    {video(box("moov", "\x00\x00\x01\x00trak")), mayfly.Invalid},
 		"an MP4 that is strange":            {video(box("abcd", "")), mayfly.Invalid},
 		"an MP4 without a video":            {video(box("moov", mvhd()), box("mdat", "x")), mayfly.Invalid},
-		"an MP4 with where it was":          {video(box("moov", mvhd(), trak("vide", tkhd(64, 64, false)), trak("meta", tkhd(0, 0, false))), box("mdat", "x")), mayfly.Unsupported},
-		"an MP4 of 65535²":                  {video(box("moov", mvhd(), trak("vide", tkhd(65535, 65535, false)))), mayfly.TooLarge},
+		"an MP4 of 65535²":                  {video(box("moov", mvhd(), trak("vide", tkhd(1, 65535, 65535, false))), box("mdat", "x")), mayfly.TooLarge},
 		"an MP4 whose data are elsewhere":   {bytes.Replace(video(whole, box("mdat", "x")), []byte("url \x00\x00\x00\x01"), []byte("url \x00\x00\x00\x00"), 1), mayfly.Unsupported},
 		"an MP4 in an MP4 in an MP4":        {video(strings.Repeat("\x00\x01\x00\x00moov", 1000)), mayfly.Invalid},
 		"a WebM element of 2⁵⁵ bytes":       {[]byte(webmHead + "\x18\x53\x80\x67\x01\x7f\xff\xff\xff\xff\xff\xff"), mayfly.TooLarge},
@@ -369,28 +367,6 @@ func TestLiesAreFoundBeforeTheyCost(t *testing.T) {
 		var e *mayfly.Error
 		if !errors.Is(err, tc.kind) || !errors.As(err, &e) || e.Hint == "" {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestAVideoMayHaveItsIndexLastOrInFragments(t *testing.T) {
-	index := box("moov", mvhd(), trak("vide", tkhd(64, 36, false)), box("mvex", box("trex", string(make([]byte, 24)))), box("udta", secret))
-	fragment := box("moof", box("mfhd", "\x00\x00\x00\x00\x00\x00\x00\x01"), box("traf", box("tfhd", "12345678"), box("uuid", secret))) + box("mdat", "samples")
-	for name, parts := range map[string]string{
-		"last":         box("mdat", "samples") + index,
-		"in fragments": index + box("sidx", "1234") + fragment + box("emsg", secret) + fragment + box("mfra", box("tfra", "1234"), box("mfro", "1234")),
-	} {
-		whole := ftyp("iso5") + parts
-		out, c, err := clean([]byte(whole), media.Limits{})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if width, height := c.Dimensions(); width != 64 || height != 36 || len(out) != len(whole) || bytes.Contains(out, []byte(secret)) {
-			t.Errorf("%s: %d × %d, %d bytes of %d", name, width, height, len(out), len(whole))
-		}
-		if bytes.Index(out, []byte("samples")) != strings.Index(whole, "samples") {
-			t.Errorf("%s: the samples have moved", name)
 		}
 	}
 }

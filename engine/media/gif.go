@@ -36,6 +36,9 @@ func gifColours(flags byte) int64 {
 }
 
 func (f *gifFile) block(c *Cleaned) (step, error) {
+	if err := c.element(); err != nil {
+		return nil, err
+	}
 	b, err := c.takeByte()
 	if err != nil {
 		return nil, err
@@ -76,6 +79,9 @@ func (f *gifFile) image(c *Cleaned) (step, error) {
 func (f *gifFile) blocks(how treat) step {
 	return func(c *Cleaned) (step, error) {
 		for c.out.Len() < piece {
+			if err := c.element(); err != nil {
+				return nil, err
+			}
 			n, err := c.takeByte()
 			if err != nil {
 				return nil, err

@@ -45,6 +45,9 @@ func jpegStart(c *Cleaned) (step, error) {
 // segment reads one marker with what belongs to it. What decoding needs passes;
 // everything else stays behind, and so does all that follows the end of image.
 func (f *jpegFile) segment(c *Cleaned) (step, error) {
+	if err := c.element(); err != nil {
+		return nil, err
+	}
 	marker, err := jpegMarker(c)
 	if err != nil {
 		return nil, err

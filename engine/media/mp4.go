@@ -4,75 +4,142 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"strings"
+	"slices"
 
 	"github.com/mayflyhq/mayfly"
 )
 
-// mp4File is what has been seen of one. Chunks of samples are found by their
-// place in the file: what is taken out leaves a free box of the same size.
+// mp4File is a video in boxes, MP4 or QuickTime, while it is cleaned. It is kept until
+// all of it has arrived, because the index that tells which bytes are samples often comes
+// last. Then it is passed on as MP4: boxes stay where they are, those that are not needed
+// become free boxes of the same size, and what no sample names becomes zeros.
 type mp4File struct {
-	within []mp4Box // the boxes around, outermost first; never deeper than the grammar
-	moov   bool
-	mdat   bool
-	video  bool
+	mdat, moov   bool
+	moovAt, size int64 // where in the spool the index lies, and its size
+
+	index  *mp4Index
+	movie  []byte // the cleaned index
+	at     int64  // in the spool: the next box to pass on
+	place  int64  // of that box in the file
+	named  mp4Spans
+	pieces mp4Spans // named by the last fragment
 }
 
-// mp4Box is a box whose parts are looked at one by one.
-type mp4Box struct {
-	name string
-	left int64
+// mp4NewHead heads a file of old QuickTime, which does not tell its type.
+const mp4NewHead = "\x00\x00\x00\x18ftypisom\x00\x00\x02\x00isommp42"
+
+// isOldQuickTime reports whether a file begins as one of QuickTime that has no type.
+func isOldQuickTime(head []byte) bool {
+	if len(head) < 8 || head[0] != 0 && string(head[4:8]) != "mdat" {
+		return false
+	}
+	switch string(head[4:8]) {
+	case "moov", "mdat", "wide", "free", "skip", "pnot":
+		return true
+	default:
+		return false
+	}
 }
 
-func mp4Start(c *Cleaned) (step, error) { return (&mp4File{}).box, nil }
+func mp4Start(*Cleaned) (step, error) { return (&mp4File{}).arrive, nil }
 
-// box reads the head of the next box and decides about it.
-func (f *mp4File) box(c *Cleaned) (step, error) {
-	for len(f.within) > 0 && f.within[len(f.within)-1].left == 0 {
-		f.within = f.within[:len(f.within)-1]
+// arrive reads the head of the next box of the file.
+func (f *mp4File) arrive(c *Cleaned) (step, error) {
+	if end, err := c.atEnd(); end || err != nil {
+		return f.arrived, err
 	}
-	in := ""
-	if len(f.within) > 0 {
-		in = f.within[len(f.within)-1].name
-	} else if end, err := c.atEnd(); end || err != nil {
-		return f.end(c, err)
-	}
-	head, size, err := f.head(c, in)
-	if err != nil || head == nil {
-		return f.end(c, err)
-	}
-	name := string(head[4:8])
-	if len(f.within) > 0 {
-		box := &f.within[len(f.within)-1]
-		if size > box.left {
-			return nil, broken("box %q is larger than %q, which it is in", name, in)
-		}
-		box.left -= size
-	}
-	return f.treat(c, mp4Fates(in, name), name, head, size-int64(len(head)))
-}
-
-// head reads the head of a box: its size, its name, and its size once more where
-// it is large. At the outermost level a strange box behind the video is where
-// the file ends and something else begins: then it is nil.
-func (f *mp4File) head(c *Cleaned, in string) (head []byte, size int64, err error) {
-	if in == "" && f.moov && f.mdat {
+	if f.moov && f.mdat { // a strange box behind the video is where something else begins
 		next, err := c.in.Peek(8)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, 0, cutOff(err)
+			return nil, cutOff(err)
 		}
-		if len(next) < 8 || mp4Fates(in, string(next[4:8])) == mp4Strange {
-			return nil, 0, nil
+		if len(next) < 8 || mp4Fates(string(next[4:8])) == mp4Strange {
+			return f.arrived, nil
 		}
 	}
-	if head, err = c.take(8); err != nil {
+	if err := c.element(); err != nil {
+		return nil, err
+	}
+	head, n, err := mp4Head(c.take)
+	if err != nil {
+		return nil, err
+	}
+	if n > c.left {
+		return nil, c.tooLong()
+	}
+	return f.keep(c, head, n)
+}
+
+// keep writes a box to the spool; of one that is not needed only the head.
+func (f *mp4File) keep(c *Cleaned, head []byte, n int64) (step, error) {
+	name := string(head[4:8])
+	fate := mp4Fates(name)
+	switch {
+	case fate == mp4Strange:
+		return nil, broken("a box %q", name)
+	case fate == mp4Keep && n > c.largestBox(name):
+		return nil, mayfly.Errorf(mayfly.TooLarge, "a box %q of %d bytes", name, n).WithHint("save the video again, or a shorter one")
+	case name == "moov" && f.moov:
+		return nil, broken("it has two indexes")
+	case name == "moov":
+		f.moov, f.moovAt, f.size = true, c.spool.size+int64(len(head)), n
+	case name == "mdat":
+		f.mdat = true
+	case fate == mp4Free:
+		copy(head[4:], "free")
+	}
+	if _, err := c.spool.Write(head); err != nil {
+		return nil, err
+	}
+	if fate == mp4Free {
+		return pass(n, drop, f.arrive), nil
+	}
+	return f.write(n), nil
+}
+
+// write writes the next n bytes to the spool, piece by piece.
+func (f *mp4File) write(n int64) step {
+	return func(c *Cleaned) (step, error) {
+		b, err := c.take(int(min(n, piece)))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := c.spool.Write(b); err != nil {
+			return nil, err
+		}
+		if n > piece {
+			return f.write(n - piece), nil
+		}
+		return f.arrive, nil
+	}
+}
+
+// largestBox is how many bytes a box may have. The index is in memory as a whole.
+func (c *Cleaned) largestBox(name string) int64 {
+	switch name {
+	case "moov":
+		return min(max(4<<20, c.limits.Video/16), 32<<20)
+	case "moof":
+		return 1 << 20
+	case "ftyp", "sidx":
+		return 64 << 10
+	default:
+		return c.limits.Video
+	}
+}
+
+// mp4Head reads the head of a box with take: its size, its name, and its size once more
+// where it is large. It returns the head and how many bytes follow it.
+func mp4Head(take func(n int) ([]byte, error)) (head []byte, n int64, err error) {
+	if head, err = take(8); err != nil {
 		return nil, 0, err
 	}
-	switch size = int64(binary.BigEndian.Uint32(head)); size {
+	size := int64(binary.BigEndian.Uint32(head))
+	switch size {
 	case 0:
 		return nil, 0, mayfly.Errorf(mayfly.Unsupported, "a box that goes on to the end of the file").WithHint("save the video again")
 	case 1:
-		large, err := c.take(8)
+		large, err := take(8)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -81,227 +148,246 @@ func (f *mp4File) head(c *Cleaned, in string) (head []byte, size int64, err erro
 			return nil, 0, broken("a box of a size beyond all bounds")
 		}
 	}
-	if size < int64(len(head)) {
+	if n = size - int64(len(head)); n < 0 {
 		return nil, 0, broken("a box smaller than itself")
 	}
-	if size-int64(len(head)) > c.left {
-		return nil, 0, c.tooLong()
-	}
-	return head, size, nil
+	return head, n, nil
 }
 
-func (f *mp4File) end(c *Cleaned, err error) (step, error) {
-	switch {
-	case err != nil:
-		return nil, err
-	case !f.moov || !f.mdat:
+// arrived cleans the index when the whole video is there.
+func (f *mp4File) arrived(c *Cleaned) (step, error) {
+	if !f.moov || !f.mdat {
 		return nil, broken("it has no video, or ends before it")
-	case !f.video || c.width == 0:
-		return nil, broken("it has no picture")
 	}
-	return nil, nil
+	if err := c.enterVideos(); err != nil {
+		return nil, err
+	}
+	f.index = &mp4Index{c: c, tracks: map[uint32]*mp4Track{}}
+	first := make([]byte, 8)
+	if err := c.spool.read(first, 0); err != nil {
+		return nil, err
+	}
+	if string(first[4:]) != "ftyp" {
+		c.out.WriteString(mp4NewHead)
+		f.index.shift = int64(len(mp4NewHead))
+	}
+	f.movie = make([]byte, f.size)
+	if err := c.spool.read(f.movie, f.moovAt); err != nil {
+		return nil, err
+	}
+	if err := f.index.clean(f.movie); err != nil {
+		return nil, err
+	}
+	f.named, f.index.samples = mergeSpans(f.index.samples), nil
+	return f.leave, nil
 }
 
-// maxMP4Read bounds the boxes that are read whole; all of them are small.
-const maxMP4Read = 64 << 10
-
-func (f *mp4File) treat(c *Cleaned, fate mp4Fate, name string, head []byte, n int64) (step, error) {
-	switch {
-	case fate == mp4Strange:
-		return nil, broken("a box %q", name)
-	case fate == mp4Free:
-		copy(head[4:], "free")
-		c.out.Write(head)
-		return pass(n, blank, f.box), nil
-	case fate == mp4Open:
-		f.moov = f.moov || name == "moov"
-		f.within = append(f.within, mp4Box{name: name, left: n})
-		c.out.Write(head)
-		return f.box, nil
-	case fate == mp4Pass:
-		f.mdat = f.mdat || name == "mdat"
-		c.out.Write(head)
-		return pass(n, keep, f.box), nil
-	case n > maxMP4Read:
-		return nil, broken("box %q of %d bytes", name, n)
+// leave passes the next box on.
+func (f *mp4File) leave(c *Cleaned) (step, error) {
+	if f.at == c.spool.size {
+		return nil, nil
 	}
-	data, err := c.take(int(n))
+	head, n, err := mp4Head(func(n int) ([]byte, error) { return f.read(c, n) })
 	if err != nil {
 		return nil, err
 	}
-	if err := f.read(c, name, data); err != nil {
+	start := f.place
+	f.place += int64(len(head)) + n
+	switch string(head[4:8]) {
+	case "free":
+		c.out.Write(head)
+		return zeros(n, f.leave), nil
+	case "mdat":
+		c.out.Write(head)
+		return f.media(start+int64(len(head)), n), nil
+	case "moov":
+		f.at += n
+		c.out.Write(head)
+		return whole(f.movie, f.leave), nil
+	}
+	data, err := f.read(c, int(n))
+	if err != nil {
 		return nil, err
+	}
+	switch string(head[4:8]) {
+	case "ftyp":
+		err = mp4Type(data)
+	case "moof":
+		err = f.fragment(data, start)
+	case "sidx":
+		mp4Segments(head, data)
 	}
 	c.out.Write(head)
 	c.out.Write(data)
-	return f.box, nil
+	return f.leave, err
 }
 
-// read cleans a box in its place: the time of the recording, and the
-// names that programs gave.
-func (f *mp4File) read(c *Cleaned, name string, data []byte) error {
-	switch name {
-	case "mvhd", "mdhd":
-		_, err := mp4Dateless(data)
-		return err
-	case "tkhd":
-		return f.track(c, data)
-	case "hdlr":
-		return f.handler(data)
-	case "dref":
-		return mp4OwnData(data)
+// read reads the next n bytes of the spool.
+func (f *mp4File) read(c *Cleaned, n int) ([]byte, error) {
+	b := make([]byte, n)
+	err := c.spool.read(b, f.at)
+	f.at += int64(n)
+	return b, err
+}
+
+// zeros writes n zeros, piece by piece.
+func zeros(n int64, then step) step {
+	return func(c *Cleaned) (step, error) {
+		c.out.Write(make([]byte, min(n, piece)))
+		if n > piece {
+			return zeros(n-piece, then), nil
+		}
+		return then, nil
 	}
+}
+
+// whole writes b, piece by piece.
+func whole(b []byte, then step) step {
+	return func(c *Cleaned) (step, error) {
+		c.out.Write(b[:min(len(b), piece)])
+		if len(b) > piece {
+			return whole(b[piece:], then), nil
+		}
+		return then, nil
+	}
+}
+
+// media passes n bytes of media data that lie at place: those that samples name, and
+// zeros for the others.
+func (f *mp4File) media(place, n int64) step {
+	return func(c *Cleaned) (step, error) {
+		b, err := f.read(c, int(min(n, piece)))
+		if err != nil {
+			return nil, err
+		}
+		out := make([]byte, len(b))
+		f.named.copy(out, b, place)
+		f.pieces.copy(out, b, place)
+		c.out.Write(out)
+		if n > piece {
+			return f.media(place+piece, n-piece), nil
+		}
+		return f.leave, nil
+	}
+}
+
+// fragment cleans the index of a fragment that begins at place.
+func (f *mp4File) fragment(data []byte, place int64) error {
+	if last := len(f.pieces) - 1; last >= 0 && f.pieces[last].to > place {
+		return mayfly.Errorf(mayfly.Unsupported, "a video whose fragments lie among each other").WithHint("save the video again")
+	}
+	if err := f.index.fragment(data, place); err != nil {
+		return err
+	}
+	f.pieces, f.index.samples = mergeSpans(f.index.samples), nil
 	return nil
 }
 
-// mp4Dateless takes the two dates out that head a box, and answers what follows
-// them.
-func mp4Dateless(data []byte) ([]byte, error) {
-	n := 4 + 8
-	if len(data) > 0 && data[0] == 1 {
-		n = 4 + 16
+// mp4Span is a range of bytes of the file.
+type mp4Span struct{ from, to int64 }
+
+// mp4Spans are spans in order that do not touch each other.
+type mp4Spans []mp4Span
+
+func mergeSpans(spans []mp4Span) mp4Spans {
+	slices.SortFunc(spans, func(a, b mp4Span) int { return int(min(1, max(-1, a.from-b.from))) })
+	merged := spans[:0]
+	for _, s := range spans {
+		if last := len(merged) - 1; last >= 0 && s.from <= merged[last].to {
+			merged[last].to = max(merged[last].to, s.to)
+		} else {
+			merged = append(merged, s)
+		}
 	}
-	if len(data) < n {
-		return nil, broken("a header of %d bytes", len(data))
-	}
-	clear(data[4:n])
-	return data[n:], nil
+	return merged
 }
 
-// track takes the dimensions of a picture, which a matrix may turn.
-func (f *mp4File) track(c *Cleaned, data []byte) error {
-	rest, err := mp4Dateless(data)
-	if err != nil {
-		return err
+// copy copies the bytes of b, which lie at place, that are in a span, and forgets the
+// spans before them.
+func (s *mp4Spans) copy(out, b []byte, place int64) {
+	end := place + int64(len(b))
+	for len(*s) > 0 && (*s)[0].to <= place {
+		*s = (*s)[1:]
 	}
-	duration := 4
-	if data[0] == 1 {
-		duration = 8
+	for _, span := range *s {
+		if span.from >= end {
+			return
+		}
+		from, to := max(span.from, place)-place, min(span.to, end)-place
+		copy(out[from:to], b[from:to])
 	}
-	at := 8 + duration + 8 + 8 // id, duration, layer and volume
-	if len(rest) < at+36+8 {
-		return broken("a track header of %d bytes", len(data))
-	}
-	matrix, be := rest[at:], binary.BigEndian
-	width, height := be.Uint32(matrix[36:])>>16, be.Uint32(matrix[40:])>>16
-	if width == 0 || height == 0 {
-		return nil // sound
-	}
-	if be.Uint32(matrix) == 0 && be.Uint32(matrix[16:]) == 0 { // a quarter turn
-		width, height = height, width
-	}
-	if int64(width)*int64(height) <= int64(c.width)*int64(c.height) {
-		return nil
-	}
-	return c.measure(width, height)
 }
 
-// handler lets pictures and sound in, without the names of their tracks. Tracks
-// of another sort hold what cameras record beside the picture, such as where
-// they were; their samples lie among the others and cannot be taken out.
-func (f *mp4File) handler(data []byte) error {
-	if len(data) < 24 {
-		return broken("a handler of %d bytes", len(data))
-	}
-	kind := string(data[8:12])
-	if kind != "vide" && kind != "soun" {
-		return mayfly.Errorf(mayfly.Unsupported, "a video with a track of kind %q", kind).
-			WithHint("save it with picture and sound only: other tracks may say where it was filmed")
-	}
-	f.video = f.video || kind == "vide"
-	clear(data[12:])
-	return nil
-}
-
-// mp4OwnData wants every reference to data to be one to the file itself: a player
-// must not be sent elsewhere. What such a reference says beside that is blanked.
-func mp4OwnData(data []byte) error {
-	const own = "url \x00\x00\x00\x01"
+// mp4Type makes the type of the file that of an MP4 file: brands of other sorts, and of
+// cameras, do not stay.
+func mp4Type(data []byte) error {
 	if len(data) < 8 {
-		return broken("a reference of %d bytes", len(data))
+		return broken("a type of %d bytes", len(data))
 	}
-	for data = data[8:]; len(data) > 0; {
-		if len(data) < 12 || string(data[4:12]) != own {
-			return mayfly.Errorf(mayfly.Unsupported, "a video whose data lie somewhere else").WithHint("save it as one file")
+	for at := 0; at < len(data); at += 4 {
+		brand := data[at:min(at+4, len(data))]
+		switch {
+		case at == 4:
+			copy(brand, "\x00\x00\x02\x00") // a version, which says nothing
+		case len(brand) < 4:
+			clear(brand)
+		case !mp4Brand(string(brand)) || string(brand) == quickTime || string(brand) == sonyXAVC:
+			copy(brand, "isom")
 		}
-		size := uint64(binary.BigEndian.Uint32(data))
-		if size < 12 || size > uint64(len(data)) {
-			return broken("a reference of %d bytes", size)
-		}
-		clear(data[12:size])
-		data = data[size:]
 	}
 	return nil
 }
 
-// mp4Brand says whether a file of that major brand is taken as MP4. HEIC, AVIF,
-// QuickTime and still others are built alike and are something else.
+// mp4Segments clears what lies behind an index of segments. One that cannot be read
+// becomes a free box: players find segments without it.
+func mp4Segments(head, data []byte) {
+	n := 4 + 4 + 4 + 8 + 4
+	if len(data) > 0 && data[0] != 0 {
+		n += 8
+	}
+	if len(data) >= n {
+		n += 12 * int(binary.BigEndian.Uint16(data[n-2:]))
+	}
+	if n > len(data) {
+		copy(head[4:], "free")
+		n = 0
+	}
+	clear(data[n:])
+}
+
+// Brands of files that become MP4.
+const (
+	quickTime = "qt  "
+	sonyXAVC  = "XAVC"
+)
+
+// mp4Brand reports whether a file of that major brand is taken. HEIC, AVIF and others are
+// built alike and are something else.
 func mp4Brand(brand string) bool {
 	switch brand {
-	case "isom", "mp41", "mp42", "mp71", "avc1", "M4V ", "M4VP", "M4VH", "dash", "msnv", "MSNV", "cmfc", "cmf2", "3gp4", "3gp5", "3gp6":
+	case "isom", "mp41", "mp42", "mp71", "avc1", "M4V ", "M4VP", "M4VH", "dash", "msnv", "MSNV", "cmfc", "cmf2", "3gp4", "3gp5", "3gp6", sonyXAVC, quickTime:
 		return true
 	default:
 		return len(brand) == 4 && brand[:3] == "iso" && brand[3] >= '1' && brand[3] <= '9'
 	}
 }
 
-// mp4Fate is what becomes of a box.
+// mp4Fate is what becomes of a box of the file.
 type mp4Fate uint8
 
 const (
-	mp4Free    mp4Fate = iota // leaves a free box
-	mp4Pass                   // passes as it is
-	mp4Open                   // its parts are looked at
-	mp4Read                   // is read whole, and cleaned
+	mp4Free    mp4Fate = iota // becomes a free box
+	mp4Keep                   // is cleaned
 	mp4Strange                // is of no sort that is known here
 )
 
-// mp4Fates is the grammar: what may be in which box. Whatever is not here is not
-// needed to show the video: udta, meta, uuid, and what makers of cameras add.
-func mp4Fates(in, name string) mp4Fate {
-	is := func(names string) bool { return strings.Contains(" "+names+" ", " "+name+" ") }
-	switch in {
-	case "":
-		switch {
-		case is("ftyp styp"):
-			return mp4Read
-		case is("mdat sidx ssix"):
-			return mp4Pass
-		case is("moov moof mfra"):
-			return mp4Open
-		case is("free skip wide uuid meta udta pdin emsg prft mere meco pnot junk"):
-			return mp4Free
-		}
+func mp4Fates(name string) mp4Fate {
+	switch name {
+	case "ftyp", "moov", "moof", "mdat", "sidx":
+		return mp4Keep
+	case "free", "skip", "wide", "uuid", "meta", "udta", "pdin", "emsg", "prft", "mere", "meco", "pnot", "junk", "PICT", "styp", "ssix", "mfra":
+		return mp4Free
+	default:
 		return mp4Strange
-	case "moov":
-		return choose(is("trak mvex"), mp4Open, choose(is("mvhd"), mp4Read, mp4Free))
-	case "trak":
-		return choose(is("edts mdia"), mp4Open, choose(is("tkhd"), mp4Read, choose(is("tref"), mp4Pass, mp4Free)))
-	case "edts":
-		return choose(is("elst"), mp4Pass, mp4Free)
-	case "mdia":
-		return choose(is("minf"), mp4Open, choose(is("mdhd hdlr"), mp4Read, mp4Free))
-	case "minf":
-		return choose(is("stbl dinf"), mp4Open, choose(is("vmhd smhd nmhd"), mp4Pass, mp4Free))
-	case "dinf":
-		return choose(is("dref"), mp4Read, mp4Free)
-	case "stbl":
-		return choose(is("stsd stts ctts cslg stss stsz stz2 stsc stco co64 sgpd sbgp sdtp stps stsh subs"), mp4Pass, mp4Free)
-	case "mvex":
-		return choose(is("mehd trex leva"), mp4Pass, mp4Free)
-	case "moof":
-		return choose(is("traf"), mp4Open, choose(is("mfhd"), mp4Pass, mp4Free))
-	case "traf":
-		return choose(is("tfhd tfdt trun sbgp sgpd sdtp subs"), mp4Pass, mp4Free)
-	case "mfra":
-		return choose(is("tfra mfro"), mp4Pass, mp4Free)
 	}
-	return mp4Free
-}
-
-func choose(is bool, then, otherwise mp4Fate) mp4Fate {
-	if is {
-		return then
-	}
-	return otherwise
 }

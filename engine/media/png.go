@@ -67,6 +67,9 @@ func pngKept(name string) (longest int64, kept bool) {
 }
 
 func (f *pngFile) chunk(c *Cleaned) (step, error) {
+	if err := c.element(); err != nil {
+		return nil, err
+	}
 	head, err := c.take(8)
 	if err != nil {
 		return nil, err

@@ -279,8 +279,8 @@ func largeBox(name, data string) string {
 	return "\x00\x00\x00\x01" + name + string(binary.BigEndian.AppendUint64(nil, uint64(len(data)+16))) + data
 }
 
-func tkhd(width, height uint32, turned bool) string {
-	b := []byte("\x00\x00\x00\x07" + secret[:8] + "\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x10" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00")
+func tkhd(id, width, height uint32, turned bool) string {
+	b := []byte("\x00\x00\x00\x07" + secret[:8] + u32(id) + secret[:4] + u32(16) + secret[:8] + u32(0, 0))
 	matrix := [9]uint32{0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000}
 	if turned {
 		matrix = [9]uint32{0, 0x10000, 0, 0xffff0000, 0, 0, 0, 0, 0x40000000}
@@ -289,26 +289,6 @@ func tkhd(width, height uint32, turned bool) string {
 		b = binary.BigEndian.AppendUint32(b, v)
 	}
 	return box("tkhd", string(b))
-}
-
-func trak(kind string, header string) string {
-	return box("trak", header, box("udta", box("name", secret)), box("meta", secret),
-		box("mdia", box("mdhd", "\x00\x00\x00\x00"+secret[:8]+"\x00\x00\x03\xe8\x00\x00\x00\x10\x55\xc4\x00\x00"),
-			box("hdlr", "\x00\x00\x00\x00\x00\x00\x00\x00"+kind+"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"+secret+"\x00"),
-			box("minf", box("vmhd", "\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"),
-				box("dinf", box("dref", "\x00\x00\x00\x00\x00\x00\x00\x01"+box("url ", "\x00\x00\x00\x01"+secret))),
-				box("stbl", box("stsd", "\x00\x00\x00\x00\x00\x00\x00\x00"), box("stts", "\x00\x00\x00\x00\x00\x00\x00\x00"), box("sgpd", "1234"), box("zzzz", secret)))))
-}
-
-func ftyp(brand string) string { return box("ftyp", brand+"\x00\x00\x02\x00isomiso2mp41") }
-
-func mvhd() string { return box("mvhd", "\x00\x00\x00\x00"+secret[:8]+string(make([]byte, 88))) }
-
-func dirtyMP4() []byte {
-	return []byte(ftyp("isom") + box("free", secret) + largeBox("uuid", "0123456789abcdef"+secret) +
-		box("moov", mvhd(), trak("vide", tkhd(640, 360, true)), trak("soun", tkhd(0, 0, false)),
-			box("udta", box("\xa9xyz", "\x00\x11\x15\xc7"+secret), box("loci", secret)), box("meta", secret), box("uuid", "0123456789abcdef"+secret)) +
-		largeBox("mdat", "the samples") + box("meta", secret) + "PK\x03\x04\x14\x00\x00\x00" + secret)
 }
 
 func element(id uint32, data string) string {
@@ -372,6 +352,9 @@ func samples(t testing.TB) []sample {
 		{"webp", "image/webp", dirtyWebP(), len(secret), 24, 16},
 		{"webp that moves", "image/webp", animatedWebP(), len(secret), 24, 16},
 		{"mp4", "video/mp4", dirtyMP4(), 8 + len(secret), 360, 640},
+		{"mp4 in fragments", "video/mp4", fragmentedMP4(), 0, 64, 36},
+		{"mov", "video/mp4", dirtyMOV(ftyp("qt  ")), 0, 360, 640},
+		{"mov of old", "video/mp4", dirtyMOV(""), 0, 360, 640},
 		{"webm", "video/webm", dirtyWebM(), len(secret), 64, 48},
 		{"webm as it was recorded", "video/webm", recordedWebM(), 4 + len(secret), 64, 48},
 	}

@@ -53,11 +53,7 @@ func (c *Cleaned) spend(n int64) error {
 }
 
 func (c *Cleaned) tooLong() error {
-	limit := c.limits.Image
-	if isVideo(c.typ) {
-		limit = c.limits.Video
-	}
-	return mayfly.Errorf(mayfly.TooLarge, "the file is larger than %d bytes", limit).WithHint("send a smaller one")
+	return mayfly.Errorf(mayfly.TooLarge, "the file is larger than %d bytes", c.limit()).WithHint("send a smaller one")
 }
 
 // atEnd says whether nothing comes any more.
@@ -117,18 +113,22 @@ func pass(n int64, how treat, then step) step {
 	}
 }
 
-// The types that are taken (ST3).
+// The types that are taken (ST3). QuickTime becomes MP4.
 const (
-	JPEG = "image/jpeg"
-	PNG  = "image/png"
-	GIF  = "image/gif"
-	WebP = "image/webp"
-	MP4  = "video/mp4"
-	WebM = "video/webm"
+	JPEG      = "image/jpeg"
+	PNG       = "image/png"
+	GIF       = "image/gif"
+	WebP      = "image/webp"
+	MP4       = "video/mp4"
+	WebM      = "video/webm"
+	QuickTime = "video/quicktime"
 )
 
-// Types lists what is taken.
+// Types lists what is stored and served.
 func Types() []string { return []string{JPEG, PNG, GIF, WebP, MP4, WebM} }
+
+// Taken lists what is taken.
+func Taken() []string { return append(Types(), QuickTime) }
 
 // HasPicture says whether Shrink makes smaller pictures of that type.
 func HasPicture(typ string) bool {
@@ -159,7 +159,7 @@ func tell(head []byte) (typ string, first step, err error) {
 		return GIF, gifStart, nil
 	case len(head) >= 12 && string(head[:4]) == "RIFF" && string(head[8:12]) == "WEBP":
 		return WebP, webpStart, nil
-	case len(head) >= 12 && string(head[4:8]) == "ftyp" && mp4Brand(string(head[8:12])):
+	case len(head) >= 12 && string(head[4:8]) == "ftyp" && mp4Brand(string(head[8:12])), isOldQuickTime(head):
 		return MP4, mp4Start, nil
 	case bytes.HasPrefix(head, []byte("\x1a\x45\xdf\xa3")) && !bytes.Contains(head[:min(len(head), 128)], []byte("matroska")):
 		return WebM, webmStart, nil
@@ -169,14 +169,12 @@ func tell(head []byte) (typ string, first step, err error) {
 
 func refuse(head []byte) error {
 	name, _, _ := strings.Cut(mimetype.Detect(head).String(), ";")
-	hint := "send " + strings.Join(Types(), ", ")
+	hint := "send " + strings.Join(Taken(), ", ")
 	switch {
 	case strings.HasPrefix(name, "image/hei"):
 		hint = "save it as JPEG: a phone's camera does so when it is set to the most compatible format"
 	case name == "image/avif":
 		hint = "save it as JPEG, PNG or WebP"
-	case name == "video/quicktime":
-		hint = "save it as MP4"
 	}
 	return mayfly.Errorf(mayfly.Unsupported, "%s is not taken", name).WithHint(hint)
 }

@@ -48,6 +48,9 @@ func (f *webmFile) element(c *Cleaned) (step, error) {
 			return nil, f.whole(c)
 		}
 	}
+	if err := c.element(); err != nil {
+		return nil, err
+	}
 	head, id, size, err := ebmlHead(c)
 	if err != nil {
 		return nil, err

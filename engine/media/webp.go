@@ -59,6 +59,9 @@ func (f *webpFile) chunk(c *Cleaned) (step, error) {
 		}
 		return nil, nil
 	}
+	if err := c.element(); err != nil {
+		return nil, err
+	}
 	head, err := c.take(8)
 	if err != nil {
 		return nil, err

@@ -19,10 +19,10 @@ type cleaned struct {
 	left int64 // bytes that may follow the medium and are dropped
 }
 
-// clean detects the type of r and returns a reader of the cleaned medium.
-// Errors: those of media.Clean.
+// clean detects the type of r and returns a reader of the cleaned medium, which the
+// caller must close. Errors: those of media.Clean.
 func (u *Uploads) clean(r io.Reader) (*cleaned, error) {
-	medium, err := media.Clean(r, u.o.Limits)
+	medium, err := u.cleaner.Clean(r)
 	if err != nil {
 		return nil, err
 	}

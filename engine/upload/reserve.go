@@ -103,6 +103,7 @@ func (u *Uploads) repeated(r io.Reader, n int, stored mayfly.Medium) (mayfly.Med
 	if err != nil {
 		return mayfly.Medium{}, err
 	}
+	defer clean.Close() // returns no error
 	return stored, sameBytes(clean, n, stored.Size, stored.SHA256)
 }
 
@@ -114,6 +115,7 @@ func (u *Uploads) store(ctx context.Context, upload mayfly.ID, n int, r io.Reade
 	if err != nil {
 		return mayfly.Medium{}, err
 	}
+	defer clean.Close() // returns no error
 	stored, err := u.set.Hot.Stat(ctx, mayfly.UploadKey(upload, n))
 	if errors.Is(err, mayfly.NotFound) || err == nil && stored.Size == 0 { // empty: left by a request that failed
 		return u.put(ctx, upload, n, clean)

@@ -36,6 +36,9 @@ type Options struct {
 	MaxMedium int64
 	// Limits bound a medium that a user sends, by its type.
 	Limits media.Limits
+	// Spool is the folder of the temporary files of videos that arrive; default the
+	// system's.
+	Spool string
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -68,8 +71,9 @@ func (o Options) withDefaults() (Options, error) {
 
 // Uploads stores media. Safe for concurrent use.
 type Uploads struct {
-	set store.Set
-	o   Options
+	set     store.Set
+	o       Options
+	cleaner *media.Cleaner
 }
 
 // New returns Uploads into set.
@@ -78,7 +82,11 @@ func New(set store.Set, o Options) (*Uploads, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Uploads{set: set, o: o}, nil
+	cleaner, err := media.NewCleaner(media.CleanerOptions{Limits: o.Limits, Spool: o.Spool})
+	if err != nil {
+		return nil, err
+	}
+	return &Uploads{set: set, o: o, cleaner: cleaner}, nil
 }
 
 // MaxMedia returns how many media an upload may have.
@@ -135,6 +143,7 @@ func (u *Upload) AddCleaned(ctx context.Context, r io.Reader) (mayfly.Medium, er
 	if err != nil {
 		return mayfly.Medium{}, err
 	}
+	defer clean.Close() // returns no error
 	return u.Add(ctx, clean)
 }
 

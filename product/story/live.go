@@ -78,7 +78,7 @@ func (s *Stories) Preflight(ctx context.Context, author mayfly.UserID, now mayfl
 	}
 	p := Preflight{
 		MayPublish: len(live) < s.o.Live, Live: len(live), LiveLimit: s.o.Live,
-		Lifetimes: s.o.Lifetimes, MaxMedia: s.o.Uploads.MaxMedia(), Limits: s.o.Uploads.Limits(), Types: media.Types(),
+		Lifetimes: s.o.Lifetimes, MaxMedia: s.o.Uploads.MaxMedia(), Limits: s.o.Uploads.Limits(), Types: media.Taken(),
 	}
 	for _, o := range live {
 		if end := o.Item.End(); p.NextAt == 0 || end < p.NextAt {

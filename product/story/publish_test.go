@@ -191,7 +191,7 @@ func TestPreflightSaysWhatPublishWouldSay(t *testing.T) {
 		e.Must(err)
 		return p
 	}
-	if p := ask(); !p.MayPublish || p.Live != 0 || p.LiveLimit != 2 || p.NextAt != 0 || p.MaxMedia != 10 || p.Limits.Image != 20<<20 || len(p.Types) != 6 || len(p.Lifetimes) != 4 {
+	if p := ask(); !p.MayPublish || p.Live != 0 || p.LiveLimit != 2 || p.NextAt != 0 || p.MaxMedia != 10 || p.Limits.Image != 20<<20 || len(p.Types) != 7 || len(p.Lifetimes) != 4 {
 		t.Errorf("%+v", p)
 	}
 	first := e.publish(e.draft())

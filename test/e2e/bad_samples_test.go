@@ -164,7 +164,8 @@ func placedMP4() string {
 		badBox("mdhd", zeros(4)+zeros(8)+badU32(1000)+badU32(16)+"\x55\xc4\x00\x00"),
 		badBox("hdlr", zeros(8)+"vide"+zeros(12)+badPlace+"\x00"),
 		badBox("minf", badBox("vmhd", "\x00\x00\x00\x01"+zeros(8)), badBox("dinf", badBox("dref", zeros(4)+badU32(1)+badBox("url ", badU32(1)))),
-			badBox("stbl", badBox("stsd", zeros(8)), badBox("stts", zeros(8)), badBox("stsc", zeros(8)), badBox("stsz", zeros(12)), badBox("stco", zeros(8))))))
+			badBox("stbl", badBox("stsd", zeros(4)+badU32(1)+badBox("avc1", zeros(7)+"\x01"+zeros(16)+badU16(640)+badU16(360)+zeros(50), badBox("udta", badPlace))),
+				badBox("stts", zeros(8)), badBox("stsc", zeros(8)), badBox("stsz", zeros(12)), badBox("stco", zeros(8))))))
 	movie := badBox("mvhd", zeros(4)+zeros(8)+badU32(1000)+badU32(16)+badU32(0x10000)+"\x01\x00"+zeros(10)+matrix+zeros(24)+badU32(2))
 	return badBox("ftyp", "isom\x00\x00\x02\x00isomiso2mp41") + badBox("uuid", "\xbe\x7a\xcf\xcb\x97\xa9\x42\xe8\x9c\x71\x99\x94\x91\xe3\xaf\xac"+badXMP()) +
 		badBox("moov", movie, track, badBox("udta", badBox("\xa9xyz", badU16(len(badPlace))+"\x15\xc7"+badPlace), badBox("loci", badPlace+badDegs)), badBox("meta", badPlace)) +
