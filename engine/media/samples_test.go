@@ -97,10 +97,17 @@ func profileOf(version uint32) string {
 		{"desc", "desc\x00\x00\x00\x00\x00\x00\x00\x12" + secret + string(make([]byte, 1+4+4+2+1+67))},
 		{"cprt", "text\x00\x00\x00\x00" + secret + "\x00"},
 		{"wtpt", xyz(0xf6d6, 0x10000, 0xd32d)},
-		{"rXYZ", xyz(0x6fa2, 0x38f5, 0x0390)}, {"gXYZ", xyz(0x6299, 0xb785, 0x18da)}, {"bXYZ", xyz(0x24a0, 0x0f84, 0xb6cf) + secret},
-		{"rTRC", curve}, {"gTRC", curve}, {"bTRC", curve},
-		{"meta", "dict\x00\x00\x00\x00" + secret}, {"mmod", "mmod\x00\x00\x00\x00" + secret}, {"prVt", "prVt\x00\x00\x00\x00" + secret},
-		{"dmnd", "text\x00\x00\x00\x00" + secret}, {"kTRC", "text\x00\x00\x00\x00" + secret},
+		{"rXYZ", xyz(0x6fa2, 0x38f5, 0x0390)},
+		{"gXYZ", xyz(0x6299, 0xb785, 0x18da)},
+		{"bXYZ", xyz(0x24a0, 0x0f84, 0xb6cf) + secret},
+		{"rTRC", curve},
+		{"gTRC", curve},
+		{"bTRC", curve},
+		{"meta", "dict\x00\x00\x00\x00" + secret},
+		{"mmod", "mmod\x00\x00\x00\x00" + secret},
+		{"prVt", "prVt\x00\x00\x00\x00" + secret},
+		{"dmnd", "text\x00\x00\x00\x00" + secret},
+		{"kTRC", "text\x00\x00\x00\x00" + secret},
 	}
 	head := make([]byte, 128)
 	be.PutUint32(head[8:], version)
