@@ -22,7 +22,7 @@ var (
 	// to the arithmetic of L2.
 	Restored = store.DeclareTable(store.Declaration{
 		Name: "restored", Number: 4, Purpose: "shard → restored ids with serves_until",
-		Mode: store.Plain, Erasure: store.NamesItems,
+		Mode: store.Swapped, Erasure: store.NamesItems,
 	})
 	// Erased holds the tombstones of erased accounts, with their receipts.
 	Erased = store.DeclareTable(store.Declaration{

@@ -104,6 +104,9 @@ func (e *Erase) erase(ctx context.Context, rows []mayfly.Item, may renditions) e
 			return fmt.Errorf("rows: %w", err)
 		}
 	}
+	if err := e.leaveRestored(ctx, rows); err != nil {
+		return err
+	}
 	if err := e.eraseRows(ctx, rows); err != nil {
 		return err
 	}
@@ -184,9 +187,19 @@ func forget(b *store.Batch, row mayfly.Item) {
 	if row.Media > 0 {
 		b.Delete(engine.Uploads, engine.UploadKey(row.Upload))
 	}
-	if row.ServesUntil != 0 {
-		b.Delete(engine.Restored, engine.RestoredKey(row.ID))
+}
+
+// leaveRestored takes rows that were restored out of the restored set.
+func (e *Erase) leaveRestored(ctx context.Context, rows []mayfly.Item) error {
+	for _, row := range rows {
+		if row.ServesUntil == 0 {
+			continue
+		}
+		if _, err := store.Update(ctx, e.set.Rows, engine.Restored, engine.RestoredKey(row.ID), 0, func([]byte) ([]byte, error) { return nil, nil }); err != nil {
+			return fmt.Errorf("restored set: %w", err)
+		}
 	}
+	return nil
 }
 
 // renditions holds the numbers of the objects that renditions of items may be,

@@ -163,9 +163,7 @@ func TestARestoredItemLeavesTheRestoredSet(t *testing.T) {
 	item := fx.Story(1)
 	fx.Expire(item)
 	fx.Change(item.ID, mayfly.Change{To: mayfly.Active, ServesUntil: fx.Now.Add(time.Hour), Cause: mayfly.BySupport})
-	var b store.Batch
-	b.Put(engine.Restored, engine.RestoredKey(item.ID), []byte{1}, 0)
-	fx.Must(fx.Real.Writer.Commit(t.Context(), &b))
+	fx.SetRow(engine.Restored, engine.RestoredKey(item.ID), []byte{1})
 	topics := map[store.Topic]int{}
 	sub, err := fx.Real.Signals.Subscribe(t.Context(), func(s store.Signal) { topics[s.Topic]++ })
 	fx.Must(err)

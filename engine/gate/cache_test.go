@@ -257,11 +257,7 @@ func TestALargeRestoredSetIsReadInPages(t *testing.T) {
 
 func TestARestoredSetThatCannotBeReadIsCorrupt(t *testing.T) {
 	h := open(t, gate.Options{})
-	var b store.Batch
-	b.Put(rowtables.Restored, store.Key{Partition: "\x03", Clustering: "?"}, []byte{1}, 0)
-	if err := h.Set.Writer.Commit(t.Context(), &b); err != nil {
-		t.Fatal(err)
-	}
+	h.SetRow(rowtables.Restored, store.Key{Partition: "\x03", Clustering: "?"}, []byte{1})
 	if _, err := h.open(story(t).ID, mayfly.Viewer{}, deadline); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
 	}

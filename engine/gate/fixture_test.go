@@ -123,11 +123,9 @@ func (e *engine) signal(topic store.Topic, id mayfly.ID) {
 // restore puts ids into the restored set.
 func (e *engine) restore(ids ...mayfly.ID) {
 	e.Helper()
-	var b store.Batch
 	for _, id := range ids {
-		b.Put(rowtables.Restored, rowtables.RestoredKey(id), []byte{1}, 0)
+		e.SetRow(rowtables.Restored, rowtables.RestoredKey(id), []byte{1})
 	}
-	e.Must(e.Set.Writer.Commit(context.Background(), &b))
 }
 
 func (e *engine) open(id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (gate.Verdict, error) {

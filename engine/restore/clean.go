@@ -2,8 +2,11 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
@@ -14,12 +17,12 @@ import (
 
 // Clean is the second part of the step Expire, after the sweep's own act. It writes
 // archive reminders for items that the walks have passed. It announces restores,
-// holds and releases again, in case their own signals and events were lost. When a
-// restore has ended, it removes the item from the restored set and deletes what a
-// failed restore left in the hot tier. An entry that has not ended belongs to a
-// later restore.
+// holds and releases again, in case their own signals and events were lost, and
+// repairs what an item that serves needs. When a restore has ended, it removes the
+// item from the restored set and deletes what a failed restore left in the hot
+// tier. An entry that has not ended belongs to a later restore.
 func (r *Restore) Clean(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
-	c := cleaning{Restore: r, now: b.Now}
+	c := cleaning{Restore: r, now: b.Now, over: map[mayfly.ID]mayfly.Instant{}}
 	if err := c.read(ctx, b.Items); err != nil {
 		return nil, fmt.Errorf("restore: clean: %w", err)
 	}
@@ -29,12 +32,12 @@ func (r *Restore) Clean(ctx context.Context, b walk.Batch) ([]walk.Failure, erro
 		changed = append(changed, of(c.items[i].ID, store.RowChanged)...)
 	}
 	c.notify(ctx, changed...)
-	for _, step := range []func(context.Context) error{c.sendOn, c.erase, c.forget, c.news} {
+	for _, step := range []func(context.Context) error{c.sendOn, c.erase, c.forget, c.repair, c.news} {
 		if err := step(ctx); err != nil {
 			return nil, fmt.Errorf("restore: clean: %w", err)
 		}
 	}
-	return nil, nil
+	return c.failures, nil
 }
 
 // cleaning is the state of one batch.
@@ -45,9 +48,10 @@ type cleaning struct {
 	until     []mayfly.Instant // their entries in the restored set; 0 is none
 	reminders store.Batch
 	dead      []mayfly.BlobKey
-	over      []mayfly.ID
-	back      []mayfly.ID // restored and serving
+	over      map[mayfly.ID]mayfly.Instant // ended entries of the restored set
+	back      []mayfly.Item                // restored and serving
 	events    []mayfly.Event
+	failures  []walk.Failure
 }
 
 func (c *cleaning) read(ctx context.Context, items []mayfly.Item) error {
@@ -79,7 +83,7 @@ func (c *cleaning) sort(item mayfly.Item, until mayfly.Instant) {
 	switch item.State {
 	case mayfly.Active:
 		if serves(item, c.now) {
-			c.events, c.back = append(c.events, restoredEvent(item)), append(c.back, item.ID)
+			c.events, c.back = append(c.events, restoredEvent(item)), append(c.back, item)
 		}
 		return // the sweep handles one that has ended
 	case mayfly.ExpiredHot, mayfly.Archiving:
@@ -92,7 +96,7 @@ func (c *cleaning) sort(item mayfly.Item, until mayfly.Instant) {
 	if until == 0 || until > c.now {
 		return
 	}
-	c.over = append(c.over, item.ID)
+	c.over[item.ID] = until
 	if until != item.ServesUntil && item.State != mayfly.Deleted {
 		c.remind(item, remind.Expire, c.now.Add(lateLook))
 	}
@@ -142,25 +146,75 @@ func (c *cleaning) erase(ctx context.Context) error {
 	return nil
 }
 
-// forget removes ended restores from the restored set. It runs after the deletes:
-// while the entry exists, another try finds what is left to do.
+// forgetting is how many entries are removed at once.
+const forgetting = 8
+
+// forget removes ended restores from the restored set, unless a later restore has
+// changed the entry since it was read. It runs after the deletes: while the entry
+// exists, another try finds what is left to do.
 func (c *cleaning) forget(ctx context.Context) error {
-	if len(c.over) == 0 {
-		return nil
+	g, inner := errgroup.WithContext(ctx)
+	g.SetLimit(forgetting)
+	var removed []mayfly.ID
+	for id, until := range c.over {
+		removed = append(removed, id)
+		g.Go(func() error {
+			err := store.Replace(inner, c.set.Rows, engine.Restored, engine.RestoredKey(id), restoredEntry(until), nil, 0)
+			if errors.Is(err, mayfly.Conflict) {
+				return nil
+			}
+			return err
+		})
 	}
-	var b store.Batch
-	for _, id := range c.over {
-		b.Delete(engine.Restored, engine.RestoredKey(id))
+	err := g.Wait()
+	c.notifyRestoredSet(ctx, removed)
+	return err
+}
+
+// repair replaces what restored items that serve are missing: a clean-up that was
+// slower than a restore may have removed the entry or the hot copies that the
+// restore had just written.
+func (c *cleaning) repair(ctx context.Context) error {
+	ids := make([]mayfly.ID, len(c.back))
+	for i, item := range c.back {
+		ids[i] = item.ID
+		if err := c.keepRestored(ctx, item.ID, item.ServesUntil); err != nil {
+			return err
+		}
 	}
-	if err := c.set.Writer.Commit(ctx, &b); err != nil {
-		return err
+	c.notifyRestoredSet(ctx, ids)
+	for _, item := range c.back {
+		if item.Media == 0 || item.Keys.Cold == 0 { // only copies of a cold item are ever cleaned up
+			continue
+		}
+		if err := c.repairMedia(ctx, item); err != nil {
+			c.failures = append(c.failures, walk.Failure{Item: item, Err: err})
+		}
 	}
-	c.notifyRestoredSet(ctx, c.over)
 	return nil
 }
 
+// repairMedia replaces missing hot copies of an item from its cold ones, and takes
+// them back if the row has stopped naming them meanwhile.
+func (c *cleaning) repairMedia(ctx context.Context, item mayfly.Item) error {
+	body, err := c.set.Ledger.Body(ctx, item.ID)
+	if err != nil || !body[0].Found {
+		return err
+	}
+	before := item
+	before.Keys.Hot = 0
+	written, err := c.recopy(ctx, before, body[0].Body, item)
+	if len(written) == 0 {
+		return err
+	}
+	row, readErr := c.row(ctx, item.ID)
+	if readErr == nil && (row.State == mayfly.Deleted || row.Keys.Hot != item.Keys.Hot) {
+		return c.set.Hot.Delete(ctx, written...)
+	}
+	return errors.Join(err, readErr)
+}
+
 func (c *cleaning) news(ctx context.Context) error {
-	c.notifyRestoredSet(ctx, c.back)
 	if len(c.events) == 0 {
 		return nil
 	}

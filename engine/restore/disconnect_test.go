@@ -10,7 +10,6 @@ import (
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/restore"
-	"github.com/mayflyhq/mayfly/store"
 )
 
 // supportOperation is an operation of support, with whether a stranger can open the
@@ -76,9 +75,7 @@ func TestTheReminderOfAnOperationNotifiesTheCaches(t *testing.T) {
 		h.wantSeen(g, item.ID, op.before, name+": before")
 		change := op.change(h)
 		if change.ServesUntil != 0 {
-			var b store.Batch
-			b.Put(engine.Restored, engine.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(change.ServesUntil)), 0)
-			h.Must(h.Real.Writer.Commit(context.Background(), &b))
+			h.SetRow(engine.Restored, engine.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(change.ServesUntil)))
 		}
 		h.Change(item.ID, change)
 		h.wantSeen(g, item.ID, op.before, name+": without a signal")

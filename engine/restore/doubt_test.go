@@ -46,11 +46,11 @@ func TestAChangeWithALostResponseIsRecognisedByItsNonce(t *testing.T) {
 	for s := expired; s < stages; s++ {
 		h := open(t)
 		item := h.at(s, 1)
-		set, late := storetest.Prefix(h.Real, storetest.FailNth(5, storetest.Fault{Stage: 1, Silent: true})) // written, but the response is lost
+		set, late := storetest.Prefix(h.Real, storetest.FailNth(6, storetest.Fault{Stage: 1, Silent: true})) // written, but the response is lost
 		h.Set = set
 		back, err := h.support().Item(context.Background(), h.request(item.ID), h.Now)
 		h.Must(err)
-		if call := late.Calls()[4]; call.Op != storetest.Transition || late.Failed() != 1 {
+		if call := late.Calls()[5]; call.Op != storetest.Transition || late.Failed() != 1 {
 			t.Fatalf("the call with the lost response is %+v", call)
 		}
 		if back.Generation != item.Generation+1 || back != h.Row(item.ID) {
@@ -134,9 +134,7 @@ func TestAnOldEntryThatLandsLateDoesNotEndALaterRestore(t *testing.T) {
 	g, item := h.gate(), h.at(expired, 0)
 	back, err := h.support().Item(context.Background(), h.request(item.ID), h.Now)
 	h.Must(err)
-	var b store.Batch
-	b.Put(engine.Restored, engine.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(h.Now-1)), 0)
-	h.Must(h.Real.Writer.Commit(context.Background(), &b))
+	h.SetRow(engine.Restored, engine.RestoredKey(item.ID), binary.BigEndian.AppendUint64(nil, uint64(h.Now-1)))
 	_, err = h.support().Clean(context.Background(), batchOf(h.Now, back))
 	h.Must(err)
 	if err := h.stranger(g, item.ID); err != nil {
@@ -148,9 +146,7 @@ func TestAnEntryThatCleanRemovesMeanwhileIsAddedAgain(t *testing.T) {
 	h := open(t)
 	g, item := h.gate(), h.at(expired, 1)
 	h.Hooks.Transition = fixture.BeforeTransition(func() {
-		var b store.Batch
-		b.Delete(engine.Restored, engine.RestoredKey(item.ID))
-		h.Must(h.Real.Writer.Commit(context.Background(), &b))
+		h.SetRow(engine.Restored, engine.RestoredKey(item.ID), nil)
 	})
 	_, err := h.support().Item(context.Background(), h.request(item.ID), h.Now)
 	h.Must(err)

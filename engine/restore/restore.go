@@ -215,10 +215,38 @@ func (r *Restore) transition(ctx context.Context, c mayfly.Change) (current mayf
 	return o.Current, o.Current.Nonce == c.Nonce, nil // an earlier round of this caller may have landed
 }
 
-// putRestored adds an id to the restored set. The entry has no meaning after until,
-// so the store may reclaim it if Clean never removes it.
-func putRestored(b *store.Batch, id mayfly.ID, until mayfly.Instant) {
-	b.Put(engine.Restored, engine.RestoredKey(id), binary.BigEndian.AppendUint64(nil, uint64(until)), until.Add(remind.Kept))
+// keepRestored makes sure that the entry of an id in the restored set lasts until
+// an instant. Entries only grow while they are in use, so that the removal of an
+// ended one by compare-and-set never takes out that of a later restore. An entry
+// has no meaning after its instant, so the store may reclaim it if Clean never
+// removes it.
+func (r *Restore) keepRestored(ctx context.Context, id mayfly.ID, until mayfly.Instant) error {
+	_, err := store.Update(ctx, r.set.Rows, engine.Restored, engine.RestoredKey(id), until.Add(remind.Kept), func(old []byte) ([]byte, error) {
+		lasts, err := readRestored(id, old)
+		if err != nil || lasts >= until {
+			return old, err
+		}
+		return restoredEntry(until), nil
+	})
+	if err != nil {
+		return fmt.Errorf("write the restored set: %w", err)
+	}
+	return nil
+}
+
+func restoredEntry(until mayfly.Instant) []byte {
+	return binary.BigEndian.AppendUint64(nil, uint64(until))
+}
+
+// readRestored returns until when an entry lasts; 0 if there is none.
+func readRestored(id mayfly.ID, entry []byte) (mayfly.Instant, error) {
+	switch {
+	case entry == nil:
+		return 0, nil
+	case len(entry) != 8:
+		return 0, mayfly.Errorf(mayfly.Corrupt, "restored set: the entry of %s has %d bytes", id, len(entry))
+	}
+	return mayfly.Instant(binary.BigEndian.Uint64(entry)), nil
 }
 
 // restoredUntil returns the entries of ids in the restored set; 0 for an id that is
@@ -233,13 +261,9 @@ func (r *Restore) restoredUntil(ctx context.Context, ids ...mayfly.ID) ([]mayfly
 		return nil, fmt.Errorf("read the restored set: %w", err)
 	}
 	all := make([]mayfly.Instant, len(ids))
-	for i, value := range found {
-		switch {
-		case value == nil:
-		case len(value) != 8:
-			return nil, mayfly.Errorf(mayfly.Corrupt, "restored set: the entry of %s has %d bytes", ids[i], len(value))
-		default:
-			all[i] = mayfly.Instant(binary.BigEndian.Uint64(value))
+	for i, entry := range found {
+		if all[i], err = readRestored(ids[i], entry); err != nil {
+			return nil, err
 		}
 	}
 	return all, nil

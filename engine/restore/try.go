@@ -108,10 +108,11 @@ func (t *try) remind(ctx context.Context, id mayfly.ID) error {
 	for _, due := range []mayfly.Instant{t.soon(t.now), max(t.until, t.soon(t.now))} {
 		remind.Write(&b, remind.Reminder{Due: due, ID: id, Step: remind.Expire, Reason: "restored until " + t.until.String()})
 	}
-	b.Then() // an entry without a reminder would never be removed
-	putRestored(&b, id, t.until)
 	if err := t.set.Writer.Commit(ctx, &b); err != nil {
 		return fmt.Errorf("write its reminder: %w", err)
+	}
+	if err := t.keepRestored(ctx, id, t.until); err != nil { // after the reminder: without one it would never be removed
+		return err
 	}
 	t.reminded = true
 	return nil
@@ -169,18 +170,18 @@ func (t *try) copyAll(ctx context.Context, item mayfly.Item, next mayfly.Generat
 
 // copyMedium copies the hot object, or the cold one if the row names no hot object,
 // or it was just erased, or it is damaged.
-func (t *try) copyMedium(ctx context.Context, item mayfly.Item, medium mayfly.Medium, n int, next mayfly.Generation) error {
+func (r *Restore) copyMedium(ctx context.Context, item mayfly.Item, medium mayfly.Medium, n int, next mayfly.Generation) error {
 	err := error(mayfly.Errorf(mayfly.Corrupt, "the row of %s names no copy of its media", item.ID))
 	to := item.MediaKey(next, n)
 	for _, from := range []struct {
 		tier store.Blobs
 		as   mayfly.Generation
-	}{{t.set.Hot, item.Keys.Hot}, {t.set.Cold, item.Keys.Cold}} {
+	}{{r.set.Hot, item.Keys.Hot}, {r.set.Cold, item.Keys.Cold}} {
 		if from.as == 0 {
 			continue
 		}
-		if _, err = from.tier.CopyTo(ctx, t.set.Hot, item.MediaKey(from.as, n), to); err == nil {
-			_, err = upload.ReadBack(ctx, t.set.Hot, to, medium)
+		if _, err = from.tier.CopyTo(ctx, r.set.Hot, item.MediaKey(from.as, n), to); err == nil {
+			_, err = upload.ReadBack(ctx, r.set.Hot, to, medium)
 		}
 		if err == nil {
 			return nil
@@ -202,37 +203,32 @@ func (t *try) dropCopies(ctx context.Context, current mayfly.Item, g mayfly.Gene
 	return nil
 }
 
-// recopy checks the copies again and replaces missing ones: a slow Clean may have
-// deleted them as those of a failed restore.
-func (t *try) recopy(ctx context.Context, item mayfly.Item) error {
-	for n, medium := range t.body.Media {
-		_, err := t.set.Hot.Stat(ctx, item.MediaKey(item.Keys.Hot, n))
+// recopy checks the hot copies of a restored row again and replaces missing ones
+// from the row before: a slow Clean may have deleted them as those of a failed
+// restore. It returns the keys that it wrote.
+func (r *Restore) recopy(ctx context.Context, before mayfly.Item, body mayfly.Body, item mayfly.Item) (written []mayfly.BlobKey, err error) {
+	for n, medium := range body.Media {
+		key := item.MediaKey(item.Keys.Hot, n)
+		_, err := r.set.Hot.Stat(ctx, key)
 		if errors.Is(err, mayfly.NotFound) {
-			err = t.copyMedium(ctx, t.before, medium, n, item.Keys.Hot)
+			written = append(written, key)
+			err = r.copyMedium(ctx, before, medium, n, item.Keys.Hot)
 		}
 		if err != nil {
-			return fmt.Errorf("check medium %d again: %w", n, err)
+			return written, fmt.Errorf("check medium %d again: %w", n, err)
 		}
 	}
-	return nil
+	return written, nil
 }
 
-// conclude announces a restored row to the caches and the log. It first adds the
-// entry to the restored set again if Clean has just removed it.
+// conclude announces a restored row to the caches and the log. It first replaces
+// what Clean may just have removed.
 func (t *try) conclude(ctx context.Context, item mayfly.Item) error {
-	if err := t.recopy(ctx, item); err != nil {
+	if _, err := t.recopy(ctx, t.before, t.body, item); err != nil {
 		return err
 	}
-	until, err := t.restoredUntil(ctx, item.ID)
-	if err != nil {
+	if err := t.keepRestored(ctx, item.ID, t.until); err != nil {
 		return err
-	}
-	if until[0] == 0 {
-		var b store.Batch
-		putRestored(&b, item.ID, t.until)
-		if err := t.set.Writer.Commit(ctx, &b); err != nil {
-			return fmt.Errorf("write the restored set: %w", err)
-		}
 	}
 	t.notify(ctx, of(item.ID, store.RestoredSet, store.RowChanged)...)
 	// A failed append undoes nothing: the reminder appends the event again.

@@ -161,9 +161,7 @@ func (v *village) restore(t *testing.T, r *resident) {
 	if !v.change(t, r, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry, At: mayfly.Instant(r.deadline)}, store.RowChanged) {
 		t.Fatal("the item cannot be expired")
 	}
-	var b store.Batch
-	b.Put(rowtables.Restored, rowtables.RestoredKey(r.id), []byte{1}, 0)
-	if err := v.engine.raw.Writer.Commit(t.Context(), &b); err != nil {
+	if _, _, err := v.engine.raw.Rows.Swap(t.Context(), rowtables.Restored, rowtables.RestoredKey(r.id), nil, []byte{1}, 0); err != nil {
 		t.Fatal(err)
 	}
 	back := mayfly.Change{To: mayfly.Active, Cause: mayfly.BySupport, At: mayfly.Instant(r.deadline), ServesUntil: mayfly.Instant(until)}
