@@ -206,19 +206,14 @@ func TestARestoredStoryIsServedUntilServesUntil(t *testing.T) {
 	}
 }
 
-func TestTheRestoredSetIsLoadedOnceAndAgainAfterASignal(t *testing.T) {
+func TestTheRestoredSetIsLoadedOnceInAnEpoch(t *testing.T) {
 	h := open(t, gate.Options{})
-	for i := range 3 {
-		for range 10 {
-			h.want(newID(t, ana, 7), mayfly.Viewer{}, deadline, gate.Gone)
-		}
-		if n := h.lookups(); n != mayfly.Shards {
-			t.Errorf("time %d: %d lookups, want %d", i+1, n, mayfly.Shards)
-		}
-		h.signal(store.RestoredSet, mayfly.ID{})
+	for range 10 {
+		h.want(newID(t, ana, 7), mayfly.Viewer{}, deadline, gate.Gone)
 	}
-	h.want(newID(t, ana, 7), mayfly.Viewer{}, deadline, gate.Gone)
-	h.lookups()
+	if n := h.lookups(); n != mayfly.Shards {
+		t.Errorf("%d lookups, want %d", n, mayfly.Shards)
+	}
 	h.wire.SetCut(true)
 	h.wire.SetCut(false)
 	h.want(newID(t, ana, 7), mayfly.Viewer{}, deadline, gate.Gone)
@@ -227,7 +222,7 @@ func TestTheRestoredSetIsLoadedOnceAndAgainAfterASignal(t *testing.T) {
 	}
 }
 
-func TestARestoredSetThatASignalOvertookIsNotKept(t *testing.T) {
+func TestARestoreDuringALoadOfTheSetIsServed(t *testing.T) {
 	h := open(t, gate.Options{})
 	item := restoredStory(h)
 	shards := 0

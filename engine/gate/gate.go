@@ -29,6 +29,9 @@ type Options struct {
 	// CacheRows is how many rows with their bodies are cached; default 65,536,
 	// negative for none. Each KiB of a body counts as one more row.
 	CacheRows int
+	// MaxRestored is how many restored ids are kept in memory, 16 bytes each; default
+	// 262,144. While there are more, they are looked up in the store.
+	MaxRestored int
 	// Elapsed is a clock that only runs forward; it measures the age of cached rows.
 	// In a cluster it must also count the time in which the machine is suspended
 	// (boot time). Nil uses the monotonic clock of the process, which does not.
@@ -41,6 +44,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CacheRows == 0 {
 		o.CacheRows = mayfly.DefaultCacheRows
+	}
+	if o.MaxRestored == 0 {
+		o.MaxRestored = restoredMost
 	}
 	if o.Elapsed == nil {
 		o.Elapsed = loop.Stopwatch()
@@ -68,7 +74,7 @@ type Opened struct {
 // New returns a gate in front of set. Close it to end its subscription.
 func New(ctx context.Context, set store.Set, o Options) (*Gate, error) {
 	o = o.withDefaults()
-	g := &Gate{ledger: set.Ledger, relations: o.Relations, rows: newRowCache(o.CacheRows), restored: newRestoredSet(set.Rows), elapsed: o.Elapsed}
+	g := &Gate{ledger: set.Ledger, relations: o.Relations, rows: newRowCache(o.CacheRows), restored: newRestoredSet(ctx, set.Rows, o.MaxRestored), elapsed: o.Elapsed}
 	sub, err := set.Signals.Subscribe(ctx, g.handle)
 	if err != nil {
 		return nil, fmt.Errorf("gate: subscribe to signals: %w", err)
@@ -78,14 +84,17 @@ func New(ctx context.Context, set store.Set, o Options) (*Gate, error) {
 }
 
 // Close ends the gate's subscription.
-func (g *Gate) Close() error { return g.signals.Close() }
+func (g *Gate) Close() error {
+	defer g.restored.close()
+	return g.signals.Close()
+}
 
 func (g *Gate) handle(s store.Signal) {
 	switch s.Topic {
 	case store.RowChanged:
 		g.rows.forget(s.ID)
 	case store.RestoredSet:
-		g.restored.forget()
+		g.restored.signalled(s.ID)
 	}
 }
 
@@ -94,11 +103,11 @@ func (g *Gate) handle(s store.Signal) {
 // every reason, so that a refusal does not reveal whether the item exists (ST2).
 func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) (Opened, error) {
 	if g.goneByArithmetic(id, viewer, now) {
-		restored, err := g.isRestored(ctx, id)
+		restored, err := g.restoredAmong(ctx, id)
 		if err != nil {
 			return Opened{}, err
 		}
-		if !restored {
+		if !restored.has(id) {
 			return Opened{}, mayfly.Gone
 		}
 	}

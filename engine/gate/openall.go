@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/mayflyhq/mayfly"
 )
@@ -58,18 +57,24 @@ func (g *Gate) askedOnce() Relations {
 // worthReading returns the ids whose rows must be read: those that are not gone by
 // arithmetic, and those that were restored.
 func (g *Gate) worthReading(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) ([]mayfly.ID, error) {
-	asked := make([]mayfly.ID, 0, len(ids))
+	var gone []mayfly.ID
 	for _, id := range ids {
 		if g.goneByArithmetic(id, viewer, now) {
-			restored, err := g.isRestored(ctx, id)
-			if err != nil {
-				return nil, err
-			}
-			if !restored {
-				continue
-			}
+			gone = append(gone, id)
 		}
-		asked = append(asked, id)
+	}
+	if len(gone) == 0 {
+		return ids, nil
+	}
+	restored, err := g.restoredAmong(ctx, gone...)
+	if err != nil {
+		return nil, err
+	}
+	asked := make([]mayfly.ID, 0, len(ids))
+	for _, id := range ids {
+		if !g.goneByArithmetic(id, viewer, now) || restored.has(id) {
+			asked = append(asked, id)
+		}
 	}
 	return asked, nil
 }
@@ -155,18 +160,6 @@ func (g *Gate) readMisses(ctx context.Context, misses []miss, from since) ([]*en
 		}
 	}
 	return entries, nil
-}
-
-// RestoredOf returns the restored ids with the given trace, in no order. A list of
-// an owner's items must ask for them too, because their deadlines have passed
-// (ST11). One in 1,024 ids of other owners has the same trace; their rows tell them
-// apart.
-func (g *Gate) RestoredOf(ctx context.Context, trace mayfly.Trace) ([]mayfly.ID, error) {
-	set, err := g.restoredNow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(set.byTrace[trace]), nil
 }
 
 // Refusal returns the error for a viewer who may not see id at now, for any reason:

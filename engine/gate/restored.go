@@ -3,160 +3,326 @@ package gate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// restoredPage is how many restored ids are read at once.
-const restoredPage = 1_000
-
-// restoredAge is how long a loaded set is used. An id that should no longer be in
-// the set does no harm, because its row decides. A restore is served after this
-// time at the latest, even if its node could not publish the signal.
-const restoredAge = 10 * store.CacheAge
+const (
+	// restoredPage is how many rows are read at once.
+	restoredPage = 1_000
+	// restoredAge is how long a loaded set is used. A restore is served after this
+	// time at the latest, even if its node could not publish the signal.
+	restoredAge = 10 * store.CacheAge
+	// restoredMost is how many ids are kept in memory: 4 MiB, and as much again
+	// while the set is loaded. Above it ids are looked up in the store (I17).
+	restoredMost = 1 << 18
+	// restoredWait is how long a load may take.
+	restoredWait = 30 * time.Second
+)
 
 // restoredSet is the set of restored ids, the only ids that may be served after
-// their deadline. It is small, so it is read whole and cached under the lease of
-// Signals. Without a lease ids are looked up in the store (L2).
+// their deadline. It is read whole and kept under the lease of Signals. A signal
+// adds its id to what is kept, so that a restore costs no load, however many there
+// are. An id that should no longer be in the set does no harm, because its row
+// decides; it leaves with the next load. Without a lease, and above restoredMost,
+// ids are looked up in the store (L2).
 type restoredSet struct {
 	rows store.Rows
-	held atomic.Pointer[restoredIDs]
+	most int
+	kept atomic.Pointer[restoredIDs]
 
-	loading chan struct{} // allows one load at a time; a channel, so that ctx can end the wait
-	mu      sync.Mutex    // guards writes of held, and changed
-	changed uint64        // number of signals received
+	ctx    context.Context // of loads: callers share them, so that none of theirs may end one
+	cancel context.CancelFunc
+	loads  sync.WaitGroup
+
+	mu      sync.Mutex // guards writes of kept and of what it points to, and the following
+	current *load      // the load that is running; may be nil
 }
 
+// load is one read of the whole set, which its callers share.
+type load struct {
+	from   since
+	leased bool        // the lease was held when it began: signals since then are in its result
+	missed []mayfly.ID // signalled while it was running
+	done   chan struct{}
+	set    *restoredIDs
+	err    error
+}
+
+// restoredIDs are ids by trace, sorted. Readers take no lock: a change replaces the
+// slice of a trace.
 type restoredIDs struct {
-	ids     map[mayfly.ID]struct{}
-	byTrace map[mayfly.Trace][]mayfly.ID
 	since   since
+	tooMany bool // the ids are not in it
+	count   int
+	byTrace [mayfly.TraceMax + 1]atomic.Pointer[[]mayfly.ID]
 }
 
-func newRestoredIDs(from since) *restoredIDs {
-	return &restoredIDs{ids: make(map[mayfly.ID]struct{}), byTrace: make(map[mayfly.Trace][]mayfly.ID), since: from}
+func (r *restoredIDs) of(trace mayfly.Trace) []mayfly.ID {
+	if ids := r.byTrace[trace].Load(); ids != nil {
+		return *ids
+	}
+	return nil
+}
+
+func (r *restoredIDs) has(id mayfly.ID) bool {
+	_, found := slices.BinarySearchFunc(r.of(id.Trace()), id, mayfly.ID.Compare)
+	return found
 }
 
 func (r *restoredIDs) add(id mayfly.ID) {
-	r.ids[id] = struct{}{}
-	r.byTrace[id.Trace()] = append(r.byTrace[id.Trace()], id)
+	ids := r.of(id.Trace())
+	at, found := slices.BinarySearchFunc(ids, id, mayfly.ID.Compare)
+	if found {
+		return
+	}
+	more := slices.Insert(slices.Clip(ids), at, id)
+	r.byTrace[id.Trace()].Store(&more)
+	r.count++
 }
 
-func newRestoredSet(rows store.Rows) *restoredSet {
-	return &restoredSet{rows: rows, loading: make(chan struct{}, 1)}
+func newRestoredSet(ctx context.Context, rows store.Rows, most int) *restoredSet {
+	r := &restoredSet{rows: rows, most: most}
+	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return r
 }
 
-func (r *restoredSet) forget() {
+// close ends a load that is running.
+func (r *restoredSet) close() {
+	r.cancel()
+	r.loads.Wait()
+}
+
+// signalled notes that an id was added to the set or removed from it.
+func (r *restoredSet) signalled(id mayfly.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.changed++
-	r.held.Store(nil)
-}
-
-func (r *restoredSet) signals() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed
-}
-
-// keep caches set unless a signal came after before was read: then the set may be
-// outdated, and the next read loads it again.
-func (r *restoredSet) keep(set *restoredIDs, before uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.changed == before {
-		r.held.Store(set)
+	if r.current != nil {
+		r.current.missed = append(r.current.missed, id)
+	}
+	if set := r.kept.Load(); set != nil {
+		r.kept.Store(r.with(set, id))
 	}
 }
 
-func (g *Gate) isRestored(ctx context.Context, id mayfly.ID) (bool, error) {
-	from, held := g.lease()
-	if !held {
-		return g.restored.lookUp(ctx, id)
-	}
-	set, err := g.restored.at(ctx, from)
-	if err != nil {
-		return false, err
-	}
-	_, restored := set.ids[id]
-	return restored, nil
-}
-
-// restoredNow returns the whole set, from the cache while the lease is held.
-func (g *Gate) restoredNow(ctx context.Context) (*restoredIDs, error) {
-	from, held := g.lease()
-	if held {
-		return g.restored.at(ctx, from)
-	}
-	return g.restored.read(ctx, from)
-}
-
-// at returns the cached set, and loads it if it is missing or too old.
-func (r *restoredSet) at(ctx context.Context, now since) (*restoredIDs, error) {
-	if set := r.held.Load(); set != nil && set.since.in(now, restoredAge) {
-		return set, nil
-	}
-	return r.load(ctx, now)
-}
-
-func (r *restoredSet) lookUp(ctx context.Context, id mayfly.ID) (bool, error) {
-	found, err := r.rows.Get(ctx, engine.Restored, engine.RestoredKey(id))
-	if err != nil {
-		return false, fmt.Errorf("look up %s in the restored set: %w", id, err)
-	}
-	return found[0] != nil, nil
-}
-
-// load reads the whole set and caches it if no signal came during the read.
-func (r *restoredSet) load(ctx context.Context, now since) (*restoredIDs, error) {
-	select {
-	case r.loading <- struct{}{}:
-		defer func() { <-r.loading }()
-	case <-ctx.Done():
-		return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("wait for the load of the restored set: %w", ctx.Err()), "")
-	}
-	if set := r.held.Load(); set != nil && set.since.in(now, restoredAge) {
-		return set, nil
-	}
-	before := r.signals()
-	set, err := r.read(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	r.keep(set, before)
-	return set, nil
-}
-
-func (r *restoredSet) read(ctx context.Context, from since) (*restoredIDs, error) {
-	set := newRestoredIDs(from)
-	for shard := range mayfly.Shards {
-		if err := r.readShard(ctx, set, string([]byte{byte(shard)})); err != nil {
-			return nil, fmt.Errorf("load the restored set: %w", err)
+// with returns the set with ids: the same one while there are not too many.
+func (r *restoredSet) with(set *restoredIDs, ids ...mayfly.ID) *restoredIDs {
+	for _, id := range ids {
+		if set.tooMany {
+			break
+		}
+		if set.add(id); set.count > r.most {
+			set = &restoredIDs{since: set.since, tooMany: true}
 		}
 	}
+	return set
+}
+
+// leased returns the set as of now, loading it if it is missing or too old. Callers
+// that come while it is loaded wait for the same load. A set that is getting old
+// is loaded anew while it is used.
+func (r *restoredSet) leased(ctx context.Context, now since) (*restoredIDs, error) {
+	for {
+		if set := r.kept.Load(); set != nil && set.since.in(now, restoredAge) {
+			if !set.since.in(now, restoredAge/2) {
+				r.join(now, true)
+			}
+			return set, nil
+		}
+		l := r.join(now, true)
+		if err := l.wait(ctx); err != nil {
+			return nil, err
+		}
+		if l.leased && l.from.epoch == now.epoch {
+			return l.set, l.err
+		}
+	}
+}
+
+// fresh returns the set as of a load that begins after the call.
+func (r *restoredSet) fresh(ctx context.Context, now since) (*restoredIDs, error) {
+	r.mu.Lock()
+	earlier := r.current
+	r.mu.Unlock()
+	if earlier != nil {
+		if err := earlier.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	l := r.join(now, false)
+	if err := l.wait(ctx); err != nil {
+		return nil, err
+	}
+	return l.set, l.err
+}
+
+func (l *load) wait(ctx context.Context) error {
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("wait for the load of the restored set: %w", ctx.Err()), "")
+	}
+}
+
+// join returns the load that is running, or begins one.
+func (r *restoredSet) join(from since, leased bool) *load {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current == nil {
+		l := &load{from: from, leased: leased, done: make(chan struct{})}
+		r.current = l
+		r.loads.Go(func() { r.run(l) })
+	}
+	return r.current
+}
+
+// run loads the set, adds what was signalled meanwhile, and keeps it if the lease
+// was held.
+func (r *restoredSet) run(l *load) {
+	ctx, cancel := context.WithTimeout(r.ctx, restoredWait)
+	defer cancel()
+	set, err := r.read(ctx, l.from)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.err = err; err == nil {
+		l.set = r.with(set, l.missed...)
+		if l.leased {
+			r.kept.Store(l.set)
+		}
+	}
+	r.current = nil
+	close(l.done)
+}
+
+// read reads the whole set, or finds that there are too many.
+func (r *restoredSet) read(ctx context.Context, from since) (*restoredIDs, error) {
+	set := &restoredIDs{since: from}
+	var byTrace [mayfly.TraceMax + 1][]mayfly.ID
+	for shard := range mayfly.Shards {
+		err := r.pages(ctx, engine.Restored, string([]byte{byte(shard)}), func(ids []mayfly.ID) (bool, error) {
+			for _, id := range ids {
+				byTrace[id.Trace()] = append(byTrace[id.Trace()], id)
+			}
+			set.count += len(ids)
+			set.tooMany = set.count > r.most
+			return !set.tooMany, nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("load the restored set: %w", err)
+		}
+		if set.tooMany {
+			return set, nil
+		}
+	}
+	for trace, ids := range byTrace {
+		slices.SortFunc(ids, mayfly.ID.Compare)
+		set.byTrace[trace].Store(&ids)
+	}
 	return set, nil
 }
 
-func (r *restoredSet) readShard(ctx context.Context, set *restoredIDs, partition string) error {
-	from := ""
+// pages calls do with the ids of a partition, page by page, until it returns false.
+func (r *restoredSet) pages(ctx context.Context, t store.Table, partition string, do func([]mayfly.ID) (bool, error)) error {
+	next := store.Range{Partition: partition, Limit: restoredPage}
 	for {
-		page, err := r.rows.Range(ctx, engine.Restored, store.Range{Partition: partition, From: from, Limit: restoredPage})
+		page, err := r.rows.Range(ctx, t, next)
 		if err != nil {
 			return err
 		}
-		for _, row := range page {
+		ids := make([]mayfly.ID, len(page))
+		for i, row := range page {
 			if len(row.Clustering) != len(mayfly.ID{}) {
-				return mayfly.Errorf(mayfly.Corrupt, "restored set: key has %d bytes", len(row.Clustering))
+				return mayfly.Errorf(mayfly.Corrupt, "table %s: key has %d bytes", t, len(row.Clustering))
 			}
-			set.add(mayfly.ID([]byte(row.Clustering)))
+			ids[i] = mayfly.ID([]byte(row.Clustering))
 		}
-		if len(page) < restoredPage {
-			return nil
+		if more, err := do(ids); err != nil || !more || len(page) < restoredPage {
+			return err
 		}
-		from = page[len(page)-1].Clustering + "\x00"
+		next.From = page[len(page)-1].Clustering + "\x00"
 	}
+}
+
+// lookUp reports which ids are in the set, by one read of the store.
+func (r *restoredSet) lookUp(ctx context.Context, ids ...mayfly.ID) (map[mayfly.ID]bool, error) {
+	keys := make([]store.Key, len(ids))
+	for i, id := range ids {
+		keys[i] = engine.RestoredKey(id)
+	}
+	found, err := r.rows.Get(ctx, engine.Restored, keys...)
+	if err != nil {
+		return nil, fmt.Errorf("look up %d ids in the restored set: %w", len(ids), err)
+	}
+	in := make(map[mayfly.ID]bool, len(ids))
+	for i, entry := range found {
+		in[ids[i]] = entry != nil
+	}
+	return in, nil
+}
+
+// ofOwner returns the restored ids of an owner by looking up each of the owner's
+// items: slow, in the memory of a page, however many restored ids there are.
+func (r *restoredSet) ofOwner(ctx context.Context, owner mayfly.UserID) (restored []mayfly.ID, err error) {
+	err = r.pages(ctx, engine.Owners, string(owner[:]), func(ids []mayfly.ID) (bool, error) {
+		in, err := r.lookUp(ctx, ids...)
+		for _, id := range ids {
+			if in[id] {
+				restored = append(restored, id)
+			}
+		}
+		return true, err
+	})
+	return restored, err
+}
+
+// restoredAmong reports which of ids are restored, by what is kept if it may be
+// used, and by one read of the store otherwise.
+func (g *Gate) restoredAmong(ctx context.Context, ids ...mayfly.ID) (restoredAnswer, error) {
+	if now, held := g.lease(); held {
+		set, err := g.restored.leased(ctx, now)
+		if err != nil || !set.tooMany {
+			return restoredAnswer{set: set}, err
+		}
+	}
+	in, err := g.restored.lookUp(ctx, ids...)
+	return restoredAnswer{in: in}, err
+}
+
+// restoredAnswer says which ids are restored: by the set, or by a read if set is nil.
+type restoredAnswer struct {
+	set *restoredIDs
+	in  map[mayfly.ID]bool
+}
+
+func (a restoredAnswer) has(id mayfly.ID) bool {
+	if a.set != nil {
+		return a.set.has(id)
+	}
+	return a.in[id]
+}
+
+// RestoredOf returns the restored ids of an owner, in no order, and perhaps some of
+// other owners, which their rows tell apart. A list of an owner's items must ask
+// for them too, because their deadlines have passed (ST11).
+func (g *Gate) RestoredOf(ctx context.Context, owner mayfly.UserID) ([]mayfly.ID, error) {
+	read := g.restored.fresh
+	now, held := g.lease()
+	if held {
+		read = g.restored.leased
+	}
+	set, err := read(ctx, now)
+	switch {
+	case err != nil:
+		return nil, err
+	case set.tooMany:
+		return g.restored.ofOwner(ctx, owner)
+	}
+	return slices.Clone(set.of(owner.Trace())), nil
 }

@@ -130,7 +130,7 @@ const ownedPage = 500
 // those whose deadline is ahead, and the restored ones (ST11). The gate decides
 // which of them do serve.
 func (s *Stories) serving(ctx context.Context, author mayfly.UserID, now mayfly.Instant) ([]mayfly.ID, error) {
-	restored, err := s.o.Gate.RestoredOf(ctx, author.Trace())
+	restored, err := s.o.Gate.RestoredOf(ctx, author)
 	if err != nil {
 		return nil, err
 	}
