@@ -258,8 +258,6 @@ func (s *serverGroup) pid(server string, node int) int {
 	return pid
 }
 
-// long says whether the long forms are asked for.
-
 // pick is one number for the short form and another for the long one.
 func pick[T any](short, longer T) T {
 	if pace.Long() {
