@@ -142,7 +142,7 @@ func (c *race) life() {
 
 func TestRacingOperationsLoseNoItem(t *testing.T) {
 	pace.Heavy(t, "thousands of lives")
-	rng, lives, states, steps, retired := fixture.Seeded(t), 2_500, map[string]int{}, 0, 0
+	rng, lives, states, steps, retired := fixture.Seeded(t), 10_000, map[string]int{}, 0, 0
 	if pace.Long() {
 		lives = 100_000
 	}
