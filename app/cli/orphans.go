@@ -19,7 +19,7 @@ func newOrphans() *cobra.Command {
 	c := &cobra.Command{
 		Use: "orphans", Short: "List media that no item owns, or erase them",
 		Long: "Orphans are uploads that were never published, and media left by a crash, older than a day. Without --erase it only lists\n" +
-			"them. One run erases at most 0.1 % of the objects that it checked (at least 10, at most 10,000).\n\n" + adminHelp + "\n\n" +
+			"them. Of media that items had, one run erases at most 0.1 % of the objects that it checked (at least 10, at most 10,000).\n\n" + adminHelp + "\n\n" +
 			"A server checks 100,000 objects in hot and in cold storage per run; a run with --erase continues where the last one ended.",
 		Example: "  mayfly orphans\n  mayfly orphans --erase --reason 'weekly'",
 		Args:    cobra.NoArgs,

@@ -235,7 +235,7 @@ type Ends struct {
 	// RestoreWithin is how long an expired item can be restored.
 	RestoreWithin time.Duration
 	// OrphanAge is the age at which media that no item owns are erased, and OrphansEvery
-	// how often they are searched for.
+	// how often they are searched for; uploads that were never published twelve times as often.
 	OrphanAge, OrphansEvery time.Duration
 	// ScrubBytes is the number of bytes of archived media that are read again each second to
 	// find damaged ones; 0 turns this off. ScrubEvery is the shortest time between two reads

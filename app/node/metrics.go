@@ -23,6 +23,7 @@ type collector struct {
 	confirmed, offWall, blown         *prometheus.Desc
 	clockOff, offset, shards          *prometheus.Desc
 	orphans, orphansOver, scrubBad    *prometheus.Desc
+	abandoned, missing                *prometheus.Desc
 	consumerLag                       *prometheus.Desc
 }
 
@@ -49,6 +50,8 @@ func newCollector(n *Node) *collector {
 		blown:       desc("store_blown", "1 when the store cannot promise durability any more and the process must end."),
 		orphans:     desc("orphans_erased_total", "Objects that no item owned and that were erased."),
 		orphansOver: desc("orphans_over_cap", "1 when there are more orphans than one run may erase: run mayfly orphans."),
+		abandoned:   desc("abandoned_erased_total", "Objects of uploads that were never published and that were erased after their deadline."),
+		missing:     desc("missing_media_total", "Media that an item names and that were not found."),
 		consumerLag: desc("consumer_lag", "Events that wait for a reader of the log.", "group", "stream"),
 		scrubBad:    desc("scrub_bad_total", "Cold copies that are not what was uploaded."),
 	}
@@ -90,8 +93,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(c.shards, float64(len(c.node.Shards())))
 	gauge(c.blown, truth(c.node.Err() != nil))
-	counter(c.orphans, c.node.Orphans().Deleted)
-	gauge(c.orphansOver, truth(c.node.Orphans().Over))
+	o := c.node.Orphans()
+	counter(c.orphans, o.Deleted)
+	gauge(c.orphansOver, truth(o.Over))
+	counter(c.abandoned, o.Abandoned)
+	counter(c.missing, o.Missing)
 	counter(c.scrubBad, c.node.Scrubbed().BadObjects)
 	for _, l := range c.node.Lags() {
 		gauge(c.consumerLag, float64(l.Events), l.Group, l.Stream.String())

@@ -25,10 +25,12 @@ type Upkeep struct {
 
 // Orphans is the last result of the collector, and how much it has erased.
 type Orphans struct {
-	At      mayfly.Instant // time of the last run; 0: none
-	Last    collect.Report
-	Over    bool   // it found more objects of former items than one run may erase, and waits for an operator (L14)
-	Deleted uint64 // since the process started
+	At        mayfly.Instant // time of the last run; 0: none
+	Last      collect.Report
+	Over      bool   // it found more objects of former items than one run may erase, and waits for an operator (L14)
+	Deleted   uint64 // since the process started
+	Abandoned uint64 // objects of uploads past their deadline that were erased since then; not in Deleted
+	Missing   uint64 // objects that rows name and that were not found, since then
 }
 
 // Scrubbed is what the scrub has read and found since the process started.
@@ -71,6 +73,10 @@ const scrubCadence = time.Second
 // that has just started has more urgent work.
 const afterStart = 10
 
+// abandonedShare is how many times as often as orphans abandoned uploads are looked
+// for, so that they are gone well within an hour of their deadline.
+const abandonedShare = 12
+
 // startUpkeep starts the loops that no user waits for. Failures are retried slowly,
 // because a pass takes long.
 func (n *Node) startUpkeep() {
@@ -79,28 +85,24 @@ func (n *Node) startUpkeep() {
 		n.startWith(o, n.whenMine(do))
 	}
 	start("orphans", n.o.OrphansEvery, n.collectOrphans)
+	start("abandoned", n.o.OrphansEvery/abandonedShare, n.collectAbandoned)
+	start("missing", n.o.OrphansEvery, n.findMissing)
 	if n.o.ScrubBytes > 0 {
 		start("scrub", scrubCadence, n.scrub)
 	}
 }
 
-// collectOrphans looks for orphans. The first run erases nothing (L12). Every later
-// run erases, up to its cap, uploads that were never published. It erases objects of
-// former items only if this run and the one before found no more of them than one
-// run may erase; otherwise an operator has to look at them (L14).
+// collectOrphans looks for orphans. The first run erases nothing (L12). A later run
+// erases objects of former items, up to its cap, if it and the one before found no
+// more of them than one run may erase; otherwise an operator has to look at them
+// (L14), and it erases only uploads that were never published.
 func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 	run := collect.Run{Now: now, Floor: n.o.OrphanAge}
-	look := run
-	look.Rows = walk.Span{From: now.Add(-n.o.OrphansEvery), To: now} // still hot; the scrub checks cold copies
-	found, err := n.engine.collect.Orphans(ctx, look)
+	found, err := n.engine.collect.Orphans(ctx, run)
 	if err != nil {
 		return err
 	}
 	before := n.looked(found, now)
-	if found.Missing > 0 {
-		n.o.Problem("orphans", mayfly.Errorf(mayfly.Corrupt, "%d media that items name are missing, such as %v", found.Missing, found.Lost[:min(len(found.Lost), lostNamed)]).
-			WithHint(n.lostHint()))
-	}
 	if found.Over() {
 		n.o.Problem("orphans", mayfly.Errorf(mayfly.TooLarge, "found %d orphans of former items and erased none of them, because one run erases %d at most", found.Orphans-found.Abandoned, found.Cap()).
 			WithHint("run mayfly orphans to see them"))
@@ -112,10 +114,40 @@ func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 	run.Erase, run.By, run.Reason = true, n.o.Name, fmt.Sprintf("every %s", n.o.OrphansEvery)
 	done, err := n.engine.collect.Orphans(ctx, run)
 	n.collected(done)
+	return notConflict(err) // another node collects and has moved the watermark
+}
+
+// notConflict returns err unless it says that another node does the same.
+func notConflict(err error) error {
 	if errors.Is(err, mayfly.Conflict) {
-		return nil // another node collects, and has moved the watermark
+		return nil
 	}
 	return err
+}
+
+// collectAbandoned erases the uploads past their deadline that were never published,
+// until none is left.
+func (n *Node) collectAbandoned(ctx context.Context, now mayfly.Instant) error {
+	for may := true; may; now, may = n.mayUpkeep() {
+		done, err := n.engine.collect.Abandoned(ctx, collect.AbandonedRun{Now: now, Floor: n.o.OrphanAge})
+		n.counted(func(o *Orphans) { o.Abandoned += uint64(done.Deleted) })
+		if err != nil || !done.More {
+			return notConflict(err)
+		}
+	}
+	return nil
+}
+
+// findMissing looks for the media that items name when the items end and are still
+// hot; the scrub checks cold copies.
+func (n *Node) findMissing(ctx context.Context, now mayfly.Instant) error {
+	found, err := n.engine.collect.Missing(ctx, collect.MissingRun{From: now.Add(-n.o.OrphansEvery), To: now.Add(-n.o.Settle)})
+	n.counted(func(o *Orphans) { o.Missing += uint64(found.Missing) })
+	if found.Missing > 0 {
+		n.o.Problem("missing", mayfly.Errorf(mayfly.Corrupt, "%d media that items name are missing, such as %v", found.Missing, found.Lost[:min(len(found.Lost), lostNamed)]).
+			WithHint(n.lostHint()))
+	}
+	return notConflict(err)
 }
 
 // lostNamed is how many missing media a problem names.
@@ -130,22 +162,27 @@ func (n *Node) lostHint() string {
 	return "restore them from a backup; to see all of them stop the server and run mayfly verify"
 }
 
-// looked stores the result of a run and returns the one before it.
+// looked stores the result of a run and returns the previous one.
 func (n *Node) looked(found collect.Report, now mayfly.Instant) (before Orphans) {
-	u := n.engine.upkeep
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	before = u.orphans
-	u.orphans = Orphans{At: now, Last: found, Over: found.Over(), Deleted: before.Deleted}
+	n.counted(func(o *Orphans) {
+		before = *o
+		o.At, o.Last, o.Over = now, found, found.Over()
+	})
 	return before
 }
 
 func (n *Node) collected(done collect.Report) {
-	u := n.engine.upkeep
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.orphans.Last.Deleted = done.Deleted
-	u.orphans.Deleted += uint64(done.Deleted)
+	n.counted(func(o *Orphans) {
+		o.Last.Deleted = done.Deleted
+		o.Deleted += uint64(done.Deleted)
+	})
+}
+
+// counted changes what is known of the collector.
+func (n *Node) counted(change func(*Orphans)) {
+	n.engine.upkeep.mu.Lock()
+	defer n.engine.upkeep.mu.Unlock()
+	change(&n.engine.upkeep.orphans)
 }
 
 // scrub reads the next cold copies, of items that the archive has had time to copy.
@@ -161,10 +198,7 @@ func (n *Node) scrub(ctx context.Context, now mayfly.Instant) error {
 		n.o.Problem("scrub", mayfly.Errorf(mayfly.Corrupt, "object %s of item %s is not what was uploaded: %s", bad.Key, bad.Item, bad.Why).
 			WithHint("restore the object from a backup, then run mayfly scrub again"))
 	}
-	if errors.Is(err, mayfly.Conflict) {
-		return nil // another node scrubs, and has moved the position
-	}
-	return err
+	return notConflict(err) // another node scrubs and has moved the position
 }
 
 // maxBad is how many bad copies are named; more are only counted.

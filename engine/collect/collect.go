@@ -1,9 +1,10 @@
 // Package collect erases orphans: objects in either tier that no row names and
-// none ever will, such as the media of abandoned uploads. It also reports objects
-// that a row names and that are missing.
+// none ever will. It also reports objects that a row names and that are missing.
 //
-// Only objects of uploads older than 24 hours are judged (I15), and a run erases
-// no more than its cap (L14, I16). Of a held item nothing is erased (I21).
+// Abandoned walks over uploads past their own deadline, whose end is scheduled.
+// Orphans goes round and round over everything else: what items had is a surprise,
+// of which a run erases no more than its cap (L14, I16). Only objects of uploads
+// older than 24 hours are judged (I15). Of a held item nothing is erased (I21).
 package collect
 
 import (
@@ -14,7 +15,6 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/erase"
-	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -49,9 +49,9 @@ type Run struct {
 	Erase bool // without it the run is dry: it reports what it would erase and moves no watermark
 	Now   mayfly.Instant
 	Floor time.Duration // how old an upload is at least; default and minimum 24 h (I15)
-	Cap   int           // how many objects it erases at most; default and maximum the cap of L14
+	Cap   int           // how many objects that items had it erases at most; default and maximum the cap of L14
 	Most  int           // how many objects of a tier it looks at; default 100,000
-	Rows  walk.Span     // rows whose objects are looked for
+	All   bool          // look from the first key on instead of where the last run ended; only of a dry run
 
 	// Abandoned restricts the run to uploads that were never published: their end
 	// was due, while an orphan that an item had is a surprise.
@@ -67,7 +67,7 @@ func (r Run) withDefaults() (Run, error) {
 	if r.Most == 0 {
 		r.Most = 100_000
 	}
-	if r.Now <= 0 || r.Floor < day || r.Cap < 0 || r.Most < 0 {
+	if r.Now <= 0 || r.Floor < day || r.Cap < 0 || r.Most < 0 || r.All && r.Erase {
 		return r, mayfly.Errorf(mayfly.Invalid, "orphans: a setting is out of range: %+v", r).WithHint("the floor is at least 24 hours")
 	}
 	return r, nil
@@ -82,10 +82,7 @@ type Report struct {
 	Deleted   int
 	Capped    bool             // there are more than one run may erase
 	Whole     bool             // it came to the end of both tiers; the next run starts over
-	Rows      int              // rows whose objects were looked for
-	Missing   int              // objects that a row names and that do not exist
 	Examples  []mayfly.BlobKey // of orphans
-	Lost      []mayfly.BlobKey // examples of missing objects
 }
 
 // maxExamples bounds the examples of each kind in a report.
@@ -105,8 +102,7 @@ func capFor(looked int) int { return max(10, min(10_000, looked/1_000)) }
 // Orphans collects objects that no row names and none ever will (L12), in both
 // tiers, in the order of their keys from a durable watermark on that starts over
 // at the end, because an object of an old item may be left by a recent operation.
-// It also reports objects that are named and missing, and does nothing about
-// them. Errors: Invalid, Conflict (another collector runs), Unavailable.
+// Errors: Invalid, Conflict (another collector runs), Unavailable.
 func (c *Collector) Orphans(ctx context.Context, run Run) (Report, error) {
 	run, err := run.withDefaults()
 	if err != nil {
@@ -116,10 +112,13 @@ func (c *Collector) Orphans(ctx context.Context, run Run) (Report, error) {
 	if err := p.look(ctx); err != nil {
 		return p.report, fmt.Errorf("orphans: %w", err)
 	}
-	if err := p.missing(ctx); err != nil {
-		return p.report, fmt.Errorf("orphans: rows without objects: %w", err)
-	}
 	if !run.Erase {
+		return p.report, nil
+	}
+	if p.idle() { // nothing to record
+		if err := p.collect(ctx); err != nil {
+			return p.report, fmt.Errorf("orphans: %w", err)
+		}
 		return p.report, nil
 	}
 	err = c.o.Audit.Do(ctx, audit.Entry{Actor: run.By, Verb: audit.CollectOrphans, Reason: run.Reason}, run.Now, func() (string, error) {

@@ -3,7 +3,6 @@ package collect
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -19,17 +18,17 @@ type pass struct {
 	run    Run
 	report Report
 	tiers  [2]listing
-	found  int // that the run may erase, over both tiers
-	kept   int // of them
+	found  int // orphans that items had and that the run may erase up to its cap, over both tiers
 }
 
 // listing is how far a run has come in one tier.
 type listing struct {
-	mark    []byte         // the watermark as stored
-	from    mayfly.BlobKey // where the run began
-	next    mayfly.BlobKey // where the next one continues; empty: at the start
-	orphans []object
-	more    bool // there are others that were not kept
+	mark      []byte         // the watermark as stored
+	from      mayfly.BlobKey // where the run began
+	next      mayfly.BlobKey // where the next one continues; empty: at the start
+	orphans   []object       // that items had
+	abandoned []object       // of uploads that were never published
+	more      bool           // there are others that were not kept
 }
 
 func (p *pass) tier(t tier) store.Blobs {
@@ -52,7 +51,7 @@ func (p *pass) look(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("load the watermark: %w", err)
 		}
-		if l.mark = found[0]; len(l.mark) > 0 {
+		if l.mark = found[0]; len(l.mark) > 0 && !p.run.All {
 			l.from = mayfly.BlobKey(l.mark[1:])
 			l.next = l.from
 		}
@@ -70,7 +69,7 @@ func (p *pass) look(ctx context.Context) error {
 
 const (
 	listPage = 1_000
-	keep     = 10_000 // how many orphans a run remembers: as many as it may ever erase
+	keep     = 10_000 // how many orphans of each kind a run remembers in a tier: as many as its cap can be
 )
 
 // lookIn looks at one tier until its end, or until the run has looked at Most.
@@ -98,22 +97,24 @@ func (p *pass) lookIn(ctx context.Context, t tier, l *listing) (whole bool, err 
 // note counts an orphan, and keeps it if the run may erase it.
 func (p *pass) note(l *listing, o object) {
 	p.report.Orphans++
-	if o.abandoned {
-		p.report.Abandoned++
-	}
 	if len(p.report.Examples) < maxExamples {
 		p.report.Examples = append(p.report.Examples, o.Key)
 	}
-	if p.run.Abandoned && !o.abandoned {
+	kept := &l.orphans
+	switch {
+	case o.abandoned:
+		p.report.Abandoned++
+		kept = &l.abandoned
+	case p.run.Abandoned:
 		return
+	default:
+		p.found++
 	}
-	p.found++
-	if p.kept == keep {
+	if len(*kept) == keep {
 		l.more = true
 		return
 	}
-	l.orphans = append(l.orphans, o)
-	p.kept++
+	*kept = append(*kept, o)
 }
 
 // readPage reads the keys of a page as far as they are past the floor and returns
@@ -134,15 +135,29 @@ func (p *pass) readPage(page []store.Listed) (objects []erase.Object, next mayfl
 	return objects, page[len(page)-1].Key + "\x00"
 }
 
-// judge reads the rows that objects belong to and returns the dead objects.
-func (p *pass) judge(ctx context.Context, t tier, objects []erase.Object) ([]object, error) {
-	owners, err := p.items.Owners(ctx, objects)
+// judge returns the dead ones of objects. What the ledger knows is read once for
+// all objects of an upload or an item.
+func (c *Collector) judge(ctx context.Context, t tier, objects []erase.Object) ([]object, error) {
+	type owned struct {
+		id       mayfly.ID
+		uploaded bool
+	}
+	at := map[owned]int{}
+	var first []erase.Object // of each owner
+	for _, o := range objects {
+		by := owned{o.ID, o.Uploaded}
+		if _, known := at[by]; !known {
+			at[by] = len(first)
+			first = append(first, o)
+		}
+	}
+	owners, err := c.items.Owners(ctx, first)
 	if err != nil {
 		return nil, err
 	}
 	var orphans []object
-	for i, o := range objects {
-		if by := owners[i]; dead(o, t, by) {
+	for _, o := range objects {
+		if by := owners[at[owned{o.ID, o.Uploaded}]]; dead(o, t, by) {
 			orphans = append(orphans, object{o, by.Unpublished || o.Raw(), by.Stray}) // no item ever had a raw one
 		}
 	}
@@ -152,41 +167,63 @@ func (p *pass) judge(ctx context.Context, t tier, objects []erase.Object) ([]obj
 // again is how many objects are judged again and erased at once.
 const again = 100
 
-// collect erases what look found, up to the cap, in each tier the oldest first,
-// and moves the watermarks.
-func (p *pass) collect(ctx context.Context) error {
-	left := capFor(p.report.Looked)
+// allowed returns how many orphans that items had the run may erase (L14, I16).
+func (p *pass) allowed() int {
 	if p.run.Cap > 0 {
-		left = min(left, p.run.Cap)
+		return min(p.report.Cap(), p.run.Cap)
 	}
+	return p.report.Cap()
+}
+
+// idle reports whether there is nothing to erase.
+func (p *pass) idle() bool {
+	return !slices.ContainsFunc(p.tiers[:], func(l listing) bool { return len(l.abandoned)+len(l.orphans) > 0 })
+}
+
+// collect erases what look found and moves the watermarks: of what items had, in
+// each tier the oldest first, as much as the cap allows; all abandoned uploads,
+// whose end was due.
+func (p *pass) collect(ctx context.Context) error {
+	left := p.allowed()
 	p.report.Capped = p.found > left
 	for t := range p.tiers {
 		t, l := tier(t), &p.tiers[t]
-		slices.SortStableFunc(l.orphans, func(a, b object) int { return cmp.Compare(a.ID.Birth(), b.ID.Birth()) })
-		for len(l.orphans) > 0 && left > 0 {
-			n := min(again, left, len(l.orphans))
-			dead, err := p.judge(ctx, t, plain(l.orphans[:n])) // again, just before (I12)
-			if err != nil {
-				return err
-			}
-			if err := p.eraseStrays(ctx, dead); err != nil {
-				return err
-			}
-			if err := erase.DeleteObjects(ctx, p.tier(t), keys(dead)); err != nil {
-				return fmt.Errorf("%s: %w", t, err)
-			}
-			p.report.Deleted += len(dead)
-			left -= n
-			l.orphans = l.orphans[n:]
+		p.report.Capped = p.report.Capped || l.more
+		if err := p.erase(ctx, t, l.abandoned); err != nil {
+			return err
 		}
-		if len(l.orphans) > 0 {
-			l.next = slices.Min(keys(l.orphans)) // the next run continues there
-		} else if l.more {
+		slices.SortStableFunc(l.orphans, func(a, b object) int { return cmp.Compare(a.ID.Birth(), b.ID.Birth()) })
+		n := min(left, len(l.orphans))
+		if err := p.erase(ctx, t, l.orphans[:n]); err != nil {
+			return err
+		}
+		left -= n
+		if rest := l.orphans[n:]; l.more {
 			l.next = l.from
+		} else if len(rest) > 0 {
+			l.next = slices.Min(keys(rest)) // the next run continues there
 		}
 		if err := p.move(ctx, t, l); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// erase erases objects that were found dead, after judging them again (I12).
+func (p *pass) erase(ctx context.Context, t tier, objects []object) error {
+	for some := range slices.Chunk(objects, again) {
+		dead, err := p.judge(ctx, t, plain(some))
+		if err != nil {
+			return err
+		}
+		if err := p.eraseStrays(ctx, dead); err != nil {
+			return err
+		}
+		if err := erase.DeleteObjects(ctx, p.tier(t), keys(dead)); err != nil {
+			return fmt.Errorf("%s: %w", t, err)
+		}
+		p.report.Deleted += len(dead)
 	}
 	return nil
 }
@@ -232,73 +269,4 @@ func (p *pass) move(ctx context.Context, t tier, l *listing) error {
 		return fmt.Errorf("%s: move the watermark: %w", t, err)
 	}
 	return nil
-}
-
-// missing looks for the objects that rows name (L12).
-func (p *pass) missing(ctx context.Context) error {
-	return p.run.Rows.Each(ctx, p.set.Ledger, func(page []mayfly.Item) error {
-		for _, item := range page {
-			lost, err := p.lost(ctx, item)
-			if err != nil {
-				return err
-			}
-			p.report.Rows++
-			p.report.Missing += len(lost)
-			room := maxExamples - len(p.report.Lost)
-			p.report.Lost = append(p.report.Lost, lost[:max(0, min(room, len(lost)))]...)
-		}
-		return nil
-	})
-}
-
-// rounds is how often a row is read again because it changed meanwhile.
-const rounds = 16
-
-// lost returns the objects that the row names and that do not exist. When one is
-// not found the row is read again, because it may have moved.
-func (c *Collector) lost(ctx context.Context, item mayfly.Item) ([]mayfly.BlobKey, error) {
-	for range rounds {
-		lost, err := c.absent(ctx, item)
-		if err != nil || len(lost) == 0 {
-			return nil, err
-		}
-		row, err := store.ItemOf(ctx, c.set.Ledger, item.ID)
-		switch {
-		case errors.Is(err, mayfly.NotFound):
-			return nil, nil
-		case err != nil:
-			return nil, err
-		case row.Generation == item.Generation:
-			return lost, nil
-		}
-		item = row
-	}
-	return nil, nil // it keeps moving: the next run looks again
-}
-
-// absent returns the missing objects of the copy that an item is read from: cold
-// as soon as the row names it, since hot is erased from then on (I1).
-func (c *Collector) absent(ctx context.Context, item mayfly.Item) ([]mayfly.BlobKey, error) {
-	if item.State == mayfly.Deleted && !item.Held {
-		return nil, nil
-	}
-	tier, g := c.copyOf(item)
-	var lost []mayfly.BlobKey
-	for n := range int(item.Media) {
-		key := item.MediaKey(g, n)
-		switch _, err := tier.Stat(ctx, key); {
-		case errors.Is(err, mayfly.NotFound):
-			lost = append(lost, key)
-		case err != nil:
-			return nil, fmt.Errorf("look for %s: %w", key, err)
-		}
-	}
-	return lost, nil
-}
-
-func (c *Collector) copyOf(item mayfly.Item) (store.Blobs, mayfly.Generation) {
-	if item.Keys.Cold != 0 {
-		return c.set.Cold, item.Keys.Cold
-	}
-	return c.set.Hot, item.Keys.Hot
 }

@@ -118,10 +118,25 @@ func (fx *Fixture) Collect(dry bool) collect.Report {
 	fx.Helper()
 	report, err := fx.Collector().Orphans(context.Background(), collect.Run{
 		Erase: !dry, Now: fx.Now, By: "ops", Reason: "test",
-		Rows: walk.Span{From: fixture.Start, To: min(fx.Now, fixture.Start.Add(4*time.Hour)), Eternal: true},
 	})
 	fx.Must(err)
 	return report
+}
+
+// Missing looks for the objects of the rows that the passes before have not passed.
+func (fx *Fixture) Missing(limit int) collect.MissingReport {
+	fx.Helper()
+	report, err := fx.Collector().Missing(context.Background(), collect.MissingRun{From: fixture.Start, To: fx.Now, Cap: limit})
+	fx.Must(err)
+	return report
+}
+
+// Orphan stores an object of an item of which nothing is known.
+func (fx *Fixture) Orphan(n int) mayfly.BlobKey {
+	fx.Helper()
+	key := mayfly.Item{ID: fx.NewID(fixture.Ana())}.MediaKey(2, n)
+	fx.Put(fx.Real.Hot, key)
+	return key
 }
 
 // Scrubber returns a scrubber over Set.
