@@ -38,10 +38,7 @@ func startProcess(n node) (*process, error) {
 		return nil, err
 	}
 	started, err := startTime(cmd.Process.Pid)
-	if errors.Is(err, errGone) {
-		return nil, errors.Join(fmt.Errorf("%s ended at once; its log is %s: %w", n.Command.Args[0], log.Name(), err), cmd.Wait())
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errGone) { // one that has ended already has no start time; its log says why
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
 	p := &process{Pid: cmd.Process.Pid, Started: started}
