@@ -13,7 +13,8 @@ import (
 
 // act hands a page to the Act in batches. A batch that fails is tried again in
 // halves, down to one entry that fails alone: that one is parked and the walk goes
-// on. When parking fails too the store is unavailable, and the pass ends.
+// on. When parking fails too the store is unavailable, and the pass ends. One that
+// fails as Unavailable is parked only if others are not: see othersAnswer.
 //
 // cut says that the pass has done enough and ended between two batches; full says
 // that more entries may follow the page.
@@ -44,7 +45,7 @@ func (w *Walker) act(ctx context.Context, p page, full bool, l look) (cut bool, 
 				return false, err
 			}
 			continue
-		case errors.Is(err, mayfly.Unavailable) && !errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, mayfly.Unavailable) && !errors.Is(err, context.DeadlineExceeded) && !w.othersAnswer(ctx, p, l):
 			return false, err // not because of the item: the walk waits for what the act needs
 		default:
 			failures = batch.failed(err)

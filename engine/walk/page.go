@@ -28,6 +28,14 @@ func (p page) due(i int) mayfly.Instant {
 	return dueOf(p.rows[i])
 }
 
+// key tells entries apart.
+func (p page) key(i int) string {
+	if p.rows == nil {
+		return string(p.items[i].ID[:])
+	}
+	return p.rows[i].Clustering
+}
+
 func (p page) slice(from, to int) page {
 	if p.rows == nil {
 		return page{items: p.items[from:to]}

@@ -125,6 +125,7 @@ type Walker struct {
 	unsaved   int            // items passed since the watermark was saved
 	batchSize int
 	spent     spent // by the current pass
+	alone     alone
 
 	report report
 }
