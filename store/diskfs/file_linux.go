@@ -1,6 +1,7 @@
 package diskfs
 
 import (
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,4 +44,24 @@ func (f *file) SyncTo(length int64) (bool, error) {
 func rangesIn(dir string) bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(dir, &stat) == nil && stat.Type == unix.EXT4_SUPER_MAGIC
+}
+
+// punch makes a hole in a file of the operating system. It reports false where holes
+// are not known.
+func punch(f vfs.File, offset, length int64) (bool, error) {
+	fd := f.Fd()
+	if fd == vfs.InvalidFd {
+		return false, nil
+	}
+	for {
+		switch err := unix.Fallocate(int(fd), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, length); err {
+		case nil:
+			return true, nil
+		case unix.EINTR:
+		case unix.EOPNOTSUPP, unix.ENOSYS:
+			return false, nil
+		default:
+			return false, err
+		}
+	}
 }

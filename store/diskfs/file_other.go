@@ -2,6 +2,8 @@
 
 package diskfs
 
+import "github.com/cockroachdb/pebble/v2/vfs"
+
 // Prefetch implements vfs.File.
 func (*file) Prefetch(int64, int64) error { return nil }
 
@@ -18,3 +20,5 @@ func (f *file) SyncTo(int64) (bool, error) {
 }
 
 func rangesIn(string) bool { return false }
+
+func punch(vfs.File, int64, int64) (bool, error) { return false, nil }

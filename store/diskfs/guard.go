@@ -4,15 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// guardFS stands between Pebble and the disk and keeps I20: when a write that
+// GuardFS stands between Pebble and the disk and keeps I20: when a write that
 // durability hangs on fails (write-ahead log, manifest, markers, folder syncs),
 // it blows the fuse and the call never returns. Pebble cannot be notified: some of
 // these errors make it panic with a mutex in a state that ends the process
@@ -28,13 +30,16 @@ import (
 // Once the fuse has blown, for any reason, nothing more of this database is
 // written, renamed or removed. Tables are not guarded before that: Pebble
 // writes a table again when it could not.
-type guardFS struct {
+type GuardFS struct {
 	vfs.FS
 	fuse *store.Fuse
+
+	reuse sync.RWMutex // read-held while a file is written over
+	fresh bool         // no file is written over
 }
 
-// Guard is fs under a Pebble database, with I20 kept by fuse.
-func Guard(fs FS, fuse *store.Fuse) FS { return &guardFS{FS: fs, fuse: fuse} }
+// Guard returns a file system for a Pebble database that keeps I20 by fuse.
+func Guard(under FS, fuse *store.Fuse) *GuardFS { return &GuardFS{FS: under, fuse: fuse} }
 
 // Stop blows the fuse and does not return: callers that wait get the error of the fuse.
 func Stop(fuse *store.Fuse, reason error) {
@@ -43,7 +48,7 @@ func Stop(fuse *store.Fuse, reason error) {
 }
 
 // alive does not return once the fuse has blown.
-func (g *guardFS) alive() {
+func (g *GuardFS) alive() {
 	select {
 	case <-g.fuse.Blown():
 		select {}
@@ -51,18 +56,18 @@ func (g *guardFS) alive() {
 	}
 }
 
-func (g *guardFS) must(what, name string, err error) {
+func (g *GuardFS) must(what, name string, err error) {
 	if err != nil {
 		Stop(g.fuse, fmt.Errorf("%s %s: %w", what, name, err))
 	}
 }
 
-func (g *guardFS) vital(name string) bool {
+func (g *GuardFS) vital(name string) bool {
 	base := g.PathBase(name)
 	return strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker.")
 }
 
-func (g *guardFS) wrap(name string, f vfs.File, err error) (vfs.File, error) {
+func (g *GuardFS) wrap(name string, f vfs.File, err error) (vfs.File, error) {
 	vital := g.vital(name)
 	if vital {
 		g.must("create", name, err)
@@ -74,7 +79,7 @@ func (g *guardFS) wrap(name string, f vfs.File, err error) (vfs.File, error) {
 }
 
 // settle makes the names beside a marker durable before the marker changes.
-func (g *guardFS) settle(name string) {
+func (g *GuardFS) settle(name string) {
 	if !strings.HasPrefix(g.PathBase(name), "marker.") {
 		return
 	}
@@ -86,29 +91,41 @@ func (g *guardFS) settle(name string) {
 }
 
 // Create implements vfs.FS.
-func (g *guardFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (g *GuardFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	g.alive()
 	g.settle(name)
 	f, err := g.FS.Create(name, category)
 	return g.wrap(name, f, err)
 }
 
-// ReuseForWrite implements vfs.FS.
-func (g *guardFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+// ReuseForWrite implements vfs.FS. EraseDeleted may have removed the old file, or wants
+// the new one to hold nothing of it.
+func (g *GuardFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	g.alive()
-	f, err := g.FS.ReuseForWrite(oldname, newname, category)
+	g.reuse.RLock()
+	defer g.reuse.RUnlock()
+	if !g.fresh {
+		f, err := g.FS.ReuseForWrite(oldname, newname, category)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return g.wrap(newname, f, err)
+		}
+	}
+	if err := g.FS.Remove(oldname); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := g.FS.Create(newname, category)
 	return g.wrap(newname, f, err)
 }
 
 // OpenReadWrite implements vfs.FS.
-func (g *guardFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+func (g *GuardFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	g.alive()
 	f, err := g.FS.OpenReadWrite(name, category, opts...)
 	return g.wrap(name, f, err)
 }
 
 // OpenDir implements vfs.FS. A folder is opened to be synced.
-func (g *guardFS) OpenDir(name string) (vfs.File, error) {
+func (g *GuardFS) OpenDir(name string) (vfs.File, error) {
 	f, err := g.FS.OpenDir(name)
 	if err != nil {
 		return nil, err
@@ -117,26 +134,26 @@ func (g *guardFS) OpenDir(name string) (vfs.File, error) {
 }
 
 // Link implements vfs.FS.
-func (g *guardFS) Link(oldname, newname string) error {
+func (g *GuardFS) Link(oldname, newname string) error {
 	g.alive()
 	return g.FS.Link(oldname, newname)
 }
 
 // Remove implements vfs.FS.
-func (g *guardFS) Remove(name string) error {
+func (g *GuardFS) Remove(name string) error {
 	g.alive()
 	g.settle(name)
 	return g.FS.Remove(name)
 }
 
 // RemoveAll implements vfs.FS.
-func (g *guardFS) RemoveAll(name string) error {
+func (g *GuardFS) RemoveAll(name string) error {
 	g.alive()
 	return g.FS.RemoveAll(name)
 }
 
 // Rename implements vfs.FS.
-func (g *guardFS) Rename(oldname, newname string) error {
+func (g *GuardFS) Rename(oldname, newname string) error {
 	g.alive()
 	err := g.FS.Rename(oldname, newname)
 	if g.vital(newname) {
@@ -146,24 +163,24 @@ func (g *guardFS) Rename(oldname, newname string) error {
 }
 
 // MkdirAll implements vfs.FS.
-func (g *guardFS) MkdirAll(dir string, perm os.FileMode) error {
+func (g *GuardFS) MkdirAll(dir string, perm os.FileMode) error {
 	g.alive()
 	return g.FS.MkdirAll(dir, perm)
 }
 
 // Lock implements vfs.FS.
-func (g *guardFS) Lock(name string) (io.Closer, error) {
+func (g *GuardFS) Lock(name string) (io.Closer, error) {
 	g.alive()
 	return g.FS.Lock(name)
 }
 
 // Unwrap implements vfs.FS.
-func (g *guardFS) Unwrap() vfs.FS { return g.FS }
+func (g *GuardFS) Unwrap() vfs.FS { return g.FS }
 
 // guardFile is a file that is written to.
 type guardFile struct {
 	vfs.File
-	fs    *guardFS
+	fs    *GuardFS
 	name  string
 	vital bool
 }

@@ -100,7 +100,7 @@ func (s *Store) replace(group []*entry) (replaced, refused []record, err error) 
 			refused = append(refused, e.rec)
 			continue
 		}
-		err = errors.Join(err, b.Set(recordKey(e.key), e.rec.encode(), nil), owns(b, e.key, e.rec.place))
+		err = errors.Join(err, b.Set(recordKey(e.key), e.rec.encode(), nil), owns(b, e.key, e.rec))
 		if there {
 			err = errors.Join(err, drops(b, old))
 			replaced = append(replaced, old)

@@ -150,6 +150,12 @@ func (c crash) check(t *testing.T, at string) {
 		t.Errorf("%s, %d %% of unsynced data kept: %v", at, c.percent, err)
 	}
 	wantClean(t, s)
+	if err := s.Reclaim(t.Context()); err != nil {
+		t.Errorf("%s: reclaim: %v", at, err)
+	}
+	if left := unerased(t, s); len(left) > 0 {
+		t.Errorf("%s: bytes of no object are left in %v", at, left)
+	}
 	mustPut(t, s, "after/the/crash", []byte("life goes on"))
 }
 

@@ -15,8 +15,8 @@ import (
 // deleteChunk is how many objects are deleted in one write.
 const deleteChunk = 1000
 
-// Delete implements store.Blobs. A file that cannot be removed is an error; the next
-// Delete and the next Open try again.
+// Delete implements store.Blobs. A file that cannot be removed is no error: the object
+// is gone from the index, and Reclaim and the next opening try again.
 func (s *Store) Delete(ctx context.Context, keys ...mayfly.BlobKey) error {
 	for _, key := range keys {
 		if err := store.CheckBlobKey(key); err != nil {

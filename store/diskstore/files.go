@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -84,12 +86,14 @@ func (s *Store) wrote(doing string, err error) error {
 	return failed(doing, err)
 }
 
-// newFile returns a new file number, durably recorded as doomed.
-func (s *Store) newFile() (fileNumber, error) {
+// newFile returns a new file number, durably recorded in tableDoomed and in more tables.
+func (s *Store) newFile(more ...byte) (fileNumber, error) {
 	n := fileNumber(s.lastFile.Add(1))
 	b := s.db.NewBatch()
-	if err := b.Set(fileKey(tableDoomed, n), nil, nil); err != nil {
-		return 0, failed("write the index", err)
+	for _, table := range append(more, tableDoomed) {
+		if err := b.Set(fileKey(table, n), nil, nil); err != nil {
+			return 0, errors.Join(failed("write the index", err), b.Close())
+		}
 	}
 	return n, s.commit(b, pebble.Sync)
 }
@@ -116,42 +120,56 @@ func (s *Store) writeFile(n fileNumber, from func(io.Writer) error) error {
 	return s.syncFolder(s.folderOf(n))
 }
 
-// leftovers are the files that could not be removed yet.
+// leftovers are the files that could not be removed, or not overwritten, yet.
 type leftovers struct {
 	mu   sync.Mutex
-	open []fileNumber
+	open map[fileNumber]struct{}
 }
 
-func (g *leftovers) take() []fileNumber {
+func (g *leftovers) list() []fileNumber {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	taken := g.open
-	g.open = nil
-	return taken
+	return slices.Sorted(maps.Keys(g.open))
 }
 
-func (g *leftovers) leave(n fileNumber) {
+// add reports whether n is new among the leftovers.
+func (g *leftovers) add(n fileNumber) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.open = append(g.open, n)
+	_, known := g.open[n]
+	g.open[n] = struct{}{}
+	return !known
 }
 
-// removeFiles removes doomed files, and those that an earlier call could not remove,
-// from the disk and from tableDoomed. Open readers may finish (ST13).
+func (g *leftovers) drop(n fileNumber) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.open, n)
+}
+
+// stuck keeps a file that could not be removed or overwritten for the next Reclaim,
+// and logs it once. It is no error of the caller: no object is in the file any more, and
+// one file that the operating system does not give up must not stop a tier.
+func (s *Store) stuck(n fileNumber, err error) {
+	if s.leftovers.add(n) {
+		s.opts.Logger.Error("file of deleted media not removed, tried again later", "file", s.fileOf(n), "err", err)
+	}
+}
+
+// removeFiles removes doomed files from the disk and from tableDoomed. Open readers may
+// finish (ST13). A file that cannot be removed stays doomed; see stuck.
 func (s *Store) removeFiles(doomed ...fileNumber) error {
-	doomed = append(doomed, s.leftovers.take()...)
 	if len(doomed) == 0 {
 		return nil
 	}
-	var problem error
 	touched := map[string]struct{}{}
 	forget := s.db.NewBatch()
 	for _, n := range doomed {
 		if err := s.fs.Remove(s.fileOf(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.leftovers.leave(n)
-			problem = errors.Join(problem, failed("remove a file", err))
+			s.stuck(n, err)
 			continue
 		}
+		s.leftovers.drop(n)
 		touched[s.folderOf(n)] = struct{}{}
 		if err := forget.Delete(fileKey(tableDoomed, n), nil); err != nil {
 			return errors.Join(failed("forget a file", err), forget.Close())
@@ -159,11 +177,11 @@ func (s *Store) removeFiles(doomed ...fileNumber) error {
 	}
 	for dir := range touched {
 		if err := s.syncFolder(dir); err != nil {
-			return errors.Join(problem, err, forget.Close())
+			return errors.Join(err, forget.Close())
 		}
 	}
 	// Not synced: if the write is lost, the file is only removed a second time.
-	return errors.Join(problem, s.commit(forget, pebble.NoSync))
+	return s.commit(forget, pebble.NoSync)
 }
 
 // collect removes the files that a crash left behind.

@@ -128,7 +128,7 @@ func garbage(s *Store) (found []string, err error) {
 		case tableDoomed:
 			found = append(found, fmt.Sprintf("doomed %x", key[1:]))
 		case tableVolume:
-			if places[string(key)] != mayfly.BlobKey(value) {
+			if places[string(key)] != mayfly.BlobKey(value[4:]) {
 				found = append(found, fmt.Sprintf("place %x of %s", key[1:], value))
 			}
 			delete(places, string(key))
@@ -165,6 +165,57 @@ func garbage(s *Store) (found []string, err error) {
 		}
 	}
 	return found, nil
+}
+
+// unerased names the files of a tier that hold bytes of no object. Call it when no
+// writer is at work.
+func unerased(t testing.TB, s *Store) (found []string) {
+	t.Helper()
+	owned := map[string][]record{}
+	err := s.scan([]byte{tableRecord}, func(_, value []byte) (bool, error) {
+		rec, err := decodeRecord(value)
+		path := s.fileOf(rec.file)
+		owned[path] = append(owned[path], rec)
+		return true, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range fileNumber(folders) {
+		names, err := s.fs.List(s.folderOf(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			path := s.fs.PathJoin(s.folderOf(n), name)
+			data := content(t, s.fs, path)
+			for _, rec := range owned[path] {
+				if rec.shared() {
+					clear(data[rec.offset : rec.offset+rec.size])
+				} else {
+					clear(data)
+				}
+			}
+			if len(data) > volumeHead && bytes.ContainsFunc(data[volumeHead:], func(r rune) bool { return r != 0 }) {
+				found = append(found, path)
+			}
+		}
+	}
+	return found
+}
+
+// content reads a file.
+func content(t testing.TB, fs vfs.FS, path string) []byte {
+	t.Helper()
+	f, err := fs.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 func wantClean(t testing.TB, s *Store) {

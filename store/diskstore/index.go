@@ -12,19 +12,23 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// The database has five tables, distinguished by the first byte of the key:
+// The database has seven tables, distinguished by the first byte of the key:
 //
 //	h                        the head: format of the folder, and how often it was opened
 //	k + object key           the record of the object: the index
-//	v + volume + offset      the key of the object at that offset
+//	v + volume + offset      size and key of the object at that offset
 //	w + volume               waste: how many bytes in it belong to no object any more
+//	e + volume               erased: how many of these bytes have been overwritten
+//	a + volume               appended to: it may have bytes of no object that are not counted as waste
 //	d + file                 doomed: the file, if it is there, belongs to no object
 const (
-	tableHead   = 'h'
-	tableRecord = 'k'
-	tableVolume = 'v'
-	tableWaste  = 'w'
-	tableDoomed = 'd'
+	tableHead     = 'h'
+	tableRecord   = 'k'
+	tableVolume   = 'v'
+	tableWaste    = 'w'
+	tableErased   = 'e'
+	tableAppended = 'a'
+	tableDoomed   = 'd'
 )
 
 // fileNumber names a file; 0 is none. The number of openings is in its upper
@@ -86,8 +90,8 @@ func recordKey(key mayfly.BlobKey) []byte {
 	return append(append(make([]byte, 0, 1+len(key)), tableRecord), key...)
 }
 
-// fileKey is the key of a file in tableDoomed, tableWaste or, as the beginning
-// of the keys of its objects, in tableVolume.
+// fileKey is the key of a file in a table, and in tableVolume the beginning of the
+// keys of its objects.
 func fileKey(table byte, n fileNumber) []byte {
 	return binary.BigEndian.AppendUint64([]byte{table}, uint64(n))
 }
@@ -141,15 +145,15 @@ func (s *Store) scan(prefix []byte, visit func(key, value []byte) (more bool, er
 	return err
 }
 
-// owns adds to b the removal of a new record's file from tableDoomed or, for a volume,
-// the key of the object at its place.
-func owns(b *pebble.Batch, key mayfly.BlobKey, p place) error {
-	if p.file == 0 {
+// owns adds to b the removal of a new record's file from tableDoomed and, for a volume,
+// the object at its place.
+func owns(b *pebble.Batch, key mayfly.BlobKey, rec record) error {
+	if rec.file == 0 {
 		return nil
 	}
-	err := b.Delete(fileKey(tableDoomed, p.file), nil)
-	if p.shared() {
-		err = errors.Join(err, b.Set(placeKey(p), []byte(key), nil))
+	err := b.Delete(fileKey(tableDoomed, rec.file), nil)
+	if rec.shared() {
+		err = errors.Join(err, b.Set(placeKey(rec.place), append(binary.BigEndian.AppendUint32(nil, uint32(rec.size)), key...), nil))
 	}
 	return err
 }

@@ -15,22 +15,25 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/diskfs"
 )
 
 // Store is one tier of media storage: an open folder.
 type Store struct {
 	opts  Options
 	fs    vfs.FS
+	guard *diskfs.GuardFS // under the index
 	fuse  *store.Fuse
 	db    *pebble.DB
 	locks *keyLocks
 
 	lastFile  atomic.Uint64 // the last fileNumber given
-	leftovers leftovers     // files that are still to be removed
+	leftovers leftovers     // doomed files that could not be removed yet
 	volumes   volumes
 	handles   handles
 	waste     waste
-	heads     sync.Pool // *[]byte: room for the beginning of an object
+	removing  sync.RWMutex // read-held while volumes are removed; held while one is overwritten
+	heads     sync.Pool    // *[]byte: room for the beginning of an object
 
 	life    sync.RWMutex // read-held by every call; Close takes it
 	closing chan struct{}
@@ -52,9 +55,11 @@ func Open(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
 	}
 	s := &Store{opts: opts, fs: opts.FS, fuse: opts.Fuse, locks: newKeyLocks(), closing: make(chan struct{})}
+	s.guard = diskfs.Guard(opts.FS, opts.Fuse)
 	s.volumes.in, s.volumes.full, s.volumes.done = make(chan *entry, maxWaiting), make(chan chan struct{}), make(chan struct{})
 	s.volumes.pending = map[fileNumber]int{}
 	s.handles.open = map[fileNumber]*handle{}
+	s.leftovers.open = map[fileNumber]struct{}{}
 	s.waste.init(s.allowedWaste())
 	s.heads.New = func() any {
 		head := make([]byte, opts.InlineBytes+1)
@@ -112,7 +117,7 @@ func openError(err error) error {
 }
 
 // Format is the version of everything that is written in the folder.
-const Format = 1
+const Format = 2
 
 // countOpening checks the format of the folder and counts this opening.
 func (s *Store) countOpening() (uint64, error) {
@@ -128,7 +133,7 @@ func (s *Store) countOpening() (uint64, error) {
 	default:
 		if len(value) != 9 || value[0] != Format {
 			err := mayfly.Errorf(mayfly.Unsupported, "the folder has format %x; this version knows format %d", value, Format)
-			return 0, errors.Join(err.WithHint("start the version of mayfly that wrote it, or a newer one; nothing was changed"), closer.Close())
+			return 0, errors.Join(err.WithHint("start the version of mayfly that wrote it, or begin with an empty folder; nothing was changed"), closer.Close())
 		}
 		opening = binary.BigEndian.Uint64(value[1:])
 		if err := closer.Close(); err != nil {

@@ -85,7 +85,7 @@ func (o Options) complete() (Options, error) {
 // pebbleOptions returns options for an ordered index of small records.
 func (s *Store) pebbleOptions() *pebble.Options {
 	o := &pebble.Options{
-		FS:                          diskfs.Guard(s.opts.FS, s.opts.Fuse),
+		FS:                          s.guard,
 		FormatMajorVersion:          pebble.FormatTableFormatV6, // fixed: a newer one is a step of its own
 		CacheSize:                   s.opts.CacheBytes,
 		MemTableSize:                uint64(s.opts.MemtableBytes),

@@ -78,7 +78,7 @@ func (s *Store) openRecord(key mayfly.BlobKey, rec record, span store.Span) (io.
 	case rec.file == 0:
 		return io.NopCloser(bytes.NewReader(nil)), nil
 	case rec.shared():
-		content, err := s.readShared(rec)
+		content, err := s.readLive(key, rec)
 		if content != nil && err == nil {
 			r = io.NopCloser(bytes.NewReader(content[span.Offset:end]))
 		}
@@ -97,6 +97,19 @@ func wrap(key mayfly.BlobKey, err error) error {
 		err = fmt.Errorf("open %s: %w", key, err)
 	}
 	return err
+}
+
+// readLive reads an object from its volume. It returns nil if the object is no longer
+// there: deleted or moved, its bytes are overwritten sooner or later.
+func (s *Store) readLive(key mayfly.BlobKey, rec record) ([]byte, error) {
+	content, err := s.readShared(rec)
+	if !errors.Is(err, mayfly.Corrupt) {
+		return content, err
+	}
+	if now, there, again := s.lookup(key); again == nil && (!there || now.place != rec.place) {
+		return nil, nil
+	}
+	return nil, err
 }
 
 // readShared reads an object from its volume. It returns nil if the volume is gone.

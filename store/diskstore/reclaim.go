@@ -2,7 +2,6 @@ package diskstore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,8 +12,11 @@ import (
 // movers is how many objects are moved at once: they share syncs.
 const movers = 8
 
-// Reclaim empties and removes every volume that is mostly waste, including the one
-// being appended to. When there is much waste, deletes start it in the background.
+// Reclaim takes back the space of deleted objects and erases their bytes. It removes
+// files that could not be removed before, empties and removes every volume that is
+// mostly waste, and overwrites deleted objects in the others. When it has returned nil,
+// the bytes of what was deleted before are in no file of the tier, but for what Figures
+// counts. When there is much waste, deletes start the emptying in the background.
 func (s *Store) Reclaim(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -24,25 +26,19 @@ func (s *Store) Reclaim(ctx context.Context) error {
 	case s.waste.emptying <- struct{}{}:
 		defer func() { <-s.waste.emptying }()
 		s.sealWaste()
-		return s.reclaim(ctx, 0)
+		return errors.Join(s.removeFiles(s.leftovers.list()...), s.reclaim(ctx, 0), s.erase(ctx))
 	case <-ctx.Done():
 		return mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
 	}
 }
 
-// sealWaste seals the volume that is appended to if it is mostly waste.
+// sealWaste seals the volume that is appended to if deleted objects are in it: while it
+// grows they look the same as objects on their way into the index.
 func (s *Store) sealWaste() {
 	s.volumes.mu.Lock()
 	n := s.volumes.current
 	s.volumes.mu.Unlock()
-	s.waste.mu.Lock()
-	v := s.waste.volumes[n]
-	s.waste.mu.Unlock()
-	info, err := s.fs.Stat(s.fileOf(n))
-	if err != nil || v.dead == 0 {
-		return
-	}
-	if v.size = info.Size() - volumeHead; !v.mostly() {
+	if s.waste.get(n).dead == 0 {
 		return
 	}
 	sealed := make(chan struct{})
@@ -104,8 +100,9 @@ func (s *Store) allowedWaste() int64 { return allowedVolumes * s.opts.VolumeByte
 
 // resident is an object that lives in a volume.
 type resident struct {
-	key mayfly.BlobKey
-	at  place
+	key  mayfly.BlobKey
+	at   place
+	size int64
 }
 
 // empty moves the objects of volume n to other volumes and removes it. Open readers
@@ -113,12 +110,9 @@ type resident struct {
 func (s *Store) empty(ctx context.Context, n fileNumber) error {
 	var residents []resident
 	err := s.scan(fileKey(tableVolume, n), func(key, value []byte) (bool, error) {
-		if len(key) != 17 {
-			return false, mayfly.Errorf(mayfly.Corrupt, "a place in %d bytes", len(key))
-		}
-		at := place{file: n, offset: int64(binary.BigEndian.Uint64(key[9:]))}
-		residents = append(residents, resident{mayfly.BlobKey(value), at})
-		return true, nil
+		r, err := decodeResident(key, value)
+		residents = append(residents, r)
+		return true, err
 	})
 	if err != nil {
 		return err
@@ -145,7 +139,7 @@ func (s *Store) move(ctx context.Context, r resident) error {
 	if err != nil || !there || rec.place != r.at {
 		return err
 	}
-	content, err := s.readShared(rec)
+	content, err := s.readLive(r.key, rec)
 	if err != nil || content == nil {
 		return err
 	}

@@ -59,6 +59,13 @@ func (v *volumes) hold(n fileNumber, groups int) {
 	}
 }
 
+// begin makes n the volume that is appended to; 0 is none.
+func (v *volumes) begin(n fileNumber) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.current = n
+}
+
 // sealed reports whether volume n is not appended to any more.
 func (v *volumes) sealed(n fileNumber) bool {
 	v.mu.Lock()
@@ -151,13 +158,16 @@ func (s *Store) adoptGroup(n fileNumber, group []*entry) {
 
 // newVolume makes an empty volume, doomed until its first object has a record.
 func (s *Store) newVolume() (*volume, error) {
-	n, err := s.newFile()
+	n, err := s.newFile(tableAppended)
 	if err != nil {
 		return nil, err
 	}
+	s.volumes.begin(n) // before it is among the volumes to erase: it is not sealed
+	s.waste.update(n, func(w *wasted) { w.unchecked = true })
 	f, err := s.fs.Create(s.fileOf(n), mediaWrites)
 	if err != nil {
-		s.leftovers.leave(n)
+		s.volumes.begin(0)
+		s.leftovers.add(n)
 		return nil, s.wrote("create a volume", err)
 	}
 	if _, err = f.Write(binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
@@ -166,12 +176,10 @@ func (s *Store) newVolume() (*volume, error) {
 		err = s.syncFolder(s.folderOf(n))
 	}
 	if err != nil {
-		s.leftovers.leave(n)
+		s.volumes.begin(0)
+		s.leftovers.add(n)
 		return nil, errors.Join(err, f.Close())
 	}
-	s.volumes.mu.Lock()
-	defer s.volumes.mu.Unlock()
-	s.volumes.current = n
 	return &volume{number: n, file: f, end: volumeHead}, nil
 }
 
@@ -183,9 +191,7 @@ func (s *Store) seal(v *volume) *volume {
 	if err := v.file.Close(); err != nil {
 		s.opts.Logger.Warn("volume not closed", "err", err)
 	}
-	s.volumes.mu.Lock()
-	s.volumes.current = 0
-	s.volumes.mu.Unlock()
+	s.volumes.begin(0)
 	s.tidy(v.number)
 	return nil
 }

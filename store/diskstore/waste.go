@@ -34,8 +34,13 @@ type waste struct {
 // wasted is what is known of a volume with waste in it.
 type wasted struct {
 	dead, size int64 // size is 0 until it is asked for
+	erased     int64 // how many of the dead bytes are overwritten
+	unchecked  bool  // there may be bytes of no object that are not counted
 	stuck      bool  // could not be emptied; tried again after the next opening
+	unerasable bool  // could not be overwritten; tried again by the next Reclaim
 }
+
+func (w wasted) unerased() bool { return w.dead > w.erased || w.unchecked }
 
 func (w wasted) wholly() bool { return w.dead >= w.size }
 func (w wasted) mostly() bool { return float64(w.dead) >= mostly*float64(w.size) && !w.stuck }
@@ -54,11 +59,28 @@ func (w *waste) update(n fileNumber, change func(*wasted)) {
 	w.volumes[n] = v
 }
 
+func (w *waste) get(n fileNumber) wasted {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.volumes[n]
+}
+
 func (w *waste) forget(n fileNumber) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.total -= w.volumes[n].dead
 	delete(w.volumes, n)
+}
+
+// overwritten notes that dead bytes of volume n are overwritten.
+func (w *waste) overwritten(n fileNumber, dead int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := w.volumes[n]
+	v.erased, v.unchecked, v.unerasable = dead, false, false
+	if w.volumes[n] = v; v.dead == 0 {
+		delete(w.volumes, n)
+	}
 }
 
 func (w *waste) list() (volumes []fileNumber, total int64) {
@@ -103,18 +125,24 @@ func (s *Store) wasted(n fileNumber) (v wasted, sealed bool) {
 	return v, true
 }
 
-// loadWaste reads tableWaste, and removes volumes that a crash left empty.
+// loadWaste reads what is known of waste, and removes volumes that a crash left empty.
 func (s *Store) loadWaste() error {
-	err := s.scan([]byte{tableWaste}, func(key, value []byte) (bool, error) {
-		n, err := decodeFileKey(key)
-		if err == nil && len(value) != 8 {
-			err = mayfly.Errorf(mayfly.Corrupt, "a count of %d bytes", len(value))
-		}
-		if err == nil {
-			s.waste.update(n, func(w *wasted) { w.dead = int64(binary.BigEndian.Uint64(value)) })
-		}
-		return true, err
-	})
+	load := func(table byte, size int, set func(w *wasted, value []byte)) error {
+		return s.scan([]byte{table}, func(key, value []byte) (bool, error) {
+			n, err := decodeFileKey(key)
+			if err == nil && len(value) != size {
+				err = mayfly.Errorf(mayfly.Corrupt, "a count of %d bytes", len(value))
+			}
+			if err == nil {
+				s.waste.update(n, func(w *wasted) { set(w, value) })
+			}
+			return true, err
+		})
+	}
+	err := errors.Join(
+		load(tableWaste, 8, func(w *wasted, value []byte) { w.dead = int64(binary.BigEndian.Uint64(value)) }),
+		load(tableErased, 8, func(w *wasted, value []byte) { w.erased = int64(binary.BigEndian.Uint64(value)) }),
+		load(tableAppended, 0, func(w *wasted, _ []byte) { w.unchecked = true }))
 	if err != nil {
 		return err
 	}
@@ -165,15 +193,21 @@ func (s *Store) removeEmpty(n fileNumber) error {
 	}); err != nil || !empty {
 		return err
 	}
+	s.removing.RLock()
+	defer s.removing.RUnlock()
 	b := s.db.NewBatch()
-	if err := errors.Join(b.Set(fileKey(tableDoomed, n), nil, nil), b.Delete(fileKey(tableWaste, n), nil)); err != nil {
-		return failed("write the index", err)
+	err := b.Set(fileKey(tableDoomed, n), nil, nil)
+	for _, table := range []byte{tableWaste, tableErased, tableAppended} {
+		err = errors.Join(err, b.Delete(fileKey(table, n), nil))
+	}
+	if err != nil {
+		return errors.Join(failed("write the index", err), b.Close())
 	}
 	if err := s.commit(b, pebble.Sync); err != nil {
 		return err
 	}
 	s.waste.forget(n)
-	err := s.removeFiles(n)
+	err = s.removeFiles(n)
 	s.handles.drop(n)
 	return err
 }
