@@ -42,6 +42,9 @@ type Declaration struct {
 	TimeToLive time.Duration
 	// WrittenOnce is set when a row with a time to live is never written again.
 	WrittenOnce bool
+	// ByUsers is set when users write rows as often as they like: new ones are refused
+	// while the disk is nearly full, before writes that end items would fail.
+	ByUsers bool
 	// NotByServer is set when only the owner may remove rows: a server that expires
 	// rows by itself ignores the reclaim time (L13).
 	NotByServer bool
@@ -82,6 +85,9 @@ func (t Table) Number() uint8 {
 	}
 	return t.d.Number
 }
+
+// ByUsers reports whether users write rows of t as often as they like.
+func (t Table) ByUsers() bool { return t.d != nil && t.d.ByUsers }
 
 // String returns the table's name.
 func (t Table) String() string {

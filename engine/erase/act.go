@@ -266,11 +266,12 @@ func (e *Erase) eraseRows(ctx context.Context, items []mayfly.Item) error {
 
 // erasePartition removes the rows of a partition, each after its mirror.
 func (e *Erase) erasePartition(ctx context.Context, tables []store.Table, t store.Table, partition string) error {
-	for {
-		page, err := e.set.Rows.Range(ctx, t, store.Range{Partition: partition, Limit: rowsPage})
+	for from := ""; ; { // not from the start: deleted rows are passed again there
+		page, err := e.set.Rows.Range(ctx, t, store.Range{Partition: partition, From: from, Limit: rowsPage})
 		if err != nil || len(page) == 0 {
 			return err
 		}
+		from = page[len(page)-1].Clustering + "\x00"
 		if _, err := RemoveRows(ctx, e.set, tables, t, partition, page); err != nil || len(page) < rowsPage {
 			return err
 		}

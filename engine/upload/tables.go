@@ -15,7 +15,7 @@ var (
 	// Reservations holds uploads whose media arrive one by one.
 	Reservations = store.DeclareTable(store.Declaration{
 		Name: "reservations", Number: 19, Purpose: "user, upload → the media that have arrived",
-		Mode: store.Swapped, Erasure: store.PartitionIsUser,
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ByUsers: true,
 	})
 )
 

@@ -9,19 +9,19 @@ var (
 	// Relations says who follows whom, who is a close friend, who is blocked.
 	Relations = store.DeclareTable(store.Declaration{
 		Name: "relations", Number: 13, Purpose: "user, other → follows, close friend, blocked",
-		Mode: store.Swapped, Erasure: store.PartitionIsUser, Mirror: "related", MirrorKey: mirrorKey,
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ByUsers: true, Mirror: "related", MirrorKey: mirrorKey,
 	})
 	// Related is the other direction: in whose relations a user is named. A row
 	// exists whenever the relation does, so that erasing the user finds it (ST14).
 	Related = store.DeclareTable(store.Declaration{
 		Name: "related", Number: 14, Purpose: "other, user → that relations name it",
-		Mode: store.Swapped, Erasure: store.PartitionIsUser, Mirror: "relations", MirrorKey: mirrorKey,
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ByUsers: true, Mirror: "relations", MirrorKey: mirrorKey,
 		Changed: relationsChanged,
 	})
 	// Families holds the chains of refresh tokens.
 	Families = store.DeclareTable(store.Declaration{
 		Name: "families", Number: 15, Purpose: "user, family → the one refresh token that is good",
-		Mode: store.Swapped, Erasure: store.PartitionIsUser,
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ByUsers: true,
 	})
 )
 

@@ -13,12 +13,12 @@ var (
 	Views = store.DeclareTable(store.Declaration{
 		Name: "views", Number: 16, Purpose: "story and slice, viewer → when it was seen",
 		Mode: store.Plain, Erasure: store.PartitionIsItem, TimeToLive: viewsLive, Slices: ViewSlices, MayHave: mayHaveViews,
-		Mirror: "seen", MirrorKey: seenOfView,
+		ByUsers: true, Mirror: "seen", MirrorKey: seenOfView,
 	})
 	// Seen is the other direction: what a user has seen.
 	Seen = store.DeclareTable(store.Declaration{
 		Name: "seen", Number: 17, Purpose: "viewer, story → when it was seen",
-		Mode: store.Plain, Erasure: store.PartitionIsUser, TimeToLive: viewsLive, Mirror: "views", MirrorKey: viewOfSeen,
+		Mode: store.Plain, Erasure: store.PartitionIsUser, TimeToLive: viewsLive, ByUsers: true, Mirror: "views", MirrorKey: viewOfSeen,
 	})
 )
 

@@ -20,7 +20,7 @@ func (s writer) Commit(ctx context.Context, b *store.Batch) error {
 		return err
 	}
 	stages := b.Stages()
-	if err := s.checkBirths(stages); err != nil {
+	if err := s.checkRoom(stages); err != nil {
 		return err
 	}
 	for len(stages) > 0 {
@@ -31,23 +31,24 @@ func (s writer) Commit(ctx context.Context, b *store.Batch) error {
 		if err := s.commit(ctx, stages[:n]); err != nil {
 			return fmt.Errorf("commit: %w", err)
 		}
-		for _, d := range stages[n-1].Drops {
-			if err := s.drop(ctx, d); err != nil {
-				return fmt.Errorf("commit: drop partition of %s: %w", d.Table, err)
-			}
+		if err := s.drop(ctx, stages[n-1].Drops); err != nil {
+			return fmt.Errorf("commit: drop %d partitions: %w", len(stages[n-1].Drops), err)
 		}
 		stages = stages[n:]
 	}
 	return nil
 }
 
-// checkBirths refuses births while less space is free than the floor, because the
-// write-ahead log must never meet a full disk (trap 21). All other writes go on,
-// because ending items is what frees space. It also refuses deadlines that do not
-// fit into a key.
-func (s *Store) checkBirths(stages []store.Stage) error {
-	births := false
+// checkRoom refuses births while less space is free than the floor, and new rows that
+// users write while it is less than half of that, because the write-ahead log must
+// never meet a full disk (trap 21). All other writes go on, because ending items is
+// what frees space. It also refuses deadlines that do not fit into a key.
+func (s *Store) checkRoom(stages []store.Stage) error {
+	births, rows := false, false
 	for _, stage := range stages {
+		for _, p := range stage.Puts {
+			rows = rows || p.Table.ByUsers()
+		}
 		for i := range stage.Inserts {
 			item := &stage.Inserts[i].Item
 			if births = true; item.ID.Deadline() > maxInstant {
@@ -55,7 +56,18 @@ func (s *Store) checkBirths(stages []store.Stage) error {
 			}
 		}
 	}
-	if !births || s.opts.Floor == 0 {
+	switch {
+	case births:
+		return s.checkFree(s.opts.Floor)
+	case rows:
+		return s.checkFree(s.opts.Floor / 2)
+	}
+	return nil
+}
+
+// checkFree refuses a write while less than floor is free.
+func (s *Store) checkFree(floor int64) error {
+	if floor == 0 {
 		return nil
 	}
 	usage, err := s.fs.GetDiskUsage(s.opts.Dir)
@@ -64,8 +76,8 @@ func (s *Store) checkBirths(stages []store.Stage) error {
 		return nil
 	case err != nil:
 		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("free space of %s: %w", s.opts.Dir, err), "check the disk")
-	case usage.AvailBytes < uint64(s.opts.Floor):
-		return mayfly.Wrap(mayfly.Full, fmt.Errorf("%d bytes are free in %s, fewer than the floor of %d", usage.AvailBytes, s.opts.Dir, s.opts.Floor),
+	case usage.AvailBytes < uint64(floor):
+		return mayfly.Wrap(mayfly.Full, fmt.Errorf("%d bytes are free in %s, fewer than the floor of %d", usage.AvailBytes, s.opts.Dir, floor),
 			"free some space or enlarge the disk; existing items are still served and still expire")
 	}
 	return nil
@@ -126,6 +138,7 @@ func (s *Store) compose(w *writing, stages []store.Stage) error {
 		}
 		for _, p := range stage.Puts {
 			scratch = setRow(w.batch, p.Table, p.Key, p.Value, p.ReclaimAt, scratch)
+			w.reclaimedAt(p.ReclaimAt)
 		}
 		for _, d := range stage.Deletes {
 			scratch = appendTableKey(scratch[:0], d.Table, d.Key)

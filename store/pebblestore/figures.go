@@ -1,6 +1,9 @@
 package pebblestore
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // counts are the counters of the store itself.
 type counts struct {
@@ -27,6 +30,10 @@ type Figures struct {
 	ReadAmp          int   // how many tables and memtables a read may have to search
 	BackgroundErrors int64 // failed flushes and compactions, which Pebble retries
 	Corruptions      int64 // reads that found corrupt bytes
+
+	Reclaimed     int64         // entries of the reclaim index that Reclaim has handled
+	ReclaimLooked int64         // entries that it has passed for that, deleted ones included
+	ReclaimLag    time.Duration // for how long the oldest row has been due that the last Reclaim left
 }
 
 // Figures reads the figures. When the fuse has blown or the store is closed, all
@@ -38,6 +45,10 @@ func (s *Store) Figures() Figures {
 		BackgroundErrors: s.trouble.Background.Load(),
 		Corruptions:      s.trouble.Corrupt.Load(),
 	}
+	f.ReclaimLag = s.reclaims.lag()
+	s.reclaims.mu.Lock()
+	f.Reclaimed, f.ReclaimLooked = s.reclaims.done, s.reclaims.looked
+	s.reclaims.mu.Unlock()
 	if s.enter() != nil {
 		return f
 	}

@@ -23,6 +23,7 @@ const (
 	metaFormat = 'v' // → format version
 	metaFirst  = 'f' // stream, partition → the first seq that was not trimmed
 	metaGroup  = 'g' // stream, group → the next seq of each partition
+	metaErased = 'e' // → when EraseDeleted last finished
 )
 
 // maxInstant is the last instant that fits into the six bytes of a key.

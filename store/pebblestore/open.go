@@ -19,11 +19,13 @@ import (
 type Store struct {
 	opts     Options
 	fs       vfs.FS
+	guard    *diskfs.GuardFS
 	fuse     *store.Fuse
 	db       *pebble.DB
 	locks    locks
 	log      tails
 	pressure pressure
+	reclaims reclaims
 
 	life    sync.RWMutex // read-held by every call; Close takes it
 	closing chan struct{}
@@ -81,7 +83,8 @@ func Open(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", opts.Dir, err)
 	}
 	s := &Store{opts: opts, fuse: opts.Fuse, tables: tables, closing: make(chan struct{})}
-	s.fs = diskfs.Guard(opts.FS, opts.Fuse)
+	s.guard = diskfs.Guard(opts.FS, opts.Fuse)
+	s.fs = s.guard
 	if opts.Share > 0 {
 		s.fs = diskfs.Paced(s.fs, opts.Share, s.pressure.high)
 	}

@@ -1,8 +1,11 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -11,13 +14,81 @@ import (
 )
 
 // reclaimChunk is how many rows are reclaimed in one batch, under their locks.
-const reclaimChunk = 64
+const reclaimChunk = 256
+
+// reclaims remembers up to where the reclaim index was emptied. Deleted entries stay in
+// the tables of Pebble for a while, and a search from the start would pass all of them
+// again for every chunk.
+type reclaims struct {
+	mu     sync.Mutex
+	from   []byte         // no entry sorts before it
+	at     mayfly.Instant // of from
+	moved  uint64         // counts how often from was moved back
+	oldest mayfly.Instant // the first entry that Reclaim left behind though it was due; 0 is none
+	now    mayfly.Instant // of the last Reclaim
+	looked int64          // entries, deleted or not, that were passed
+	done   int64          // entries that were reclaimed
+}
+
+// start returns where to search from.
+func (r *reclaims) start() (from []byte, moved uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.from == nil {
+		return []byte{reclaimPrefix}, r.moved
+	}
+	return r.from, r.moved
+}
+
+// passed notes that no entry is left before next, unless one was written there since start.
+func (r *reclaims) passed(next []byte, moved uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.moved == moved {
+		r.from, r.at = next, instantAt(next[1:])
+	}
+}
+
+// written notes a new entry that has become visible. Almost all are far ahead.
+func (r *reclaims) written(at mayfly.Instant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at != 0 && r.from != nil && at <= r.at {
+		r.from, r.at = appendInstant([]byte{reclaimPrefix}, at), at
+		r.moved++
+	}
+}
+
+// left notes that the next entry after a Reclaim at now is due at oldest.
+func (r *reclaims) left(now, oldest mayfly.Instant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now, r.oldest = now, oldest; oldest > now {
+		r.oldest = 0
+	}
+}
+
+// lag returns for how long the oldest row that is due has been due.
+func (r *reclaims) lag() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.oldest == 0 {
+		return 0
+	}
+	return r.now.Sub(r.oldest)
+}
+
+func (r *reclaims) count(looked, done int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looked, r.done = r.looked+int64(looked), r.done+int64(done)
+}
 
 // Reclaim deletes rows whose ReclaimAt has passed. It handles at most limit entries
 // of the reclaim index, oldest first, and returns how many. Its cost depends on what
-// is due, not on the size of the table. It reads each row under its lock: a row
-// that was written again with a later ReclaimAt stays, and only the old entry is
-// deleted (I12).
+// is due, not on the size of the table, nor on what it has deleted before. It reads
+// each row under its lock: a row that was written again with a later ReclaimAt stays,
+// and only the old entry is deleted (I12). Figures tell how far it is behind.
 func (s *Store) Reclaim(ctx context.Context, now mayfly.Instant, limit int) (n int, err error) {
 	for n < limit {
 		taken, err := s.reclaim(ctx, now, min(limit-n, reclaimChunk))
@@ -33,8 +104,13 @@ func (s *Store) reclaim(ctx context.Context, now mayfly.Instant, limit int) (int
 	if err := s.begin(ctx); err != nil {
 		return 0, err
 	}
-	due, err := s.due(now, limit)
+	from, moved := s.reclaims.start()
+	due, next, err := s.due(from, now, limit)
 	if err != nil || len(due) == 0 {
+		if err == nil {
+			s.reclaims.passed(next, moved)
+			s.reclaims.left(now, now+1)
+		}
 		s.leave()
 		return 0, err
 	}
@@ -61,23 +137,37 @@ func (s *Store) reclaim(ctx context.Context, now mayfly.Instant, limit int) (int
 	if err := s.write(ctx, w); err != nil {
 		return 0, err
 	}
+	s.reclaims.passed(next, moved)
+	s.reclaims.left(now, instantAt(next[1:]))
+	s.reclaims.count(0, len(due))
 	return len(due), nil
 }
 
-// due returns the keys of the entries whose time has passed.
-func (s *Store) due(now mayfly.Instant, limit int) (keys [][]byte, err error) {
+// due returns the keys of the entries from from on whose time has passed, and where
+// the next search begins.
+func (s *Store) due(from []byte, now mayfly.Instant, limit int) (keys [][]byte, next []byte, err error) {
 	upper := appendInstant([]byte{reclaimPrefix}, min(max(now, 0), maxInstant-1)+1)
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{reclaimPrefix}, UpperBound: upper})
+	if bytes.Compare(from, upper) >= 0 {
+		return nil, from, nil // the clock went back
+	}
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper})
 	if err != nil {
-		return nil, readError("reclaim", err)
+		return nil, nil, readError("reclaim", err)
 	}
-	for ok := iter.First(); ok && len(keys) < limit; ok = iter.Next() {
-		keys = append(keys, append([]byte(nil), iter.Key()...))
+	next = upper
+	for ok := iter.First(); ok; ok = iter.Next() {
+		if len(keys) == limit {
+			next = bytes.Clone(iter.Key())
+			break
+		}
+		keys = append(keys, bytes.Clone(iter.Key()))
 	}
+	stats := iter.Stats()
+	s.reclaims.count(stats.ForwardStepCount[pebble.InternalIterCall]+stats.ForwardSeekCount[pebble.InternalIterCall], 0)
 	if err := iter.Close(); err != nil {
-		return nil, readError("reclaim", err)
+		return nil, nil, readError("reclaim", err)
 	}
-	return keys, nil
+	return keys, next, nil
 }
 
 // reclaimRow deletes the entry, and its row if the row is due.

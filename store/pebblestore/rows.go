@@ -113,6 +113,11 @@ func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new [
 	if err := s.tables.CheckSwap(t, key); err != nil {
 		return false, nil, err
 	}
+	if old == nil && new != nil && t.ByUsers() {
+		if err := s.checkFree(s.opts.Floor / 2); err != nil {
+			return false, nil, err
+		}
+	}
 	if err := s.begin(ctx); err != nil {
 		return false, nil, err
 	}
@@ -141,6 +146,7 @@ func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new [
 		err = w.batch.Delete(k, nil)
 	} else {
 		setRow(w.batch, t, key, new, reclaimAt, k)
+		w.reclaimedAt(reclaimAt)
 	}
 	if err = errors.Join(err, s.write(ctx, w)); err != nil {
 		return false, nil, readError("swap in "+t.String(), err)
@@ -148,23 +154,37 @@ func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new [
 	return true, new, nil
 }
 
-// dropChunk is how many rows of a dropped partition are deleted in one batch.
+// dropChunk is how many rows of dropped partitions are deleted in one batch.
 const dropChunk = 4096
 
-// drop deletes the rows of a partition one by one: many small range deletions would
-// slow down every later read (trap 22).
-func (s *Store) drop(ctx context.Context, d store.Drop) error {
-	prefix := appendPartition(nil, d.Table, d.Partition)
-	for from, more := prefix, true; more; {
+// drop deletes the rows of partitions one by one, because many small range deletions
+// would slow down every later read (trap 22), and in as few batches as it can, because
+// each costs an fsync.
+func (s *Store) drop(ctx context.Context, drops []store.Drop) error {
+	var from []byte // where to go on in the first partition
+	for len(drops) > 0 {
 		if err := s.begin(ctx); err != nil {
 			return err
 		}
 		w := &writing{batch: s.db.NewBatch()}
 		var err error
-		if from, more, err = s.dropFrom(w.batch, from, after(prefix)); err != nil {
-			err = errors.Join(err, w.batch.Close())
+		for room := dropChunk; room > 0 && len(drops) > 0 && err == nil; {
+			prefix := appendPartition(nil, drops[0].Table, drops[0].Partition)
+			if from == nil {
+				from = prefix
+			}
+			var n int
+			if n, from, err = s.dropFrom(w.batch, from, after(prefix), room); from == nil {
+				drops = drops[1:]
+			}
+			room -= n
+		}
+		if err == nil {
+			err = barrier(w.batch)
+		}
+		if err != nil {
 			s.leave()
-			return err
+			return errors.Join(err, w.batch.Close())
 		}
 		if err := s.write(ctx, w); err != nil {
 			return err
@@ -173,23 +193,23 @@ func (s *Store) drop(ctx context.Context, d store.Drop) error {
 	return nil
 }
 
-// dropFrom deletes at most dropChunk keys of [from, to). If there are more, next is
-// the first of them.
-func (s *Store) dropFrom(b *pebble.Batch, from, to []byte) (next []byte, more bool, err error) {
+// dropFrom deletes at most limit keys of [from, to) and returns how many. If there are
+// more, next is the first of them.
+func (s *Store) dropFrom(b *pebble.Batch, from, to []byte, limit int) (n int, next []byte, err error) {
 	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
-		return nil, false, readError("drop", err)
+		return 0, nil, readError("drop", err)
 	}
-	n := 0
 	for ok := iter.First(); ok && err == nil; ok = iter.Next() {
-		if n++; n > dropChunk {
-			next, more = bytes.Clone(iter.Key()), true
+		if n == limit {
+			next = bytes.Clone(iter.Key())
 			break
 		}
+		n++
 		err = b.Delete(iter.Key(), nil)
 	}
 	if err = errors.Join(err, iter.Close()); err != nil {
-		return nil, false, readError("drop", err)
+		return n, nil, readError("drop", err)
 	}
-	return next, more, barrier(b)
+	return n, next, nil
 }

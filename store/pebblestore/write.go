@@ -14,10 +14,18 @@ import (
 type writing struct {
 	batch *pebble.Batch
 	held  []lock
-	marks []mark // new ends of log partitions
-	late  bool   // release the locks only when the batch is durable
+	marks []mark         // new ends of log partitions
+	first mayfly.Instant // the earliest new entry of the reclaim index; 0 is none
+	late  bool           // release the locks only when the batch is durable
 
 	visible atomic.Bool
+}
+
+// reclaimedAt notes that the batch writes a row with this ReclaimAt.
+func (w *writing) reclaimedAt(at mayfly.Instant) {
+	if at > 0 && (w.first == 0 || at < w.first) {
+		w.first = at
+	}
 }
 
 // write applies w and waits until it is durable. It always releases the locks of w
@@ -65,6 +73,7 @@ func (s *Store) apply(w *writing) (err error) {
 	}()
 	err = s.db.ApplyNoSyncWait(w.batch, pebble.Sync)
 	w.visible.Store(true)
+	s.reclaims.written(w.first)
 	if err == nil && !w.late {
 		s.locks.free(w.held)
 		w.held = nil
