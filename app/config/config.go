@@ -278,8 +278,8 @@ type Log struct {
 
 // Disk configures the use of the disk on the embedded profile.
 type Disk struct {
-	// Floor is the free space below which publishing returns 507. Expiry, deletes and reads
-	// continue. The process stops if its write-ahead log cannot be written (I20), so the
+	// Floor is the free space below which publishing returns 507, and below half of which
+	// views, relations, uploads and sign-ins do so too. Expiry, deletes and reads continue. The process stops if its write-ahead log cannot be written (I20), so the
 	// floor must leave room for what is written after publishing has stopped: memtables,
 	// compactions (they write their result before they remove their input), and the expiry of
 	// the live items, about 100 bytes each. 1 GiB is enough for 5 million live items; above
@@ -288,12 +288,17 @@ type Disk struct {
 	// Share is the fraction of one core that flushes and compactions of the ledger use while
 	// they are not urgent, so that reads are not delayed; 0 means no limit.
 	Share float64
-	// ReclaimEvery is how often the space of expired rows is reclaimed.
+	// ReclaimEvery is how often expired rows are deleted. One run takes at most half of it;
+	// mayfly_reclaim_lag_seconds tells how far it is behind.
 	ReclaimEvery time.Duration
-	// ReclaimMediaEvery is how often the space of small media that were deleted is reclaimed.
-	// This rewrites the media stored between them; after many deletes the store also does it
-	// by itself.
+	// ReclaimMediaEvery is how often the bytes of deleted small media, which share files
+	// with others, are overwritten in these files and their space is reclaimed. At most 45
+	// minutes, so that the bytes are gone within an hour of the deletion.
 	ReclaimMediaEvery time.Duration
+	// EraseRowsEvery is how often the bytes of deleted rows (texts, views, relations) are
+	// erased from the files of the databases. This rewrites up to the whole database. At most
+	// 20 hours, so that they are gone within a day of the deletion.
+	EraseRowsEvery time.Duration
 }
 
 // Memory limits the memory of the process. It does not grow with the number of items. The

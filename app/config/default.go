@@ -66,7 +66,7 @@ func Default() Config {
 		Retry: Retry{Tries: mayfly.DefaultTries, Longest: mayfly.DefaultLongestPause},
 		Clock: Clock{Limit: mayfly.DefaultClockLimit, Outage: mayfly.DefaultClockOutage, SavePeriod: mayfly.DefaultSavePeriod},
 		Log:   Log{Retention: mayfly.DefaultLogRetention, TrimEvery: mayfly.DefaultTrimEvery},
-		Disk:  Disk{Floor: GiB, Share: 0.25, ReclaimEvery: mayfly.DefaultReclaimEvery, ReclaimMediaEvery: time.Hour},
+		Disk:  Disk{Floor: GiB, Share: 0.25, ReclaimEvery: mayfly.DefaultReclaimEvery, ReclaimMediaEvery: 15 * time.Minute, EraseRowsEvery: 12 * time.Hour},
 		Memory: Memory{
 			Limit:         448 * MiB,
 			Cache:         64 * MiB,

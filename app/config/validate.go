@@ -70,8 +70,9 @@ func (c Config) ranges() []error {
 		{"clock.save_period", c.Clock.SavePeriod, 100 * time.Millisecond, time.Minute},
 		{"log.retention", c.Log.Retention, time.Minute, 10 * 365 * 24 * time.Hour},
 		{"log.trim_every", c.Log.TrimEvery, time.Second, 24 * time.Hour},
-		{"disk.reclaim_every", c.Disk.ReclaimEvery, time.Second, 24 * time.Hour},
-		{"disk.reclaim_media_every", c.Disk.ReclaimMediaEvery, time.Second, 24 * time.Hour},
+		{"disk.reclaim_every", c.Disk.ReclaimEvery, time.Second, 10 * time.Minute},
+		{"disk.reclaim_media_every", c.Disk.ReclaimMediaEvery, time.Second, 45 * time.Minute},
+		{"disk.erase_rows_every", c.Disk.EraseRowsEvery, time.Second, 20 * time.Hour},
 	})...)
 	errs = append(errs, counts([]count{
 		{"walk.page", int64(c.Walk.Page), 1, 100_000},

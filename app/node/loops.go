@@ -87,8 +87,14 @@ func (n *Node) startWork() {
 	if n.o.Reclaim != nil {
 		upkeep("reclaim", n.o.ReclaimEvery, n.o.Reclaim)
 	}
+	if n.o.EraseRows != nil {
+		upkeep("erase rows", eraseRowsLook, n.o.EraseRows)
+	}
 	n.startUpkeep()
 }
+
+// eraseRowsLook is how often the node asks whether deleted rows are to be erased.
+const eraseRowsLook = 10 * time.Minute
 
 // whenMine returns work that is done once for all shards, if this node has to do it.
 func (n *Node) whenMine(do func(context.Context, mayfly.Instant) error) func(context.Context) error {

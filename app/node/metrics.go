@@ -25,6 +25,8 @@ type collector struct {
 	orphans, orphansOver, scrubBad    *prometheus.Desc
 	abandoned, missing                *prometheus.Desc
 	consumerLag                       *prometheus.Desc
+	stuck, unerased                   *prometheus.Desc
+	reclaimLag, rowsErased            *prometheus.Desc
 }
 
 func newCollector(n *Node) *collector {
@@ -53,6 +55,10 @@ func newCollector(n *Node) *collector {
 		abandoned:   desc("abandoned_erased_total", "Objects of uploads that were never published and that were erased after their deadline."),
 		missing:     desc("missing_media_total", "Media that an item names and that were not found."),
 		consumerLag: desc("consumer_lag", "Events that wait for a reader of the log.", "group", "stream"),
+		stuck:       desc("media_stuck_files", "Files of deleted media that could not be removed or overwritten, and are tried again."),
+		unerased:    desc("media_unerased_bytes", "Bytes of deleted media that are still in files."),
+		reclaimLag:  desc("reclaim_lag_seconds", "For how long the oldest row has been past its time and is still there."),
+		rowsErased:  desc("rows_erased_timestamp_seconds", "When deleted rows were last erased from the files of the databases."),
 		scrubBad:    desc("scrub_bad_total", "Cold copies that are not what was uploaded."),
 	}
 }
@@ -99,6 +105,14 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	counter(c.abandoned, o.Abandoned)
 	counter(c.missing, o.Missing)
 	counter(c.scrubBad, c.node.Scrubbed().BadObjects)
+	if c.node.o.Disk != nil {
+		if d, ok := c.node.o.Disk(); ok {
+			gauge(c.stuck, float64(d.StuckFiles))
+			gauge(c.unerased, float64(d.UnerasedBytes))
+			gauge(c.reclaimLag, d.ReclaimLag.Seconds())
+			gauge(c.rowsErased, float64(d.RowsErased)/1000)
+		}
+	}
 	for _, l := range c.node.Lags() {
 		gauge(c.consumerLag, float64(l.Events), l.Group, l.Stream.String())
 	}

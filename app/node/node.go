@@ -39,6 +39,14 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
+// Disk is what is left to erase and to reclaim on the disk of a node.
+type Disk struct {
+	StuckFiles    int            // files of deleted media that could not be removed or overwritten
+	UnerasedBytes int64          // of deleted media that are still in files
+	ReclaimLag    time.Duration  // for how long the oldest row has been past its time and is still there
+	RowsErased    mayfly.Instant // when deleted rows were last erased from the files; 0 is never
+}
+
 // Options are the settings of a node. A zero field has its default.
 type Options struct {
 	Name    string             // name of this node, under which it stores its clock's mark; default "node"
@@ -51,6 +59,8 @@ type Options struct {
 	TrimEvery    time.Duration                                       // how often older events are removed; default 1 h
 	ReclaimEvery time.Duration                                       // how often Reclaim is called; default 1 min
 	Reclaim      func(ctx context.Context, now mayfly.Instant) error // frees the space of rows that were removed; may be nil
+	EraseRows    func(ctx context.Context, now mayfly.Instant) error // erases the bytes of deleted rows when it is time to; may be nil
+	Disk         func() (Disk, bool)                                 // tells what is left to erase and to reclaim; may be nil
 	Problem      func(loop string, err error)                        // gets the error of a loop, which tries again; may be nil
 
 	Clock     clock.Options

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskfs"
 	"github.com/mayflyhq/mayfly/store/diskstore"
+	"github.com/mayflyhq/mayfly/store/loop"
 	"github.com/mayflyhq/mayfly/store/memstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
 )
@@ -96,8 +98,7 @@ func (s *Store) openDrivers(f *folder, cfg config.Config, tables []store.Table) 
 	}
 	s.open = append(s.open, ledger)
 	s.rows = func(ctx context.Context, now mayfly.Instant) error {
-		_, err := ledger.Reclaim(ctx, now, reclaimRows)
-		return err
+		return reclaimRows(ctx, ledger, now, cfg.Disk.ReclaimEvery/2)
 	}
 	var tiers []*diskstore.Store
 	for _, name := range []string{hotFolder, coldFolder} {
@@ -113,11 +114,39 @@ func (s *Store) openDrivers(f *folder, cfg config.Config, tables []store.Table) 
 		s.open = append(s.open, tier)
 		s.media = append(s.media, func(ctx context.Context, _ mayfly.Instant) error { return tier.Reclaim(ctx) })
 	}
+	s.erase = eraser{every: cfg.Disk.EraseRowsEvery, last: ledger.LastErased}
+	for _, tier := range tiers {
+		s.erase.do = append(s.erase.do, func(ctx context.Context, _ mayfly.Instant) error { return tier.EraseDeleted(ctx) })
+	}
+	s.erase.do = append(s.erase.do, ledger.EraseDeleted)
+	s.figures = func() (f Figures) {
+		for _, tier := range tiers {
+			t := tier.Figures()
+			f.StuckFiles, f.UnerasedBytes = f.StuckFiles+t.StuckFiles, f.UnerasedBytes+t.UnerasedBytes
+		}
+		f.ReclaimLag = ledger.Figures().ReclaimLag
+		f.RowsErased, _ = ledger.LastErased(context.Background()) // 0 tells enough
+		return f
+	}
 	s.Set.Writer, s.Set.Ledger, s.Set.Rows, s.Set.Log = ledger.Writer(), ledger.Ledger(), ledger.Rows(), ledger.Log()
 	s.Set.Hot, s.Set.Cold = tiers[0], tiers[1]
 	s.Set.Limits, s.Set.Signals = memstore.NewLimits(memory.Buckets), memstore.NewSignals()
 	return nil
 }
 
-// reclaimRows is how many rows one Reclaim takes back at most, so that it ends.
-const reclaimRows = 100_000
+// reclaimRows reclaims rows until none is due or budget is used up: the next turn goes
+// on, and the figures tell how far it is behind.
+func reclaimRows(ctx context.Context, ledger *pebblestore.Store, now mayfly.Instant, budget time.Duration) error {
+	for spent := time.Duration(0); spent < budget; {
+		n := 0
+		var err error
+		spent += loop.Measure(func() { n, err = ledger.Reclaim(ctx, now, reclaimTurn) })
+		if err != nil || n < reclaimTurn {
+			return err
+		}
+	}
+	return nil
+}
+
+// reclaimTurn is how many rows are reclaimed between two looks at the time.
+const reclaimTurn = 10_000

@@ -33,9 +33,54 @@ type Store struct {
 	rows  reclaim       // of rows past their time; nil where the servers do it
 	media []reclaim     // of deleted media, tier by tier
 	every time.Duration // how often that of media
+	erase eraser        // of deleted rows; zero where the servers do it
+
+	figures func() Figures // nil where the servers have their own
 
 	mu  sync.Mutex
 	due mayfly.Instant // when space of media is to be taken back next
+}
+
+// Figures tell an operator what is left to erase and to reclaim on the disk.
+type Figures struct {
+	StuckFiles    int            // files of deleted media that could not be removed or overwritten, and are tried again
+	UnerasedBytes int64          // of deleted media that are still in files
+	ReclaimLag    time.Duration  // for how long the oldest row has been past its time and is still there
+	RowsErased    mayfly.Instant // when deleted rows were last erased from the files; 0 is never
+}
+
+// Figures returns the figures of the disk; ok is false where there is none.
+func (s *Store) Figures() (f Figures, ok bool) {
+	if s.figures == nil {
+		return Figures{}, false
+	}
+	return s.figures(), true
+}
+
+// eraser erases the bytes of deleted rows from the files of databases.
+type eraser struct {
+	every time.Duration
+	last  func(ctx context.Context) (mayfly.Instant, error)
+	do    []reclaim // the last one notes the time
+}
+
+// EraseRows erases the bytes of deleted rows from the files, if it is time to: what
+// was deleted is gone from the disk after twice disk.erase_rows_every at the latest.
+// The time of the last run is kept with the data, so that restarts do not put it off.
+func (s *Store) EraseRows(ctx context.Context, now mayfly.Instant) error {
+	if len(s.erase.do) == 0 {
+		return nil
+	}
+	last, err := s.erase.last(ctx)
+	if err != nil || last <= now && now < last.Add(s.erase.every) {
+		return err
+	}
+	for _, do := range s.erase.do {
+		if err := do(ctx, now); err != nil {
+			return fmt.Errorf("erase deleted rows: %w", err)
+		}
+	}
+	return nil
 }
 
 // reclaim takes space back.
@@ -72,8 +117,8 @@ func OpenLog(ctx context.Context, cfg config.Config, tables []store.Table, t Tim
 }
 
 // Reclaim takes space back that rows past their time and deleted media still
-// take. A node calls it from time to time; no answer depends on it. What fails
-// holds nothing else up.
+// take, and erases the bytes of deleted media. A node calls it from time to time; no
+// answer depends on it. What fails holds nothing else up.
 func (s *Store) Reclaim(ctx context.Context, now mayfly.Instant) error {
 	var errs []error
 	if s.rows != nil {

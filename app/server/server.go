@@ -83,7 +83,11 @@ func (p *process) onStore(ctx context.Context) (err error) {
 // nodeOptions returns the options of a node that runs on st.
 func nodeOptions(cfg config.Config, st *profile.Store, log *slog.Logger) (o node.Options, err error) {
 	o = node.FromConfig(cfg)
-	o.Reclaim = st.Reclaim
+	o.Reclaim, o.EraseRows = st.Reclaim, st.EraseRows
+	o.Disk = func() (node.Disk, bool) {
+		f, ok := st.Figures()
+		return node.Disk(f), ok
+	}
 	o.Problem = func(loop string, err error) {
 		level := slog.LevelWarn
 		if errors.Is(err, context.Canceled) { // a stop: the next start does the rest

@@ -145,7 +145,7 @@ func TestBelowHalfOfTheFloorUsersAddNoRowsAndTheEngineGoesOn(t *testing.T) {
 		"token":       {swap(account.Families), 500},
 		"reservation": {swap(upload.Reservations), 500},
 		"reminder":    {put(remind.Reminders), 0},
-		"restored":    {put(engine.Restored), 0},
+		"restored":    {swap(engine.Restored), 0},
 		"tombstone":   {swap(engine.Erased), 0},
 		"revocation": {func() error {
 			_, _, err := s.Rows().Swap(t.Context(), account.Families, key, []byte("old"), []byte("old"), 0)
