@@ -317,11 +317,23 @@ const webmHead = "\x1a\x45\xdf\xa3\x8b\x42\x86\x81\x01\x42\x82\x84webm"
 
 func webmTracks(kind string, width, height byte) string {
 	return element(0x1654ae6b, element(0xae, element(0xd7, "\x01")+element(0x83, kind)+element(0x536e, secret)+element(0x86, "V_VP9")+
-		element(0xe0, element(0xb0, "\x00"+string([]byte{width}))+element(0xba, string([]byte{height}))+element(0x5abc, secret))))
+		element(0xb9, "\x01"+secret)+element(0x63a2, vorbis())+
+		element(0xe0, element(0xb0, "\x00"+string([]byte{width}))+element(0xba, string([]byte{height}))+element(0x5abc, secret)+
+			element(0x55b0, element(0x55b1, "\x01")+element(0x4dba, secret))+element(0x7670, element(0x7671, "\x01")+element(0x7672, secret)))))
+}
+
+// vorbis is the configuration of a decoder of Vorbis, in which comments stand.
+func vorbis() string {
+	text := func(s string) string { return string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s }
+	head := "\x01vorbis" + string(make([]byte, 23))
+	comments := "\x03vorbis" + text(secret) + "\x02\x00\x00\x00" + text("LOCATION="+secret) + text(secret) + "\x01"
+	return string([]byte{2, byte(len(head)), byte(len(comments))}) + head + comments + "\x05vorbis" + "setup"
 }
 
 func webmParts() string {
 	return element(0x1549a966, element(0x2ad7b1, "\x0f\x42\x40")+element(0x7ba9, secret)+element(0x4461, secret[:8])+element(0x4d80, secret)+element(0x5741, secret)) +
+		element(0x114d9b74, element(0x4dbb, element(0x53ab, "\x15\x49\xa9\x66")+element(0x53ac, "\x01")+element(0x5abc, secret))) +
+		element(0x1c53bb6b, element(0xbb, element(0xb3, "\x00")+element(0xb7, element(0xf7, "\x01")+element(0xf1, "\x01")+element(0x5abc, secret)))+element(0x5abc, secret)) +
 		element(0x1254c367, element(0x7373, secret+string(make([]byte, 200)))) + webmTracks("\x01", 64, 48)
 }
 

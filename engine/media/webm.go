@@ -1,6 +1,7 @@
 package media
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -56,6 +57,9 @@ func (f *webmFile) element(c *Cleaned) (step, error) {
 		return nil, err
 	}
 	in, fate := f.place(id)
+	if fate == webmPass && size > webmLongest(id) {
+		fate = webmVoid
+	}
 	if fate == webmStrange {
 		if f.openEnded() && f.clustered {
 			return nil, f.whole(c)
@@ -119,7 +123,10 @@ func (f *webmFile) enter(id ebmlID, size, head int64) error {
 	return nil
 }
 
-const maxWebMRead = 16
+const (
+	maxWebMRead   = 16
+	maxWebMConfig = 256 << 10 // of a decoder; for Vorbis about 4 KiB
+)
 
 func (f *webmFile) treat(c *Cleaned, fate webmFate, head []byte, id ebmlID, size int64) (step, error) {
 	switch fate {
@@ -134,13 +141,18 @@ func (f *webmFile) treat(c *Cleaned, fate webmFate, head []byte, id ebmlID, size
 	case webmBlank:
 		c.out.Write(head)
 		return pass(size, blank, f.element), nil
-	case webmRead:
-		if size > maxWebMRead {
+	case webmRead, webmConfig:
+		if fate == webmRead && size > maxWebMRead || size > maxWebMConfig {
 			return nil, broken("an element %x of %d bytes", uint32(id), size)
 		}
 		data, err := c.take(int(size))
 		if err != nil {
 			return nil, err
+		}
+		if fate == webmConfig {
+			if err := clearVorbis(data); err != nil {
+				return nil, err
+			}
 		}
 		c.out.Write(head)
 		c.out.Write(data)
@@ -219,6 +231,16 @@ const (
 	pixelHigh  ebmlID = 0xba
 	cluster    ebmlID = 0x1f43b675
 	blockGroup ebmlID = 0xa0
+	additions  ebmlID = 0x75a1
+	addition   ebmlID = 0xa6
+	seekHead   ebmlID = 0x114d9b74
+	seek       ebmlID = 0x4dbb
+	cues       ebmlID = 0x1c53bb6b
+	cuePoint   ebmlID = 0xbb
+	cuePlace   ebmlID = 0xb7
+	colour     ebmlID = 0x55b0
+	mastering  ebmlID = 0x55d0
+	projection ebmlID = 0x7670
 )
 
 // webmFate is what becomes of an element.
@@ -230,6 +252,7 @@ const (
 	webmBlank                   // passes with zeros: it has to be there, and need not say anything
 	webmOpen                    // its parts are looked at
 	webmRead                    // is read, and passes
+	webmConfig                  // configures a decoder: passes without comments
 	webmStrange                 // is of no sort that is known here
 )
 
@@ -251,10 +274,8 @@ func webmFates(in, id ebmlID) webmFate {
 		}
 	case segment:
 		switch id {
-		case info, tracks, cluster:
+		case info, tracks, cluster, seekHead, cues:
 			return webmOpen
-		case 0x114d9b74, 0x1c53bb6b: // seek head, cues
-			return webmPass
 		case void, 0xbf, 0x1043a770, 0x1254c367, 0x1941a469: // checksum, chapters, tags, attachments
 			return webmVoid
 		}
@@ -276,14 +297,33 @@ func webmFates(in, id ebmlID) webmFate {
 			return webmOpen
 		case trackType:
 			return webmRead
-		case 0xd7, 0x73c5, 0xb9, 0x88, 0x55aa, 0x9c, 0x6de7, 0x6df8, 0x23e383, 0x234e7a, 0x23314f, 0x55ee, 0x22b59c, 0x22b59d, 0x86, 0x63a2, 0x56aa, 0x56bb:
+		case 0xd7, 0x73c5, 0xb9, 0x88, 0x55aa, 0x9c, 0x6de7, 0x6df8, 0x23e383, 0x234e7a, 0x23314f, 0x55ee, 0x22b59c, 0x22b59d, 0x86, 0x56aa, 0x56bb:
 			return webmPass
+		case 0x63a2:
+			return webmConfig
 		}
 	case videoPart:
 		switch id {
 		case pixelWidth, pixelHigh:
 			return webmRead
-		case 0x9a, 0x9d, 0x53b8, 0x53c0, 0x54aa, 0x54bb, 0x54cc, 0x54dd, 0x54b0, 0x54ba, 0x54b2, 0x54b3, 0x55b0, 0x7670:
+		case 0x9a, 0x9d, 0x53b8, 0x53c0, 0x54aa, 0x54bb, 0x54cc, 0x54dd, 0x54b0, 0x54ba, 0x54b2, 0x54b3:
+			return webmPass
+		case colour, projection:
+			return webmOpen
+		}
+	case colour:
+		if id >= 0x55b1 && id <= 0x55bd {
+			return webmPass
+		}
+		if id == mastering {
+			return webmOpen
+		}
+	case mastering:
+		if id >= 0x55d1 && id <= 0x55da {
+			return webmPass
+		}
+	case projection:
+		if id == 0x7671 || id >= 0x7673 && id <= 0x7675 { // without private data
 			return webmPass
 		}
 	case audioPart:
@@ -300,11 +340,91 @@ func webmFates(in, id ebmlID) webmFate {
 		}
 	case blockGroup:
 		switch id {
-		case 0xa1, 0x9b, 0xfb, 0x75a2, 0x75a1: // block, duration, reference, padding, additions
+		case 0xa1, 0x9b, 0xfb, 0x75a2: // block, duration, reference, padding
+			return webmPass
+		case additions:
+			return webmOpen
+		}
+	case additions:
+		if id == addition {
+			return webmOpen
+		}
+	case addition:
+		if id == 0xee || id == 0xa5 { // its sort, and the data, such as transparency
+			return webmPass
+		}
+	case seekHead:
+		if id == seek {
+			return webmOpen
+		}
+	case seek:
+		if id == 0x53ab || id == 0x53ac { // what, and where
+			return webmPass
+		}
+	case cues:
+		if id == cuePoint {
+			return webmOpen
+		}
+	case cuePoint:
+		if id == 0xb3 { // time
+			return webmPass
+		}
+		if id == cuePlace {
+			return webmOpen
+		}
+	case cuePlace:
+		switch id {
+		case 0xf7, 0xf1, 0xf0, 0xb2, 0x5378: // track, cluster, position, duration, block
 			return webmPass
 		}
 	}
 	return webmVoid
+}
+
+// webmLongest is how many bytes an element may have that passes as it is: media data may
+// be long, numbers are not.
+func webmLongest(id ebmlID) int64 {
+	switch id {
+	case 0xa3, 0xa1, 0xa5: // blocks, and what is added to one
+		return unknown
+	case 0x86, 0x22b59c, 0x22b59d: // names of codecs and languages
+		return 32
+	default:
+		return 8
+	}
+}
+
+// clearVorbis clears the comments in the configuration of Vorbis: three packets behind
+// their lengths, the second of which is a list of texts.
+func clearVorbis(b []byte) error {
+	at := bytes.Index(b, []byte("\x03vorbis"))
+	if len(b) == 0 || b[0] != 2 || at < 0 {
+		return nil
+	}
+	text := b[at+7:]
+	number := func() uint64 {
+		if len(text) < 4 {
+			return unknown
+		}
+		n := binary.LittleEndian.Uint32(text)
+		text = text[4:]
+		return uint64(n)
+	}
+	for left, first := uint64(1), true; left > 0; left, first = left-1, false { // the maker, then the comments
+		size := number()
+		if size > uint64(len(text)) {
+			return broken("comments of a decoder that are cut off")
+		}
+		copy(text, bytes.Repeat([]byte{' '}, int(size)))
+		text = text[size:]
+		if first {
+			if left = number(); left > uint64(len(text)) {
+				return broken("more comments of a decoder than there is room for")
+			}
+			left++
+		}
+	}
+	return nil
 }
 
 // writeVoid writes an element of the same length that says nothing.
