@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/mayflyhq/mayfly"
 )
@@ -51,6 +52,7 @@ type Cleaned struct {
 	next   step
 	err    error
 
+	memory   int64 // that decoding may take; 0: it is not decoded
 	left     int64 // bytes that may still be read
 	elements int64 // parts of the file that may still be looked at
 
@@ -166,6 +168,20 @@ func (c *Cleaned) fits(width, height uint32) error {
 	if uint64(width)*uint64(height) > uint64(c.limits.Pixels) { // of two numbers of 32 bits no int64 holds every product
 		return mayfly.Errorf(mayfly.TooLarge, "a picture of %d × %d pixels", width, height).
 			WithHint(fmt.Sprintf("at most %d pixels: make it smaller", c.limits.Pixels))
+	}
+	return nil
+}
+
+// reserve refuses a picture that takes more memory to decode than is allowed, before the
+// decoder sees what it allocates by: need for its pixels, and at most spare for tables.
+func (c *Cleaned) reserve(need, spare int64) error {
+	switch {
+	case c.memory == 0:
+	case need+spare > c.memory:
+		return mayfly.Errorf(mayfly.TooLarge, "a picture of %d × %d pixels that may take %d MiB to decode", c.width, c.height, (need+spare)>>20).
+			WithHint("save it as a baseline JPEG, or make it smaller")
+	case need > muchMemory:
+		runtime.GC() // what the picture before it took is free
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ func gifStart(c *Cleaned) (step, error) {
 	if err := c.measure(uint32(binary.LittleEndian.Uint16(b[6:])), uint32(binary.LittleEndian.Uint16(b[8:]))); err != nil {
 		return nil, err
 	}
+	if err := c.reserve(int64(c.width)*int64(c.height), 0); err != nil {
+		return nil, err
+	}
 	return pass(gifColours(b[10]), keep, (&gifFile{}).block), nil
 }
 

@@ -29,6 +29,8 @@ const (
 // jpegFile is what has been seen of one.
 type jpegFile struct {
 	framed, scanned bool
+	memory          int64 // that decoding takes
+	converted       bool  // its colours are not those of photos: they are decoded into a second picture
 	scans           int64
 	turned          bool // an orientation was found
 	profile         iccParts
@@ -119,13 +121,31 @@ func (f *jpegFile) frame(c *Cleaned, marker byte, data []byte) error {
 	if marker < 0xc0 || marker > 0xc2 {
 		return mayfly.Errorf(mayfly.Unsupported, "a JPEG of a rare sort (marker %02x)", marker).WithHint("save it as a baseline or progressive JPEG")
 	}
-	if f.framed || len(data) < 6 || len(data) != 6+3*int(data[5]) {
+	if f.framed || len(data) < 6+3 || len(data) != 6+3*int(data[5]) {
 		return broken("not one frame header")
 	}
 	f.framed = true
 	writeSegment(c, marker, data)
 	height, width := binary.BigEndian.Uint16(data[1:]), binary.BigEndian.Uint16(data[3:])
+	f.memory = jpegMemory(int64(width), int64(height), data[6:], marker == 0xc2)
+	f.converted = f.converted || data[5] == 4 || data[6] == 'R'
 	return c.measure(uint32(width), uint32(height))
+}
+
+// jpegMemory is how many bytes decoding takes: a byte for each sample, four more for its
+// coefficient if the picture is progressive.
+func jpegMemory(width, height int64, components []byte, progressive bool) int64 {
+	across, down, each := int64(1), int64(1), int64(0) // samples of a unit, in blocks of 8 × 8
+	for n := 0; n+3 <= len(components); n += 3 {
+		h, v := int64(components[n+1]>>4), int64(components[n+1]&15)
+		across, down, each = max(across, h), max(down, v), each+h*v
+	}
+	wide := int64(1)
+	if progressive {
+		wide = 1 + 4
+	}
+	units := ((width + 8*across - 1) / (8 * across)) * ((height + 8*down - 1) / (8 * down))
+	return units * 64 * each * wide
 }
 
 // describe decides about what describes the picture: how its colours are meant
@@ -149,6 +169,7 @@ func (f *jpegFile) describe(c *Cleaned, marker byte, data []byte) {
 			writeSegment(c, marker, part)
 		}
 	case marker == app0+14 && len(data) >= adobe && bytes.HasPrefix(data, []byte("Adobe")):
+		f.converted = f.converted || data[adobe-1] == 0
 		writeSegment(c, marker, data[:adobe])
 	}
 }
@@ -156,6 +177,14 @@ func (f *jpegFile) describe(c *Cleaned, marker byte, data []byte) {
 func (f *jpegFile) scan(c *Cleaned, data []byte) (step, error) {
 	if !f.framed || len(data) < 4 || len(data) != 4+2*int(data[0]) {
 		return nil, broken("a scan before its frame, or a false one")
+	}
+	if !f.scanned {
+		if f.converted {
+			f.memory += 4 * int64(c.width) * int64(c.height)
+		}
+		if err := c.reserve(f.memory, 0); err != nil {
+			return nil, err
+		}
 	}
 	f.scanned = true
 	// Each scan goes over the whole picture again, and costs a few bytes to send.

@@ -33,7 +33,17 @@ func pngStart(c *Cleaned) (step, error) {
 		return nil, broken("the header's checksum is wrong")
 	}
 	c.out.Write(b)
-	return (&pngFile{seen: map[string]bool{}}).chunk, c.measure(binary.BigEndian.Uint32(head[8:]), binary.BigEndian.Uint32(head[12:]))
+	if err := c.measure(binary.BigEndian.Uint32(head[8:]), binary.BigEndian.Uint32(head[12:])); err != nil {
+		return nil, err
+	}
+	need := 4 * int64(c.width) * int64(c.height)
+	if depth := head[16]; depth == 16 {
+		need *= 2
+	}
+	if interlaced := head[20]; interlaced != 0 { // each pass is a picture of its own
+		need *= 2
+	}
+	return (&pngFile{seen: map[string]bool{}}).chunk, c.reserve(need, 0)
 }
 
 // pngKept is how long a chunk may be that is needed to show the picture as it is

@@ -104,6 +104,7 @@ func profileOf(version uint32) string {
 		{"gTRC", curve},
 		{"bTRC", curve},
 		{"meta", "dict\x00\x00\x00\x00" + secret},
+		{"prXY", "XYZ \x00\x00\x00\x00" + secret[:12]},
 		{"mmod", "mmod\x00\x00\x00\x00" + secret},
 		{"prVt", "prVt\x00\x00\x00\x00" + secret},
 		{"dmnd", "text\x00\x00\x00\x00" + secret},

@@ -7,6 +7,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"runtime"
 
 	"golang.org/x/image/draw"
 
@@ -15,11 +16,19 @@ import (
 
 const quality = 80 // of a JPEG that is looked at small
 
+// A rendition takes 256 MiB at most: decodeMemory for the picture as it is decoded, and
+// the rest for all else. Above muchMemory, the collector runs before and after: a few of
+// its rounds cost less than the decoding.
+const (
+	decodeMemory = 236 << 20
+	muchMemory   = 32 << 20
+)
+
 // Shrink decodes the picture in r and writes it so that its longest side is at
 // most longest, the right side up: a JPEG, or a PNG where one can see through
 // it. It makes nothing larger. Of an animation it takes the first frame. What it
 // decodes goes through Clean, so that limits are held before a pixel is made.
-// Errors: those of Clean, Unsupported (a type without a picture), Invalid, and
+// Errors: those of Clean, TooLarge (also if decoding takes too much memory), Unsupported (a type without a picture), Invalid, and
 // what w returns.
 func Shrink(w io.Writer, r io.Reader, typ string, longest int, limits Limits) (width, height uint32, outType string, err error) {
 	if longest <= 0 || !HasPicture(typ) {
@@ -32,9 +41,13 @@ func Shrink(w io.Writer, r io.Reader, typ string, longest int, limits Limits) (w
 	if c.Type() != typ {
 		return 0, 0, "", mayfly.Errorf(mayfly.Corrupt, "shrink: %s where %s was said", c.Type(), typ)
 	}
+	c.memory = decodeMemory
 	large, err := decode(c)
 	if err != nil {
 		return 0, 0, "", fmt.Errorf("shrink: %w", err)
+	}
+	if size := large.Bounds(); 4*size.Dx()*size.Dy() > muchMemory {
+		runtime.GC() // what decoding took beside the picture is free
 	}
 	small := turn(scale(large, longest), c.turned)
 	outType = JPEG

@@ -23,6 +23,10 @@ type webpFile struct {
 	profiled bool // a colour profile was looked at
 }
 
+// losslessTables is how much memory the code tables of lossless data may take: up to 2600
+// groups of five tables.
+const losslessTables = 2600 * 52 << 10
+
 const webpNothing = "JUNK" // the name of a chunk that readers skip
 
 // What the header of an extended WebP announces.
@@ -207,6 +211,14 @@ func (f *webpFile) picture(c *Cleaned, head []byte, n int64) (step, error) {
 		err = broken("picture data of %d × %d pixels in a picture of %d × %d", width, height, c.width, c.height)
 	}
 	if err != nil {
+		return nil, err
+	}
+	pixels := int64(width) * int64(height)
+	need, tables := 2*pixels, int64(0)
+	if f.alpha || string(head[:4]) == "VP8L" {
+		need, tables = 8*pixels, losslessTables // four bytes, and four where colours are looked up
+	}
+	if err := c.reserve(need, tables); err != nil {
 		return nil, err
 	}
 	f.pictured = true
