@@ -87,7 +87,7 @@ func TestWriteModesNeverMix(t *testing.T) {
 	}
 }
 
-func TestVerdictsHaveWords(t *testing.T) {
+func TestResultsHaveWords(t *testing.T) {
 	for v, want := range map[store.Result]string{
 		store.Applied: "applied", store.Stale: "stale", store.Refused: "refused", store.Missing: "missing", store.InDoubt: "in doubt", 0: "none",
 	} {

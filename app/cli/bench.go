@@ -50,7 +50,7 @@ func newBench() *cobra.Command {
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of ids, owners and arrivals")
 	c.Flags().StringVar(&o.Peers, "peers", "", "folder of the programs that make peers built (default: peers, beside this program)")
 	c.Flags().StringVar(&s.file, "config", "", "cluster: configuration file (default ./"+config.DefaultFile+", if it exists)")
-	c.Flags().StringVar(&s.profile, "profile", "", "cluster: only cluster is possible")
+	c.Flags().StringVar(&s.profile, "profile", "", "cluster: the profile to measure; only cluster has servers to measure")
 	c.Flags().StringArrayVar(&s.set, "set", nil, "cluster: set one key, such as --set cassandra.replication_factor=1")
 	c.Flags().StringVar(&o.CPUProfile, "cpuprofile", "", "write a CPU profile to this file")
 	hideFlag(c, "cpuprofile")

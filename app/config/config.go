@@ -62,6 +62,9 @@ type Config struct {
 
 // Stories configures stories.
 type Stories struct {
+	// Off removes the routes of stories. What was published before still expires, is
+	// archived and is erased.
+	Off bool
 	// Lifetimes are the lifetimes that an author can choose; the first is the default.
 	Lifetimes []mayfly.Lifetime
 	// Live is the maximum number of live stories of one author. Publishing one more
@@ -154,7 +157,7 @@ type Rates struct {
 	// Writes and Reads are the limits of each user.
 	Writes, Reads Rate
 	// AddressReads and AddressWrites are the limits of each IP address for requests without
-	// a token.
+	// a token. POST /v1/token counts as a read; no other change is possible without a token yet.
 	AddressReads, AddressWrites Rate
 }
 

@@ -34,9 +34,10 @@ type Product struct {
 	Items  []mayfly.Product // the types of item that belong to it
 	Tables []store.Table    // its own tables; each has an erasure rule
 
-	// Off removes routes, listeners, readers and the hook on first requests. Tables
-	// and erasure stay: what the product stored before must still be erased.
-	Off bool
+	// Off reports whether the configuration switches the product off; nil is never. It
+	// then has no routes, listeners, readers and hooks, and is neither started nor
+	// stopped. Tables and erasure stay: what it stored before must still be erased.
+	Off func(ProductOptions) bool
 
 	// Open opens the product on the engine of n.
 	Open func(ctx context.Context, n *Node) (Parts, error)
@@ -120,7 +121,7 @@ func (n *Node) openProducts(ctx context.Context, products []Product) error {
 // on returns the products that are not switched off.
 func (n *Node) on() (all []opened) {
 	for _, p := range n.opened {
-		if !p.Off {
+		if p.Off == nil || !p.Off(n.o.Products) {
 			all = append(all, p)
 		}
 	}

@@ -23,6 +23,7 @@ func Stories() Product {
 	return Product{
 		Name: storyapi.Product, Items: []mayfly.Product{mayfly.Story, mayfly.Entry},
 		Tables: story.Tables(),
+		Off:    func(o ProductOptions) bool { return o.Stories.Off },
 		Open: func(ctx context.Context, n *Node) (Parts, error) {
 			e, rules := &n.engine, n.o.Products.Stories
 			longest, err := rememberLongest(ctx, n.set.Rows, rules.Lifetimes)

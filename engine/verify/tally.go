@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -64,7 +65,7 @@ func (t *Tally) Clean() bool {
 func (t *Tally) Faults() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.faults
+	return slices.Clone(t.faults)
 }
 
 // Merge adds the faults of another tally.

@@ -69,7 +69,7 @@ type Birth struct {
 // Product returns the entry for the list of products.
 func (p *Probe) Product(off bool) node.Product {
 	return node.Product{
-		Name: Name, Off: off, Tables: []store.Table{p.table},
+		Name: Name, Off: func(node.ProductOptions) bool { return off }, Tables: []store.Table{p.table},
 		Open: func(_ context.Context, n *node.Node) (node.Parts, error) {
 			p.store, p.gate = n.Store(), n.Gate()
 			return node.Parts{
