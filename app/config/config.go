@@ -76,9 +76,9 @@ type Stories struct {
 	MaxPixels          int64
 	// Thumbnails is the number of thumbnails that are made at the same time.
 	Thumbnails int
-	// ThumbnailPixels is the largest image that gets a thumbnail. Decoding one takes up to
-	// 256 MiB in addition to Memory.Limit. An image that is larger or would take more is
-	// shown as it is.
+	// ThumbnailPixels is the largest image that gets a thumbnail. Decoding takes up to
+	// 256 MiB for each of Thumbnails in addition to Memory.Limit. An image that is larger
+	// or would take more is shown as it is.
 	ThumbnailPixels int64
 	// URLs is the longest validity of a signed media URL of a live story, and
 	// ArchiveURLs of a URL in the author's archive.

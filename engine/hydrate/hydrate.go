@@ -42,10 +42,13 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Limits.Pixels == 0 {
 		o.Limits.Pixels = mayfly.DefaultMaxPixels
 	}
+	if o.Limits.Memory == 0 {
+		o.Limits.Memory = media.DecodeMemory
+	}
 	if o.Problem == nil {
 		o.Problem = func(mayfly.ID, error) {}
 	}
-	if o.Workers < 0 || o.Queue < 0 || o.Limits.Pixels < 0 || o.Limits.Image < 0 {
+	if o.Workers < 0 || o.Queue < 0 || o.Limits.Pixels < 0 || o.Limits.Image < 0 || o.Limits.Memory < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "hydrate: setting out of range: %d workers, queue %d, limits %+v", o.Workers, o.Queue, o.Limits)
 	}
 	return o, nil

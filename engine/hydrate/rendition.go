@@ -135,11 +135,10 @@ func (h *Hydrate) weight(m mayfly.Medium) int64 {
 // an empty description, so that it is not tried again.
 func (h *Hydrate) makeNow(ctx context.Context, r rendition) (*picture, error) {
 	weight := h.weight(r.body.Media[r.m])
-	if err := h.making.room.Acquire(ctx, weight); err != nil {
-		return nil, errClosed()
+	made, err := h.shrinkWithin(ctx, r, weight)
+	if errors.Is(err, mayfly.TooLarge) && weight < h.o.Limits.Pixels { // it takes more memory than its share
+		made, err = h.shrinkWithin(ctx, r, h.o.Limits.Pixels)
 	}
-	made, err := h.shrink(ctx, r)
-	h.making.room.Release(weight)
 	if errors.Is(err, mayfly.Invalid) || errors.Is(err, mayfly.Unsupported) || errors.Is(err, mayfly.TooLarge) {
 		err = errNoPicture(r.item.ID, r.m)
 		if keepErr := h.keep(ctx, r, &picture{}); keepErr != nil {
@@ -155,14 +154,26 @@ func (h *Hydrate) makeNow(ctx context.Context, r rendition) (*picture, error) {
 	return made, nil
 }
 
-func (h *Hydrate) shrink(ctx context.Context, r rendition) (*picture, error) {
+// shrinkWithin makes a rendition when there is room for weight, with that share of the
+// memory of a worker: pictures that are made at the same time do not take more together.
+func (h *Hydrate) shrinkWithin(ctx context.Context, r rendition, weight int64) (*picture, error) {
+	if err := h.making.room.Acquire(ctx, weight); err != nil {
+		return nil, errClosed()
+	}
+	defer h.making.room.Release(weight)
+	limits := h.o.Limits
+	limits.Memory = max(1, int64(float64(limits.Memory)*float64(weight)/float64(limits.Pixels)))
+	return h.shrink(ctx, r, limits)
+}
+
+func (h *Hydrate) shrink(ctx context.Context, r rendition, limits media.Limits) (*picture, error) {
 	from, err := h.source(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close() // it was read to its end, or an error is returned
 	var out bytes.Buffer
-	width, height, typ, err := media.Shrink(&out, from, from.Type, r.longest, h.o.Limits)
+	width, height, typ, err := media.Shrink(&out, from, from.Type, r.longest, limits)
 	if err != nil {
 		return nil, err
 	}

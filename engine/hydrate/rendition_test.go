@@ -425,6 +425,27 @@ func TestAnInvalidRenditionIsRefused(t *testing.T) {
 	}
 }
 
+// Up to four small pictures are decoded at once: one that takes more than a quarter of the
+// memory waits until it is alone.
+func TestAPictureThatTakesMoreThanItsShareOfMemoryIsDecodedAlone(t *testing.T) {
+	const takes = 512 * 400 * 3 / 2 // bytes to decode it
+	for _, c := range []struct {
+		memory int64
+		opens  int32
+		want   error
+	}{
+		{4 * takes, 1, nil},
+		{2 * takes, 2, nil},
+		{takes / 2, 2, mayfly.Unsupported},
+	} {
+		g := openGallery(t, hydrate.Options{Limits: media.Limits{Pixels: 4_000_000, Memory: c.memory}}, photo(512, 400))
+		_, _, err := g.look(t.Context(), 0, mayfly.SmallRendition)
+		if !errors.Is(err, c.want) || g.opens.Load() != c.opens {
+			t.Errorf("of %d bytes: %v, decoded %d times", c.memory, err, g.opens.Load())
+		}
+	}
+}
+
 func TestLargePicturesAreDecodedOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := openGallery(t, hydrate.Options{Limits: media.Limits{Pixels: 1200 * 900}}, photo(1200, 900), photo(1199, 900), photo(1198, 900))

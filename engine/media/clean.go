@@ -2,10 +2,11 @@
 // them what must not be in, and small pictures of them (ST3, C4).
 //
 // What Clean passes on is the medium and nothing else: no position, no names, no
-// dates of the one who took it, no bytes before or behind it. It streams, and
-// its memory is bounded whatever the bytes say of themselves: a length is never
-// believed before that many bytes have come. It decodes no picture; Shrink does,
-// within limits that were checked before.
+// dates of the one who took it, no bytes before or behind it. Its memory is bounded
+// whatever the bytes say of themselves: a length is never believed before that many
+// bytes have come. Images and WebM are streamed; MP4 is kept in a temporary file until
+// its index has come. Clean decodes no picture; Shrink does, within limits that were
+// checked before.
 package media
 
 import (
@@ -23,6 +24,7 @@ type Limits struct {
 	Image  int64 // bytes of an image; default 20 MiB
 	Video  int64 // bytes of a video; default 64 MiB
 	Pixels int64 // of an image, or of a video's picture; default 50 million
+	Memory int64 // bytes that Shrink takes to decode an image; default DecodeMemory
 }
 
 // WithDefaults returns the limits with a default for each that is 0. Errors: Invalid.
@@ -36,7 +38,10 @@ func (l Limits) WithDefaults() (Limits, error) {
 	if l.Pixels == 0 {
 		l.Pixels = mayfly.DefaultMaxPixels
 	}
-	if l.Image < 0 || l.Video < 0 || l.Pixels < 0 {
+	if l.Memory == 0 {
+		l.Memory = DecodeMemory
+	}
+	if l.Image < 0 || l.Video < 0 || l.Pixels < 0 || l.Memory < 0 {
 		return l, mayfly.Errorf(mayfly.Invalid, "media: a limit is out of range: %+v", l)
 	}
 	return l, nil

@@ -16,13 +16,13 @@ import (
 
 const quality = 80 // of a JPEG that is looked at small
 
-// A rendition takes 256 MiB at most: decodeMemory for the picture as it is decoded, and
-// the rest for all else. Above muchMemory, the collector runs before and after: a few of
-// its rounds cost less than the decoding.
-const (
-	decodeMemory = 236 << 20
-	muchMemory   = 32 << 20
-)
+// DecodeMemory is how much memory an image may take while it is decoded. A rendition takes
+// 256 MiB at most: the rest is for all else.
+const DecodeMemory = 236 << 20
+
+// muchMemory is from when on the collector runs before and after an image is decoded: it
+// costs less than the decoding.
+const muchMemory = 32 << 20
 
 // Shrink decodes the picture in r and writes it so that its longest side is at
 // most longest, the right side up: a JPEG, or a PNG where one can see through
@@ -41,7 +41,7 @@ func Shrink(w io.Writer, r io.Reader, typ string, longest int, limits Limits) (w
 	if c.Type() != typ {
 		return 0, 0, "", mayfly.Errorf(mayfly.Corrupt, "shrink: %s where %s was said", c.Type(), typ)
 	}
-	c.memory = decodeMemory
+	c.memory = c.limits.Memory
 	large, err := decode(c)
 	if err != nil {
 		return 0, 0, "", fmt.Errorf("shrink: %w", err)
