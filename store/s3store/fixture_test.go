@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	crand "crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -163,4 +164,14 @@ func leftOver(t testing.TB, s *Store) (names []string) {
 		names = append(names, "upload of "+u.Key)
 	}
 	return names
+}
+
+func sumsOf(content []byte) string {
+	var b blockSums
+	_, _ = b.Write(content)
+	return b.text()
+}
+
+func payloadOf(content string) payload {
+	return payload{strings.NewReader(content), int64(len(content)), sha256.Sum256([]byte(content))}
 }

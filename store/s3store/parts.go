@@ -1,10 +1,8 @@
 package s3store
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 
@@ -77,18 +75,27 @@ func (u *upload) add(p minio.CompletePart, err error) error {
 	return err
 }
 
+// sendSlotted sends the next part when a slot is free.
+func (u *upload) sendSlotted(ctx context.Context, content payload) error {
+	giveBack, err := u.s.server.takeSlot(ctx)
+	if err != nil {
+		return err
+	}
+	defer giveBack()
+	return u.send(ctx, content)
+}
+
 // send sends the next part; its hash is signed with the request.
-func (u *upload) send(ctx context.Context, content []byte) error {
+func (u *upload) send(ctx context.Context, content payload) error {
 	n, err := u.next()
 	if err != nil {
 		return err
 	}
-	hash := sha256.Sum256(content)
-	opts := minio.PutObjectPartOptions{Sha256Hex: hex.EncodeToString(hash[:]), DisableContentSha256: true}
+	opts := minio.PutObjectPartOptions{Sha256Hex: hex.EncodeToString(content.hash[:]), DisableContentSha256: true}
 	return u.s.try(ctx, u.s.writes(u.key), func() error {
-		ctx, cancel := u.s.bounded(ctx, int64(len(content)))
+		ctx, cancel := u.s.bounded(ctx, content.size)
 		defer cancel()
-		p, err := u.s.server.core.PutObjectPart(ctx, u.s.opts.Bucket, u.name, u.id, n, bytes.NewReader(content), int64(len(content)), opts)
+		p, err := u.s.server.core.PutObjectPart(ctx, u.s.opts.Bucket, u.name, u.id, n, content.reader(), content.size, opts)
 		return u.add(minio.CompletePart{PartNumber: n, ETag: p.ETag}, err)
 	})
 }

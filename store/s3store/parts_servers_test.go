@@ -83,7 +83,7 @@ func TestALongObjectIsCopiedInPartsWithHashAndSums(t *testing.T) {
 	}
 }
 
-func TestPutsWaitForTheMemoryOfAPart(t *testing.T) {
+func TestPutsWaitForASlot(t *testing.T) {
 	o := quick(realServer(t))
 	o.Parts = 1
 	s := connect(t, o)
@@ -100,8 +100,8 @@ func TestPutsWaitForTheMemoryOfAPart(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if len(s.slots) != 0 {
-		t.Errorf("%d parts were not given back", len(s.slots))
+	if len(s.slots) != 0 || s.spool.used.Load() != 0 {
+		t.Errorf("%d slots and %d spooled bytes were not given back", len(s.slots), s.spool.used.Load())
 	}
 }
 
@@ -142,7 +142,7 @@ func TestALostUploadIsNotTakenForDoneWhenAnotherObjectIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := u.send(t.Context(), []byte("mine")); err != nil {
+	if err := u.send(t.Context(), payloadOf("mine")); err != nil {
 		t.Fatal(err)
 	}
 	if err := u.abort(t.Context()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 
 	"github.com/minio/minio-go/v7"
@@ -15,7 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// headBytes is how much of a stream is read before it takes the memory of a part.
+// headBytes is how much of a stream is kept in memory; what is longer is spooled.
 const headBytes = 64 * kibibyte
 
 // Put implements store.Blobs. An object of up to PartBytes is sent in one request with
@@ -32,41 +33,41 @@ func (s *Store) Put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store
 	return o, nil
 }
 
-func (s *Store) put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (store.Object, error) {
+func (s *Store) put(ctx context.Context, key mayfly.BlobKey, r io.Reader) (o store.Object, err error) {
 	head := s.server.heads.Get().(*[]byte)
 	defer s.server.heads.Put(head)
 	n, ended, err := fill(ctx, *head, r)
 	if err != nil {
 		return store.Object{}, err
 	}
+	sums := &blockSums{}
 	if ended {
-		return s.putWhole(ctx, key, (*head)[:n])
+		_, _ = sums.Write((*head)[:n])
+		return s.putWhole(ctx, key, payload{bytes.NewReader((*head)[:n]), int64(n), sha256.Sum256((*head)[:n])}, sums.text())
 	}
-	part, giveBack, err := s.server.takePart(ctx)
+	p, err := s.server.spool.part()
 	if err != nil {
 		return store.Object{}, err
 	}
-	defer giveBack()
-	copy(part, (*head)[:n])
-	more, ended, err := fill(ctx, part[n:], r)
+	defer p.close()
+	hash := sha256.New()
+	noted := io.MultiWriter(hash, sums)
+	if err := p.write((*head)[:n], noted); err != nil {
+		return store.Object{}, err
+	}
+	ended, err = p.fill(ctx, r, *head, s.server.opts.PartBytes, noted)
 	if err != nil {
 		return store.Object{}, err
 	}
 	if ended {
-		return s.putWhole(ctx, key, part[:n+more])
+		giveBack, err := s.server.takeSlot(ctx)
+		if err != nil {
+			return store.Object{}, err
+		}
+		defer giveBack()
+		return s.putWhole(ctx, key, p.payload(), sums.text())
 	}
-	return s.putStaged(ctx, key, part, r)
-}
-
-// takePart waits for the memory of a part.
-func (s *Server) takePart(ctx context.Context) (part []byte, giveBack func(), err error) {
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, mayfly.Wrap(mayfly.Unavailable, ctx.Err(), "")
-	}
-	room := s.parts.Get().(*[]byte)
-	return *room, func() { s.parts.Put(room); <-s.slots }, nil
+	return s.putStaged(ctx, key, p, *head, r, hash, sums)
 }
 
 // maxEmpty is how often in a row a reader may return no bytes.
@@ -101,17 +102,17 @@ func fill(ctx context.Context, room []byte, r io.Reader) (n int, ended bool, err
 // that the server stores exactly these bytes or nothing. The hash is not sent as the
 // object's checksum: a copy could take that over, whereas the server must compute the
 // checksum of a copy (L9).
-func (s *Store) putWhole(ctx context.Context, key mayfly.BlobKey, content []byte) (store.Object, error) {
-	o := store.Object{Key: key, Size: int64(len(content)), SHA256: sha256.Sum256(content)}
+func (s *Store) putWhole(ctx context.Context, key mayfly.BlobKey, content payload, sums string) (store.Object, error) {
+	o := store.Object{Key: key, Size: content.size, SHA256: content.hash}
 	opts := minio.PutObjectOptions{
 		StorageClass:         s.opts.Class,
 		DisableContentSha256: true, // the library's hash of pieces; the request has the hash of the whole
-		UserMetadata:         placing{hash: o.SHA256, sums: sumsOf(content)}.metadata(),
+		UserMetadata:         placing{hash: o.SHA256, sums: sums}.metadata(),
 	}
 	err := s.try(ctx, s.writes(key), func() error {
 		ctx, cancel := s.bounded(ctx, o.Size)
 		defer cancel()
-		put, err := s.server.core.PutObject(ctx, s.opts.Bucket, s.name(key), bytes.NewReader(content), o.Size, "", hex.EncodeToString(o.SHA256[:]), opts)
+		put, err := s.server.core.PutObject(ctx, s.opts.Bucket, s.name(key), content.reader(), o.Size, "", hex.EncodeToString(o.SHA256[:]), opts)
 		if err == nil && put.ETag == "" { // a proxy may have answered instead
 			err = mayfly.Errorf(mayfly.Unavailable, "the server does not say that it has stored %s", key)
 		}
@@ -123,25 +124,25 @@ func (s *Store) putWhole(ctx context.Context, key mayfly.BlobKey, content []byte
 	return o, nil
 }
 
-// putStaged puts an object in parts; part holds the first one. Metadata must be sent
-// before the first part, when the hash is not known yet: so the object is put under
-// an internal name and then copied to its key with the hash. A failure leaves nothing
-// at the key.
-func (s *Store) putStaged(ctx context.Context, key mayfly.BlobKey, part []byte, r io.Reader) (o store.Object, err error) {
+// putStaged puts an object in parts; p holds the first one, and buffer is used to
+// read the others. Metadata must be sent before the first part, when the hash is not
+// known yet: so the object is put under an internal name and then copied to its key
+// with the hash. A failure leaves nothing at the key.
+func (s *Store) putStaged(ctx context.Context, key mayfly.BlobKey, p *part, buffer []byte, r io.Reader, hash hash.Hash, sums *blockSums) (o store.Object, err error) {
 	staged := s.freshName(stagedNames)
 	u, err := s.begin(ctx, key, staged, placing{})
 	if err != nil {
 		return store.Object{}, err
 	}
 	o = store.Object{Key: key}
-	hash, sums := sha256.New(), &blockSums{}
-	for n, ended := len(part), false; n > 0; {
-		hash.Write(part[:n])
-		_, _ = sums.Write(part[:n])
-		o.Size += int64(n)
-		err := u.send(ctx, part[:n])
-		if n = 0; err == nil && !ended {
-			n, ended, err = fill(ctx, part, r)
+	for ended := false; p.size > 0; {
+		o.Size += p.size
+		err := u.sendSlotted(ctx, p.payload())
+		if err == nil {
+			err = p.reset()
+		}
+		if err == nil && !ended {
+			ended, err = p.fill(ctx, r, buffer, s.server.opts.PartBytes, io.MultiWriter(hash, sums))
 		}
 		if err != nil {
 			return store.Object{}, errors.Join(err, u.abort(ctx))

@@ -26,7 +26,7 @@ func TestUnfinishedUploadsAreReclaimedAfterADay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := u.send(t.Context(), []byte("a part")); err != nil {
+		if err := u.send(t.Context(), payloadOf("a part")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ import (
 )
 
 // Server is an account on an S3 server. Its tiers copy to each other on the server.
-// It holds only idle connections and buffers.
+// It holds only idle connections, buffers and files without a name.
 type Server struct {
 	opts      Options
 	transport *http.Transport
@@ -32,8 +33,8 @@ type Server struct {
 	core      *minio.Core
 	public    *minio.Client // creates presigned URLs
 	heads     sync.Pool     // *[]byte of headBytes
-	parts     sync.Pool     // *[]byte of PartBytes
-	slots     chan struct{} // one for each part in memory
+	spool     *spool        // what clients are still sending
+	slots     chan struct{} // one for each part that is being sent
 	expires   atomic.Bool   // Probe saw the server refuse an expired URL
 
 	mu    sync.Mutex
@@ -55,9 +56,8 @@ func Connect(o Options) (*Server, error) {
 		return nil, err
 	}
 	o.Credentials, o.Session = conn.Credentials{}, "" // the signer has them
-	s := &Server{opts: o, signer: signer, slots: make(chan struct{}, o.Parts)}
+	s := &Server{opts: o, signer: signer, slots: make(chan struct{}, o.Parts), spool: &spool{dir: o.SpoolDir, most: o.SpoolBytes}}
 	s.heads.New = func() any { b := make([]byte, headBytes); return &b }
-	s.parts.New = func() any { b := make([]byte, o.PartBytes); return &b }
 	s.transport = &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -155,8 +155,8 @@ func (s *Store) bounded(ctx context.Context, size int64) (context.Context, conte
 	return context.WithTimeout(ctx, s.server.opts.Timeout+time.Duration(size/(16*mebibyte))*time.Second)
 }
 
-// Options are the address, credentials and limits of a server. Puts use at most
-// Parts × PartBytes of memory, and 64 KiB for each put in progress.
+// Options are the address, credentials and limits of a server. A put uses 64 KiB of
+// memory; what is longer waits in a file until a part is whole.
 type Options struct {
 	Endpoint  string // https://host or http://host:port
 	Public    string // address of the same server in presigned URLs; Endpoint if empty
@@ -177,8 +177,12 @@ type Options struct {
 	Timeout time.Duration // of one try, and of a transfer that stalls; 30 s if 0
 
 	PartBytes int64 // above it an object is put in parts; 8 MiB if 0, 5 MiB at least
-	Parts     int   // parts in memory at once; 16 if 0
+	Parts     int   // parts that are sent at once; 16 if 0
 	CopyBytes int64 // above it an object is copied in parts of that size; 5 GiB if 0
+
+	SlotWait   time.Duration // how long a whole part waits for others to be sent; 10 s if 0
+	SpoolDir   string        // where parts wait until they are whole; os.TempDir() if empty
+	SpoolBytes int64         // what may wait there at once; 1 GiB if 0
 
 	Logger *slog.Logger // for what an operator should know; slog.Default() if nil
 }
@@ -204,6 +208,9 @@ func (o Options) complete() (Options, error) {
 	o.PartBytes = cmp.Or(o.PartBytes, 8*mebibyte)
 	o.Parts = cmp.Or(o.Parts, 16)
 	o.CopyBytes = cmp.Or(o.CopyBytes, maxSingle)
+	o.SlotWait = cmp.Or(o.SlotWait, 10*time.Second)
+	o.SpoolDir = cmp.Or(o.SpoolDir, os.TempDir())
+	o.SpoolBytes = cmp.Or(o.SpoolBytes, gibibyte)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -219,6 +226,9 @@ func (o Options) complete() (Options, error) {
 		return o, mayfly.Errorf(mayfly.Invalid, "invalid retries: %d tries, pause %v, timeout %v", o.Tries, o.Pause, o.Timeout)
 	case o.PartBytes < minPart || o.PartBytes > maxSingle || o.Parts < 0:
 		return o, mayfly.Errorf(mayfly.Invalid, "%d parts of %d bytes in memory: a part has 5 MiB to 5 GiB", o.Parts, o.PartBytes)
+	case o.SlotWait < 0 || o.SpoolBytes < o.PartBytes:
+		return o, mayfly.Errorf(mayfly.Invalid, "invalid spool of %d bytes for parts of %d bytes that wait %v", o.SpoolBytes, o.PartBytes, o.SlotWait).
+			WithHint("make room for one part at least")
 	case o.CopyBytes < minPart || o.CopyBytes > maxSingle:
 		return o, mayfly.Errorf(mayfly.Invalid, "%d bytes copied at once are not between 5 MiB and 5 GiB", o.CopyBytes)
 	}

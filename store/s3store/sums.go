@@ -60,12 +60,6 @@ func (b *blockSums) text() string {
 	return base64.RawStdEncoding.EncodeToString(b.sums)
 }
 
-func sumsOf(content []byte) string {
-	var b blockSums
-	_, _ = b.Write(content)
-	return b.text()
-}
-
 // parseSums decodes the checksums of an object of size bytes; nil if it has none.
 func parseSums(key mayfly.BlobKey, text string, size int64) ([]byte, error) {
 	if text == "" {
