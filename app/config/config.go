@@ -333,6 +333,9 @@ type Media struct {
 	Max Bytes
 	// MaxCount is the maximum number of media of one item, up to 10.
 	MaxCount int
+	// MaxConcurrent is the maximum number of media that one user may send to this node at
+	// the same time. One more returns 429.
+	MaxConcurrent int
 	// MaxBody is the maximum size of the text and overlays of one item.
 	MaxBody Bytes
 	// UploadLife is how long an upload is kept until it is published.
@@ -431,6 +434,11 @@ type S3 struct {
 	// ColdClass is the storage class of archived media; it must allow immediate reads. If it
 	// is empty, the server's default is used, for servers without storage classes.
 	ColdClass string
+	// SpoolDir is the folder in which a medium over 64 KiB waits until it can be sent to the
+	// server (default: the folder for temporary files), and SpoolBytes is what may wait there at
+	// the same time. Above it uploads return 503.
+	SpoolDir   string
+	SpoolBytes Bytes
 	// Presign lets clients upload media directly to the server, and download public stories
 	// and their own archive directly from it, with URLs that expire with the story at the latest.
 	Presign bool

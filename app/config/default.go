@@ -76,12 +76,12 @@ func Default() Config {
 			MediaCache:    8 * MiB,
 			MediaMemtable: 8 * MiB,
 		},
-		Media: Media{Inline: 64 * KiB, Max: mayfly.DefaultMaxMedium, MaxCount: mayfly.MaxMedia, MaxBody: mayfly.DefaultMaxBody, UploadLife: lifetimes(mayfly.DefaultUploadLife)[0]},
+		Media: Media{Inline: 64 * KiB, Max: mayfly.DefaultMaxMedium, MaxCount: mayfly.MaxMedia, MaxConcurrent: mayfly.DefaultMaxConcurrent, MaxBody: mayfly.DefaultMaxBody, UploadLife: lifetimes(mayfly.DefaultUploadLife)[0]},
 
 		Cassandra: Cassandra{Keyspace: "mayfly", Copies: 3, Timeout: 4 * time.Second},
 		Redis:     Redis{Prefix: "mayfly", Lease: time.Second},
 		Kafka:     Kafka{Partitions: 64, Copies: 3, Mechanism: "SCRAM-SHA-512"},
-		S3:        S3{Region: "us-east-1", ColdClass: "GLACIER_IR", Presign: true},
+		S3:        S3{Region: "us-east-1", ColdClass: "GLACIER_IR", SpoolBytes: GiB, Presign: true},
 	}
 }
 

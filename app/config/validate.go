@@ -91,6 +91,8 @@ func (c Config) ranges() []error {
 		{"media.inline", int64(c.Media.Inline), 1, int64(MiB)},
 		{"media.max", int64(c.Media.Max), 1, int64(5 * GiB)},
 		{"media.max_count", int64(c.Media.MaxCount), 1, 10},
+		{"media.max_concurrent", int64(c.Media.MaxConcurrent), 1, 10_000},
+		{"s3.spool_bytes", int64(c.S3.SpoolBytes), int64(8 * MiB), math.MaxInt64},
 		{"media.max_body", int64(c.Media.MaxBody), int64(KiB), int64(4 * MiB)},
 	})...)
 	return errs

@@ -37,7 +37,7 @@ func FromConfig(c config.Config) Options {
 			Timeout: c.Births.Timeout, KeepKeys: c.Births.KeepKeys, RemindAfter: c.Births.RemindAfter,
 			MaxBody: int(c.Media.MaxBody),
 		},
-		Uploads: upload.Options{Life: c.Media.UploadLife, MaxMedium: int64(c.Media.Max), MaxMedia: c.Media.MaxCount, Limits: mediaLimits(c.Stories), Spool: c.Data},
+		Uploads: upload.Options{Life: c.Media.UploadLife, MaxMedium: int64(c.Media.Max), MaxMedia: c.Media.MaxCount, MaxConcurrent: c.Media.MaxConcurrent, Limits: mediaLimits(c.Stories), Spool: c.Data},
 		Walk: walk.Options{
 			Settle: c.Walk.Settle, Page: c.Walk.Page, Batch: c.Walk.Batch, Budget: c.Walk.Lateness,
 			Lease: c.Walk.Lease, Timeout: c.Walk.Timeout, RemindAfter: c.Births.RemindAfter,

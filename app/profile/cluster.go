@@ -162,7 +162,8 @@ func connectS3(c config.S3) (*s3store.Server, error) {
 	}
 	server, err := s3store.Connect(s3store.Options{
 		Endpoint: c.Endpoint, Public: c.Public, Region: c.Region, CA: authority,
-		Credentials: conn.Credentials{User: key.Reveal(), Password: word}, NoPresign: !c.Presign, Logger: slog.Default(),
+		Credentials: conn.Credentials{User: key.Reveal(), Password: word}, NoPresign: !c.Presign,
+		SpoolDir: c.SpoolDir, SpoolBytes: int64(c.SpoolBytes), Logger: slog.Default(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("s3: %w", err)

@@ -65,12 +65,17 @@ func (u *Uploads) Reservation(ctx context.Context, owner mayfly.UserID, upload m
 // Put cleans and stores medium n of a reservation; it is durable on return. The
 // same bytes sent again get the same answer. Errors: NotFound (no such medium, or
 // another user's upload), Gone, Conflict (other bytes have arrived, or another
-// request is storing it), and those of cleaning and storing.
+// request is storing it), Limited, and those of cleaning and storing.
 func (u *Uploads) Put(ctx context.Context, owner mayfly.UserID, upload mayfly.ID, n int, r io.Reader, now mayfly.Instant) (mayfly.Medium, error) {
 	row, err := u.reserved(ctx, owner, upload, now)
 	if err != nil {
 		return mayfly.Medium{}, err
 	}
+	end, err := u.inProgress.begin(owner, u.o.MaxConcurrent)
+	if err != nil {
+		return mayfly.Medium{}, err
+	}
+	defer end()
 	if n >= 0 && n < len(row.slots) && row.slots[n].state == slotFilled && !row.published {
 		return u.repeated(r, n, row.slots[n].medium)
 	}

@@ -34,6 +34,8 @@ type Options struct {
 	MaxMedia int
 	// MaxMedium is the largest medium in bytes, cleaned or not; default 64 MiB.
 	MaxMedium int64
+	// MaxConcurrent is how many media a user may send to this node at once; default 16.
+	MaxConcurrent int
 	// Limits bound a medium that a user sends, by its type.
 	Limits media.Limits
 	// Spool is the folder of the temporary files of videos that arrive; default the
@@ -61,8 +63,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxMedium == 0 {
 		o.MaxMedium = mayfly.DefaultMaxMedium
 	}
-	if o.MaxMedium < 0 || o.MaxMedia < 0 || o.MaxMedia > mayfly.MaxMedia {
-		return o, mayfly.Errorf(mayfly.Invalid, "upload: a setting is out of range: %d media of %d bytes", o.MaxMedia, o.MaxMedium)
+	if o.MaxConcurrent == 0 {
+		o.MaxConcurrent = mayfly.DefaultMaxConcurrent
+	}
+	if o.MaxMedium < 0 || o.MaxMedia < 0 || o.MaxMedia > mayfly.MaxMedia || o.MaxConcurrent < 0 {
+		return o, mayfly.Errorf(mayfly.Invalid, "upload: a setting is out of range: %d media of %d bytes, %d at once", o.MaxMedia, o.MaxMedium, o.MaxConcurrent)
 	}
 	limits, err := o.Limits.WithDefaults()
 	o.Limits = limits
@@ -71,9 +76,10 @@ func (o Options) withDefaults() (Options, error) {
 
 // Uploads stores media. Safe for concurrent use.
 type Uploads struct {
-	set     store.Set
-	o       Options
-	cleaner *media.Cleaner
+	set        store.Set
+	o          Options
+	cleaner    *media.Cleaner
+	inProgress inProgress
 }
 
 // New returns Uploads into set.
@@ -86,7 +92,7 @@ func New(set store.Set, o Options) (*Uploads, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Uploads{set: set, o: o, cleaner: cleaner}, nil
+	return &Uploads{set: set, o: o, cleaner: cleaner, inProgress: inProgress{now: map[mayfly.UserID]int{}}}, nil
 }
 
 // MaxMedia returns how many media an upload may have.
@@ -137,8 +143,13 @@ func NewID(now mayfly.Instant, lifetime mayfly.Lifetime, owner mayfly.UserID, ra
 }
 
 // AddCleaned adds a medium that a user sends: it is cleaned while it streams.
-// Errors: those of media.Clean and of Add.
+// Errors: those of media.Clean and of Add, Limited.
 func (u *Upload) AddCleaned(ctx context.Context, r io.Reader) (mayfly.Medium, error) {
+	end, err := u.all.inProgress.begin(u.owner, u.all.o.MaxConcurrent)
+	if err != nil {
+		return mayfly.Medium{}, err
+	}
+	defer end()
 	clean, err := u.all.clean(r)
 	if err != nil {
 		return mayfly.Medium{}, err

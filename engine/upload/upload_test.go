@@ -130,3 +130,48 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A user who sends many media slowly is refused one more, whichever way it comes;
+// other users are not, and each that ends makes room.
+func TestAUserSendsABoundedNumberOfMediaAtOnce(t *testing.T) {
+	r := reserve(t, 2, upload.Options{MaxConcurrent: 2})
+	begin := func(owner mayfly.UserID) *upload.Upload {
+		u, err := r.uploads.Begin(owner, start)
+		r.Must(err)
+		return u
+	}
+	slow := []func(io.Reader) error{
+		func(in io.Reader) error { _, err := begin(ana).AddCleaned(t.Context(), in); return err },
+		func(in io.Reader) error { _, err := r.put(0, in); return err },
+	}
+	var ends []func()
+	for _, send := range slow {
+		in, out := io.Pipe()
+		done := make(chan error, 1)
+		go func() { done <- send(in) }()
+		photo := fixture.Photo(t, 1)
+		_, err := out.Write(photo[:1]) // returns when it was read: the medium is in progress
+		r.Must(err)
+		ends = append(ends, func() {
+			_, err := out.Write(photo[1:])
+			r.Must(errors.Join(err, out.Close(), <-done))
+		})
+	}
+	another := func(owner mayfly.UserID) error {
+		_, err := begin(owner).AddCleaned(t.Context(), r.photo(2))
+		return err
+	}
+	_, err := r.put(1, r.photo(2))
+	for _, err := range []error{err, another(ana)} {
+		if e := (*mayfly.Error)(nil); !errors.Is(err, mayfly.Limited) || !errors.As(err, &e) || e.Hint == "" {
+			t.Errorf("one more: %v, want Limited with a hint", err)
+		}
+	}
+	r.Must(another(ben))
+	for _, end := range ends {
+		end()
+		r.Must(another(ana))
+	}
+	_, err = r.put(1, r.photo(2))
+	r.Must(err)
+}

@@ -149,7 +149,7 @@ func TestTheSameKeyIsTheSameStoryEvenAtTheLimitAndOtherContentIsAConflict(t *tes
 
 func TestTheLiveLimitIsExactWhenManyPublishAtOnce(t *testing.T) {
 	const limit, tries = 20, 60
-	e := open(t, func(o *settings) { o.Live = limit })
+	e := open(t, func(o *settings) { o.Live, o.Upload.MaxConcurrent = limit, tries })
 	var published, refused atomic.Int64
 	var wait sync.WaitGroup
 	for i := range tries {
