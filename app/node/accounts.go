@@ -14,6 +14,8 @@ type ProductOptions struct {
 	Stories config.Stories
 	Tokens  config.Tokens
 	Rates   config.Rates
+	// Alone says that no other node publishes to the same store.
+	Alone bool
 	// Key signs tokens and media URLs. Without it there are no accounts and no
 	// relations, and only the audience everyone is served.
 	Key *account.Key

@@ -32,7 +32,7 @@ func Stories() Product {
 			}
 			n.stories, err = story.New(story.Options{
 				Rows: n.set.Rows, Writer: n.set.Writer, Uploads: e.uploads, Intake: e.intake, Gate: e.gate, Hydrate: e.hydrate, Erase: e.erase,
-				Lifetimes: rules.Lifetimes, Longest: longest, Live: rules.Live,
+				Lifetimes: rules.Lifetimes, Longest: longest, Live: rules.Live, Alone: n.o.Products.Alone,
 			})
 			return Parts{Routes: n.storyRoutes}, err
 		},

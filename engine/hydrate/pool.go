@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
@@ -26,6 +27,49 @@ type making struct {
 	workers int
 	closed  bool
 	all     sync.WaitGroup
+
+	yields int           // how much work the queue makes way for
+	idle   chan struct{} // closed when there is none; nil: there is none
+}
+
+// yieldFor is how long a queued rendition makes way for other work at most, so that
+// under steady load some are still made.
+const yieldFor = time.Second
+
+// Yield makes queued renditions wait until done is called: decoding pictures must not
+// compete for a core with work that a user waits for. A rendition that a user asks
+// for does not wait.
+func (h *Hydrate) Yield() (done func()) {
+	mk := &h.making
+	mk.mu.Lock()
+	defer mk.mu.Unlock()
+	if mk.yields++; mk.idle == nil {
+		mk.idle = make(chan struct{})
+	}
+	return func() {
+		mk.mu.Lock()
+		defer mk.mu.Unlock()
+		if mk.yields--; mk.yields == 0 {
+			close(mk.idle)
+			mk.idle = nil
+		}
+	}
+}
+
+// awaitIdle waits until no other work is in progress, for yieldFor at most.
+func (mk *making) awaitIdle() {
+	mk.mu.Lock()
+	idle := mk.idle
+	mk.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(mk.ctx, yieldFor)
+	defer cancel()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
 }
 
 func (mk *making) open(o Options) {
@@ -78,6 +122,7 @@ func (h *Hydrate) work() {
 		if !ok {
 			return
 		}
+		h.making.awaitIdle()
 		_, err := h.make(h.making.ctx, r)
 		if err != nil && !errors.Is(err, mayfly.Unsupported) && h.making.ctx.Err() == nil { // a picture that cannot be decoded is no problem of the operator
 			h.o.Problem(r.item.ID, fmt.Errorf("make rendition of medium %d with %d pixels: %w", r.m, r.longest, err))

@@ -509,3 +509,30 @@ func TestBadSettingsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Queued renditions wait while a user waits for other work, each for a second at most;
+// one that a user asks for does not wait.
+func TestQueuedRenditionsMakeWayForOtherWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := openGallery(t, hydrate.Options{}, photo(1200, 900), photo(1150, 900))
+		first, second := g.h.Yield(), g.h.Yield()
+		g.h.MakeRenditions(g.row(), g.body)
+		want := func(when string, n int) {
+			t.Helper()
+			synctest.Wait()
+			if made := len(g.objects()); made != n {
+				t.Errorf("%s: %d were made, want %d", when, made, n)
+			}
+		}
+		want("two publish", 0)
+		first()
+		want("one publishes", 0)
+		time.Sleep(time.Second)
+		want("a second later", 1)
+		_, _, err := g.look(t.Context(), 1, 320)
+		g.Must(err)
+		want("one was asked for", 2)
+		second()
+		want("none publishes", 4)
+	})
+}

@@ -33,6 +33,7 @@ func photo(t testing.TB, shade byte) []byte { return fixture.Photo(t, shade) }
 type env struct {
 	*fixture.Engine
 	stories  *story.Stories
+	options  story.Options // of stories
 	uploads  *upload.Uploads
 	hydrate  *hydrate.Hydrate
 	erase    *erase.Erase
@@ -76,6 +77,7 @@ func open(t testing.TB, change ...func(*settings)) *env {
 	e.Must(err)
 	o.Rows, o.Writer, o.Uploads, o.Intake = e.Set.Rows, e.Set.Writer, e.uploads, e.Intake(intake.Options{MayMint: e.mayMint})
 	o.Gate, o.Hydrate, o.Erase = g, e.hydrate, e.erase
+	e.options = o.Options
 	e.stories, err = story.New(o.Options)
 	e.Must(err)
 	return e

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -102,8 +100,8 @@ func (s *Stories) limitReached(next mayfly.Instant) *mayfly.Error {
 // mayAdd refuses an author who has reached the live limit. A request whose key
 // stands for a story that exists already adds none.
 func (s *Stories) mayAdd(ctx context.Context, author mayfly.UserID, key string, now mayfly.Instant) error {
-	ids, err := s.serving(ctx, author, now)
-	if err != nil || len(ids) < s.o.Live { // a story that is not in the index is not live
+	most, err := s.mayServe(ctx, author, now)
+	if err != nil || most < s.o.Live { // a story that is not in the index is not live
 		return err
 	}
 	p, err := s.Preflight(ctx, author, now)
@@ -121,41 +119,6 @@ func (s *Stories) mayAdd(ctx context.Context, author mayfly.UserID, key string, 
 		}
 	}
 	return s.limitReached(p.NextAt)
-}
-
-// ownedPage is how many entries of the owner index are read at once.
-const ownedPage = 500
-
-// serving returns the ids of author's stories that may serve at now, oldest first:
-// those whose deadline is ahead, and the restored ones (ST11). The gate decides
-// which of them do serve.
-func (s *Stories) serving(ctx context.Context, author mayfly.UserID, now mayfly.Instant) ([]mayfly.ID, error) {
-	restored, err := s.o.Gate.RestoredOf(ctx, author)
-	if err != nil {
-		return nil, err
-	}
-	ids := slices.DeleteFunc(restored, func(id mayfly.ID) bool { return !id.ExpiredAt(now) }) // the others are in the index
-	r := store.Range{Partition: string(author[:]), From: bornFrom(now.Add(-s.o.Longest)), Limit: ownedPage}
-	for {
-		page, err := s.o.Rows.Range(ctx, engine.Owners, r)
-		if err != nil {
-			return nil, fmt.Errorf("read the owner index: %w", err)
-		}
-		for _, row := range page {
-			id, ok, err := storyOf(row)
-			if err != nil {
-				return nil, err
-			}
-			if ok && !id.ExpiredAt(now) {
-				ids = append(ids, id)
-			}
-		}
-		if len(page) < r.Limit {
-			slices.SortFunc(ids, mayfly.ID.Compare)
-			return ids, nil
-		}
-		r.From = page[len(page)-1].Clustering + "\x00"
-	}
 }
 
 // bornFrom returns the prefix from which ids are born at an instant or later.

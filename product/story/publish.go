@@ -36,6 +36,7 @@ func (s *Stories) Publish(ctx context.Context, d Draft, now func() mayfly.Instan
 		}
 		return s.publishReserved(ctx, c, d.Upload, now)
 	}
+	defer s.o.Hydrate.Yield()()
 	a, err := s.admit(ctx, c, now()) // before a medium is read
 	if err != nil {
 		return Story{}, fmt.Errorf("publish: %w", err)
@@ -155,6 +156,10 @@ func (s *Stories) birth(ctx context.Context, c checked, u *upload.Upload, a admi
 		Owner: c.author, Product: mayfly.Story, Fate: mayfly.Archive, Audience: c.audience, Lifetime: c.lifetime,
 		Text: c.caption, Data: c.data, Upload: u, Key: c.key, Admission: a.account,
 	}, now)
+	refused := errors.Is(err, mayfly.Conflict) || errors.Is(err, mayfly.Invalid) || errors.Is(err, mayfly.Denied) // before a row could land
+	if !refused {
+		s.counts.born(c.author, published.Item.ID, err != nil, now)
+	}
 	if err != nil {
 		return Story{}, err
 	}

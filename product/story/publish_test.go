@@ -148,8 +148,13 @@ func TestTheSameKeyIsTheSameStoryEvenAtTheLimitAndOtherContentIsAConflict(t *tes
 }
 
 func TestTheLiveLimitIsExactWhenManyPublishAtOnce(t *testing.T) {
+	t.Run("alone", func(t *testing.T) { manyPublishAtOnce(t, true) })
+	t.Run("beside other nodes", func(t *testing.T) { manyPublishAtOnce(t, false) })
+}
+
+func manyPublishAtOnce(t *testing.T, alone bool) {
 	const limit, tries = 20, 60
-	e := open(t, func(o *settings) { o.Live, o.Upload.MaxConcurrent = limit, tries })
+	e := open(t, func(o *settings) { o.Live, o.Alone, o.Upload.MaxConcurrent = limit, alone, tries })
 	var published, refused atomic.Int64
 	var wait sync.WaitGroup
 	for i := range tries {

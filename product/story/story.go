@@ -39,6 +39,9 @@ type Options struct {
 	Longest time.Duration
 	// Live is how many live stories an author may have; default 100.
 	Live int
+	// Alone says that no other process publishes to the store: then a count of live
+	// stories needs no look for those of others.
+	Alone bool
 	// ViewsKept is how long after a story's end its views are kept; default 48 h.
 	ViewsKept time.Duration
 }
@@ -78,6 +81,7 @@ func (o Options) withDefaults() (Options, error) {
 type Stories struct {
 	o       Options
 	authors *authorLocks
+	counts  *counts
 }
 
 // New returns the product on the engine.
@@ -86,7 +90,7 @@ func New(o Options) (*Stories, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stories{o: o, authors: newAuthorLocks()}, nil
+	return &Stories{o: o, authors: newAuthorLocks(), counts: newCounts()}, nil
 }
 
 // Story is a story that its viewer may see.
@@ -172,6 +176,9 @@ func (s *Stories) Delete(ctx context.Context, id mayfly.ID, author mayfly.UserID
 	_, err := s.o.Erase.Delete(ctx, id, mayfly.ByUser, now)
 	if errors.Is(err, mayfly.NotFound) {
 		return gate.Refusal(id, now)
+	}
+	if err == nil {
+		s.counts.deleted(author, id)
 	}
 	return err
 }
