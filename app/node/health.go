@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -25,8 +26,10 @@ const (
 	// for, may be before the node is not ready (SPEC §10).
 	sweepLag = 5 * time.Minute
 	laterLag = 2 * time.Hour
-	// lagging is how late the sweep may be before a ready node is degraded.
-	lagging = time.Minute
+	// lagging is how late the sweep may be before a ready node is degraded, and
+	// remindersLag how late the reminders may be (L13).
+	lagging      = time.Minute
+	remindersLag = 5 * time.Minute
 )
 
 // Health returns the state of the store and of each role. Lag affects only the role
@@ -43,7 +46,8 @@ func (o operator) Health(ctx context.Context) wire.Health {
 	if !o.o.does(API) {
 		h.Ready = walks == ready
 	}
-	h.Degraded = !h.Ready || h.Roles["store"] != ready || o.walks() && (walks != ready || lateness(o.Progress("sweep")) > lagging)
+	h.Degraded = !h.Ready || h.Roles["store"] != ready ||
+		o.walks() && (walks != ready || lateness(o.Progress("sweep")) > lagging || lateness(o.Progress(remind.Name)) > remindersLag)
 	return h
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // collector collects the metrics of the node. It reads so little that Prometheus may
@@ -116,7 +117,31 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, l := range c.node.Lags() {
 		gauge(c.consumerLag, float64(l.Events), l.Group, l.Stream.String())
 	}
+	c.node.refused.Collect(out)
 	c.collectRows(gauge, r.Steady)
+}
+
+// countedLedger counts the changes that the ledger refuses, because the table of
+// transitions does not allow them (L1).
+type countedLedger struct {
+	store.Ledger
+	refused *prometheus.CounterVec
+}
+
+func countRefused(ledger store.Ledger) countedLedger {
+	return countedLedger{ledger, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "mayfly_transitions_refused_total", Help: "Changes of an item's state that were refused, because the state it is in does not allow them.",
+	}, []string{"from", "to"})}
+}
+
+func (l countedLedger) Transition(ctx context.Context, changes []mayfly.Change) ([]store.Outcome, error) {
+	outcomes, err := l.Ledger.Transition(ctx, changes)
+	for i, o := range outcomes {
+		if o.Result == store.Refused {
+			l.refused.WithLabelValues(changes[i].From.String(), changes[i].To.String()).Inc()
+		}
+	}
+	return outcomes, err
 }
 
 // readRows is the timeout of metrics that are read from rows: a store that does not
@@ -130,9 +155,10 @@ func (c *collector) collectRows(gauge func(*prometheus.Desc, float64, ...string)
 		gauge(c.deadLetters, float64(dead))
 	}
 	for _, shard := range c.node.worked().held(now) {
-		mark, err := walk.LoadWatermark(ctx, c.node.set.Rows, remind.Name, shard)
-		if err == nil {
-			gauge(c.reminderLag, max(0, now.Sub(mark.At).Seconds()), strconv.Itoa(int(shard.Number())))
+		quick, err := walk.LoadWatermark(ctx, c.node.set.Rows, remind.Name, shard)
+		slow, slowErr := walk.LoadWatermark(ctx, c.node.set.Rows, remind.SlowName, shard)
+		if err == nil && slowErr == nil {
+			gauge(c.reminderLag, max(0, now.Sub(min(quick.At, slow.At)).Seconds()), strconv.Itoa(int(shard.Number())))
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
@@ -94,6 +95,7 @@ type Node struct {
 	o        Options
 	clock    *clock.Clock
 	marks    *clock.Marks
+	refused  *prometheus.CounterVec // transitions, by state
 	engine   parts
 	accounts *account.Accounts // nil without a key
 	stories  *story.Stories    // nil without the product
@@ -124,7 +126,9 @@ func Start(ctx context.Context, set store.Set, o Options, products ...Product) (
 		products = Products()
 	}
 	o = o.withDefaults(set)
-	n := &Node{set: set, o: o, marks: clock.NewMarks(set.Rows, o.Name)}
+	ledger := countRefused(set.Ledger)
+	set.Ledger = ledger
+	n := &Node{set: set, o: o, refused: ledger.refused, marks: clock.NewMarks(set.Rows, o.Name)}
 	n.running, n.stopping = context.WithCancel(context.Background())
 	if err := n.start(ctx, products); err != nil {
 		n.stopping()

@@ -16,12 +16,19 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // served starts a node with its admin handler.
 func served(t *testing.T, m *machine) (n *node.Node, admin http.Handler, fuse func(error), closed func()) {
 	t.Helper()
 	set, done := open(t)
+	return servedOn(t, m, set, done)
+}
+
+// servedOn starts a node on a store with its admin handler.
+func servedOn(t *testing.T, m *machine, set store.Set, done func()) (n *node.Node, admin http.Handler, fuse func(error), closed func()) {
+	t.Helper()
 	key, err := account.LoadKey(filepath.Join(t.TempDir(), "key"))
 	if err != nil {
 		t.Fatal(err)

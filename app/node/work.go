@@ -13,7 +13,7 @@ import (
 // work holds the walks of a node; it is empty on a node that does not walk.
 type work struct {
 	roll    *walk.Roll
-	walkers []*walk.Walker
+	walkers []reporter
 	passes  []pass
 }
 
@@ -24,6 +24,8 @@ type pass struct {
 	shard *walk.Shard
 	passer
 }
+
+type reporter interface{ Progress() walk.Progress }
 
 type passer interface {
 	Pass(ctx context.Context, now mayfly.Instant) (more bool, err error)
@@ -43,6 +45,7 @@ func (n *Node) walks() bool { return n.o.does(Walk) && !n.o.Idle }
 // openWalks opens the walks and the reminders of every shard.
 func (n *Node) openWalks(origin mayfly.Instant) (*work, error) {
 	n.o.Remind.Budget = n.engine.budget
+	n.o.Remind.Slow = map[remind.Step]time.Duration{remind.Archive: n.o.ArchiveTimeout} // it copies
 	steps, o := n.steps(), n.o.Walk
 	w := &work{roll: walk.NewRoll(n.set.Rows, walk.Turn{Name: n.o.Name, Holder: o.Holder, Lease: o.Lease, Origin: origin})}
 	for _, shard := range w.roll.Shards() {
@@ -58,7 +61,10 @@ func (n *Node) openWalks(origin mayfly.Instant) (*work, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.passes = append(w.passes, pass{remind.Name, n.o.Cadence, shard, r})
+		for _, lane := range r.Lanes() {
+			w.walkers = append(w.walkers, lane)
+			w.passes = append(w.passes, pass{lane.Name(), n.o.Cadence, shard, lane})
+		}
 	}
 	return w, nil
 }

@@ -29,9 +29,9 @@ const (
 // The position of drop moves after the delete: a crash in between deletes again
 // what is gone already, and nothing is left out.
 func (w *Walker) drop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	stored, tenure := w.walker.Watermark()
+	stored, tenure := w.lanes[0].walker.Watermark()
 	if tenure != w.tenure {
 		var err error
 		if w.dropped, err = walk.LoadWatermark(ctx, w.set.Rows, DroppedName, w.shard); err != nil {
@@ -39,7 +39,17 @@ func (w *Walker) drop(ctx context.Context) error {
 		}
 		w.tenure = tenure
 	}
-	behind := stored.Add(-w.o.Kept)
+	if stored.Add(-w.kept).Sub(w.dropped.At) < dropLeast {
+		return nil
+	}
+	for _, l := range w.lanes[1:] { // another goroutine passes it
+		mark, err := walk.LoadWatermark(ctx, w.set.Rows, l.name, w.shard)
+		if err != nil {
+			return fmt.Errorf("load the watermark of %s: %w", l.name, err)
+		}
+		stored = min(stored, mark.At)
+	}
+	behind := stored.Add(-w.kept)
 	if behind.Sub(w.dropped.At) < dropLeast {
 		return nil
 	}

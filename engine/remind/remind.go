@@ -95,8 +95,20 @@ type Reminder struct {
 	Reason  string // why it was written
 	Tries   uint32 // how often the step has failed
 	History []Try  // the last of them, oldest first
-	// Waits is since when what its step needs has been unavailable; 0 if it is not.
+	// Waits is since when it has been put off, because what its step needs is
+	// unavailable or because the retry budget was spent; 0 if it is not.
 	Waits mayfly.Instant
+	// Span is what it stands for if it is not for ID alone.
+	Span Span
+}
+
+// Span names reminders of one minute and one step that were put off together. They
+// stay where they are, and one reminder stands for all of them: an outage costs a
+// row per page and not one per item.
+type Span struct {
+	Minute   mayfly.Minute // 0: no span
+	From, To string        // clustering keys, both included
+	Retries  bool          // only those that have failed before
 }
 
 // Try is a try that failed.
@@ -108,6 +120,7 @@ type Try struct {
 const (
 	format     = 1
 	waiting    = 2   // the format of a reminder with Waits, which comes first
+	spanning   = 3   // the format of a reminder with Waits and Span
 	maxReason  = 256 // bytes kept of a reason
 	maxHistory = 8   // tries kept
 )
@@ -119,7 +132,28 @@ func Write(b *store.Batch, r Reminder) {
 	if r.Waits != 0 {
 		value = binary.BigEndian.AppendUint64([]byte{waiting}, uint64(r.Waits))
 	}
+	if r.Span.Minute != 0 {
+		value = r.Span.append(binary.BigEndian.AppendUint64([]byte{spanning}, uint64(r.Waits)))
+	}
 	b.Put(Reminders, r.key(), appendNote(value, r.Reason, r.Tries, r.History), 0)
+}
+
+const spanSize = 4 + 1 + 2*sortSize
+
+func (s Span) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(s.Minute))
+	retries := byte(0)
+	if s.Retries {
+		retries = 1
+	}
+	return append(append(append(b, retries), s.From...), s.To...)
+}
+
+func readSpan(b []byte) Span {
+	return Span{
+		Minute: mayfly.Minute(binary.BigEndian.Uint32(b)), Retries: b[4] == 1,
+		From: string(b[5 : 5+sortSize]), To: string(b[5+sortSize : spanSize]),
+	}
 }
 
 // failed returns the reminder after one more failed try.
@@ -162,6 +196,8 @@ func Read(row store.Row) (Reminder, error) {
 		note = v[1:]
 	case len(v) > 9 && v[0] == waiting:
 		r.Waits, note = mayfly.Instant(binary.BigEndian.Uint64(v[1:])), v[9:]
+	case len(v) > 9+spanSize && v[0] == spanning:
+		r.Waits, r.Span, note = mayfly.Instant(binary.BigEndian.Uint64(v[1:])), readSpan(v[9:]), v[9+spanSize:]
 	default:
 		return r, mayfly.Errorf(mayfly.Corrupt, "reminder for %s has an unknown format", r.ID)
 	}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,19 +17,24 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// Name is the name of the walk over reminders.
-const Name = "remind"
+// Name is the name of the walk over reminders, and SlowName that over those of slow
+// steps.
+const (
+	Name     = "remind"
+	SlowName = "remind-slow"
+)
 
 // Options are the settings of a Walker.
 type Options struct {
-	Settle  time.Duration // how far the walk stays behind now, so that no slow write slips behind it; default mayfly.DefaultSettle
-	Page    int           // reminders read and acted on at once; default 100
-	Timeout time.Duration // of one act; default 30 s
-	Tries   uint32        // failures after which a step becomes a dead letter; default mayfly.DefaultTries
-	After   time.Duration // the first pause after a failure; it doubles with each, up to Longest; default mayfly.DefaultRemindAfter
-	Longest time.Duration // the longest pause; default mayfly.DefaultLongestPause
-	Budget  *Budget       // of retries; default no limit
-	Kept    time.Duration // how far behind the watermark finished reminders are kept for inspection; default 30 days
+	Settle  time.Duration          // how far the walk stays behind now, so that no slow write slips behind it; default mayfly.DefaultSettle
+	Page    int                    // reminders read and acted on at once; default 100
+	Timeout time.Duration          // of one act; default 30 s
+	Slow    map[Step]time.Duration // timeouts of steps that take longer: they are walked apart, so that no other step waits behind them
+	Tries   uint32                 // failures after which a step becomes a dead letter; default mayfly.DefaultTries
+	After   time.Duration          // the first pause after a failure; it doubles with each, up to Longest; default mayfly.DefaultRemindAfter
+	Longest time.Duration          // the longest pause; default mayfly.DefaultLongestPause
+	Budget  *Budget                // of retries; default no limit
+	Kept    time.Duration          // how far behind the watermark finished reminders are kept for inspection; default 30 days
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -47,18 +54,26 @@ func (o Options) withDefaults() (Options, error) {
 // Acts maps each step to what does it, for rows that have just been read.
 type Acts map[Step]walk.Act
 
-// Walker does the steps that the reminders of one shard ask for: it is a
-// walk.Walker over the rows of the reminders, which come due as items do. One
-// goroutine calls Pass.
+// Walker does the steps that the reminders of one shard ask for, in lanes.
 type Walker struct {
-	set    store.Set
-	shard  *walk.Shard
-	acts   Acts
-	o      Options
-	walker *walk.Walker
+	set   store.Set
+	shard *walk.Shard
+	lanes []*Lane
 
+	kept    time.Duration
+	timeout time.Duration
 	dropped walk.Watermark // up to where finished reminders were dropped
 	tenure  uint64         // in which dropped was read
+}
+
+// Lane does some of the steps: it is a walk.Walker over the rows of the reminders,
+// which come due as items do, with a watermark of its own. One goroutine calls Pass.
+type Lane struct {
+	owner   *Walker
+	name    string
+	acts    Acts
+	o       Options // with the timeout and the page of the lane
+	walker  *walk.Walker
 	trouble map[Step]trouble
 	down    map[Step]error // the steps that an unavailable store prevents in this pass
 }
@@ -70,52 +85,92 @@ type trouble struct {
 	away  bool
 }
 
+// slowPage is how many reminders of slow steps are acted on at once.
+const slowPage = 10
+
 // New returns the Walker of a shard's reminders. Errors: Invalid.
 func New(set store.Set, shard *walk.Shard, acts Acts, o Options) (*Walker, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	w := &Walker{set: set, shard: shard, acts: acts, o: o, trouble: map[Step]trouble{}}
-	w.walker, err = walk.New(set, walk.Walk{
-		Name: Name, Offset: o.Settle, Over: &walk.Rows{Table: Reminders, Partition: Partition},
-		// Each step of a page may time out twice, for the batch and for one item.
-		Limit: time.Duration(2*len(Steps())+1) * o.Timeout,
-		Act:   w.act, Park: park,
-	}, shard, walk.Options{
-		Holder: Name, Settle: o.Settle, Page: o.Page, Batch: o.Page, Timeout: o.Timeout, RemindAfter: o.After,
-		Unpaced: true, // reminders are few, and callers wait for some of them
-	})
-	return w, err
+	w := &Walker{set: set, shard: shard, kept: o.Kept, timeout: o.Timeout}
+	quick := &Lane{name: Name, o: o}
+	w.lanes = []*Lane{quick}
+	if len(o.Slow) > 0 {
+		slow := &Lane{name: SlowName, o: o}
+		slow.o.Page, slow.o.Timeout = min(o.Page, slowPage), slices.Max(slices.Collect(maps.Values(o.Slow)))
+		w.lanes = append(w.lanes, slow)
+	}
+	for _, l := range w.lanes {
+		l.owner, l.acts, l.trouble = w, acts, map[Step]trouble{}
+		l.walker, err = walk.New(set, walk.Walk{
+			Name: l.name, Offset: o.Settle, Over: &walk.Rows{Table: Reminders, Partition: Partition},
+			// Each step of a page may time out twice, for the batch and for one item.
+			Limit: time.Duration(2*len(Steps())+1) * l.o.Timeout,
+			Act:   l.act, Park: park,
+		}, shard, walk.Options{
+			Holder: l.name, Settle: o.Settle, Page: l.o.Page, Batch: l.o.Page, Timeout: o.Timeout, RemindAfter: o.After,
+			Unpaced: true, // reminders are few, and callers wait for some of them
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
 }
+
+// owns reports whether the lane does a step.
+func (l *Lane) owns(step Step) bool {
+	_, slow := l.o.Slow[step]
+	return slow == (l.name == SlowName)
+}
+
+// Lanes returns the lanes, which may be passed at the same time.
+func (w *Walker) Lanes() []*Lane { return w.lanes }
+
+// Pass passes the lanes one after the other. More and the error are those of any.
+func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err error) {
+	for _, l := range w.lanes {
+		again, laneErr := l.Pass(ctx, now)
+		more, err = more || again, errors.Join(err, laneErr)
+	}
+	return more && err == nil, err
+}
+
+// Name returns the name of the lane's walk.
+func (l *Lane) Name() string { return l.name }
+
+// Progress returns how far the lane is.
+func (l *Lane) Progress() walk.Progress { return l.walker.Progress() }
 
 // Pass does what is due at now, or as much of it as one pass does; more says that
 // there is more. After an error the watermark is behind everything that is not
 // done.
-func (w *Walker) Pass(ctx context.Context, now mayfly.Instant) (more bool, err error) {
-	w.down = map[Step]error{}
-	more, err = w.walker.Pass(ctx, now)
-	if _, tenure := w.walker.Watermark(); tenure != 0 {
-		w.o.Budget.Earn(1) // an idle node may still retry, slowly
+func (l *Lane) Pass(ctx context.Context, now mayfly.Instant) (more bool, err error) {
+	l.down = map[Step]error{}
+	more, err = l.walker.Pass(ctx, now)
+	if _, tenure := l.walker.Watermark(); tenure != 0 && l.name == Name {
+		l.o.Budget.Earn(1) // an idle node may still retry, slowly
 		if err == nil {
-			err = w.drop(ctx)
+			err = l.owner.drop(ctx)
 		}
 	}
-	for step, down := range w.down { // it did not block the others; the caller reports it
+	for step, down := range l.down { // it did not block the others; the caller reports it
 		if err == nil {
 			err = fmt.Errorf("step %s waits: %w", step, down)
 		}
 	}
 	if err != nil {
-		return false, fmt.Errorf("remind: shard %d: %w", w.shard.Number(), err)
+		return false, fmt.Errorf("%s: shard %d: %w", l.name, l.owner.shard.Number(), err)
 	}
 	return more, nil
 }
 
 // act handles a batch of reminders. A store that fails it would fail a smaller
 // batch too.
-func (w *Walker) act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
-	err := w.handle(ctx, b.Rows, b.Now)
+func (l *Lane) act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
+	err := l.handle(ctx, b.Rows, b.Now)
 	if ctx.Err() == nil {
 		err = walk.Down(err)
 	}
@@ -133,50 +188,41 @@ func park(b *store.Batch, f walk.Failure, due mayfly.Instant) {
 	Write(b, r)
 }
 
-// handle does the steps that a page asks for. What could not be done is written
-// again in a later minute, or becomes a dead letter, before the watermark passes it.
-func (w *Walker) handle(ctx context.Context, page []store.Row, now mayfly.Instant) error {
-	var later store.Batch
-	bySteps := map[Step][]Reminder{}
-	var order []Step
+// handle does the steps of the lane that a page asks for. What could not be done is
+// written again in a later minute, or becomes a dead letter, before the watermark
+// passes it.
+func (l *Lane) handle(ctx context.Context, page []store.Row, now mayfly.Instant) error {
+	groups := map[Step][]group{}
 	for _, row := range page {
 		r, err := Read(row)
 		switch {
+		case !l.owns(r.Step):
 		case err != nil && r.ID.IsZero():
 			return err // its key does not even name an item
 		case err != nil:
-			if err := bury(ctx, w.set.Rows, r.failed(now, err), now); err != nil {
+			if err := bury(ctx, l.owner.set.Rows, r.failed(now, err), now); err != nil {
 				return err
 			}
-		case r.Tries > 0 && !w.o.Budget.spend():
-			r.Due = now.Add(w.o.After)
-			Write(&later, r)
-		default:
-			if bySteps[r.Step] == nil {
-				order = append(order, r.Step)
+		case r.Span.Minute != 0:
+			g, err := l.expand(ctx, r)
+			if err != nil {
+				return err
 			}
-			bySteps[r.Step] = append(bySteps[r.Step], r)
+			groups[r.Step] = append(groups[r.Step], g)
+		default:
+			all := groups[r.Step]
+			if n := len(all); n == 0 || all[n-1].expanded || all[n-1].waits != r.Waits {
+				all = append(all, group{waits: r.Waits})
+			}
+			last := &all[len(all)-1]
+			last.reminders = append(last.reminders, r)
+			groups[r.Step] = all
 		}
 	}
-	for _, step := range order {
-		failures, err := []failure(nil), w.down[step]
-		if err == nil {
-			failures, err = w.do(ctx, step, bySteps[step], now)
-		}
-		if walk.IsDown(err) {
-			w.down[step] = err
-		}
-		if walk.IsDown(err) || walk.IsAway(err) { // no try is counted, and the other steps go on (L8, L10)
-			for _, r := range bySteps[step] {
-				Write(&later, w.putOff(r, now, rand.Float64()))
-			}
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, f := range failures {
-			if err := w.retry(ctx, &later, f, now); err != nil {
+	var later store.Batch
+	for _, step := range slices.Sorted(maps.Keys(groups)) {
+		for _, g := range groups[step] {
+			if err := l.handleGroup(ctx, &later, step, g, now); err != nil {
 				return err
 			}
 		}
@@ -184,7 +230,73 @@ func (w *Walker) handle(ctx context.Context, page []store.Row, now mayfly.Instan
 	if len(later.Stages()) == 0 {
 		return nil
 	}
-	return w.set.Writer.Commit(ctx, &later)
+	return l.owner.set.Writer.Commit(ctx, &later)
+}
+
+// group is a run of reminders of one minute and one step that have waited alike.
+type group struct {
+	reminders []Reminder // as they are stored
+	waits     mayfly.Instant
+	expanded  bool // it is what a span stands for, of an earlier minute
+}
+
+// expand reads the reminders that a span stands for.
+func (l *Lane) expand(ctx context.Context, span Reminder) (group, error) {
+	g := group{waits: span.Waits, expanded: true}
+	next := store.Range{Partition: Partition(span.Span.Minute, l.owner.shard.Number()), From: span.Span.From, To: span.Span.To + "\x00", Limit: 1_000}
+	for {
+		page, err := l.owner.set.Rows.Range(ctx, Reminders, next)
+		if err != nil {
+			return g, fmt.Errorf("read reminders that were put off: %w", err)
+		}
+		for _, row := range page {
+			r, err := Read(row)
+			// One that cannot be read became a dead letter when it was due, and a span has been put off on its own.
+			if err == nil && r.Step == span.Step && r.Span.Minute == 0 && (r.Tries > 0 || !span.Span.Retries) {
+				g.reminders = append(g.reminders, r)
+			}
+		}
+		if len(page) < next.Limit {
+			return g, nil
+		}
+		next.From = page[len(page)-1].Clustering + "\x00"
+	}
+}
+
+// handleGroup does the step for a group. Retries over the budget are put off, and
+// all of it if what the step needs is unavailable: then no try is counted, and the
+// other steps go on (L8, L10).
+func (l *Lane) handleGroup(ctx context.Context, later *store.Batch, step Step, g group, now mayfly.Instant) error {
+	var may, over []Reminder
+	for _, r := range g.reminders {
+		if r.Tries > 0 && (len(over) > 0 || !l.o.Budget.spend()) {
+			over = append(over, r)
+		} else {
+			may = append(may, r)
+		}
+	}
+	var failures []failure
+	err := l.down[step]
+	if err == nil && len(may) > 0 {
+		failures, err = l.do(ctx, step, may, now)
+	}
+	if walk.IsDown(err) {
+		l.down[step] = err
+	}
+	if walk.IsDown(err) || walk.IsAway(err) {
+		l.putOff(later, g.reminders, g.waits, false, now)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.putOff(later, over, g.waits, true, now)
+	for _, f := range failures {
+		if err := l.retry(ctx, later, f, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // failure is a reminder whose step failed.
@@ -195,12 +307,12 @@ type failure struct {
 
 // retry adds a reminder that failed to later, or makes a dead letter of it after
 // its last try.
-func (w *Walker) retry(ctx context.Context, later *store.Batch, f failure, now mayfly.Instant) error {
+func (l *Lane) retry(ctx context.Context, later *store.Batch, f failure, now mayfly.Instant) error {
 	r := f.failed(now, f.err)
-	if r.Tries >= w.o.Tries {
-		return bury(ctx, w.set.Rows, r, now)
+	if r.Tries >= l.o.Tries {
+		return bury(ctx, l.owner.set.Rows, r, now)
 	}
-	r.Due = now.Add(backoff(r.Tries, w.o.After, w.o.Longest, rand.Float64()))
+	r.Due = now.Add(backoff(r.Tries, l.o.After, l.o.Longest, rand.Float64()))
 	Write(later, r)
 	return nil
 }
@@ -208,21 +320,39 @@ func (w *Walker) retry(ctx context.Context, later *store.Batch, f failure, now m
 // longestWait is the longest pause of a reminder that a user may wait for.
 const longestWait = 20 * time.Minute
 
-// putOff returns the reminder for later, because what its step needs is
-// unavailable. The pause is as long as the outage so far, up to Longest, less up to
-// a quarter by dice in [0, 1): however long the outage, few reminders are written
-// for it (I17). Steps other than Announce are few, and a user may wait for them (ST5).
-func (w *Walker) putOff(r Reminder, now mayfly.Instant, dice float64) Reminder {
-	if r.Waits == 0 {
-		r.Waits = now
+// putOff writes reminders of one minute and step for later: one row for all of them,
+// which stay where they are, unless they would be dropped before it is due.
+func (l *Lane) putOff(later *store.Batch, reminders []Reminder, waits mayfly.Instant, retries bool, now mayfly.Instant) {
+	if len(reminders) == 0 {
+		return
 	}
-	longest := w.o.Longest
-	if r.Step != Announce {
+	waits = cmp.Or(waits, now)
+	first, last := reminders[0], reminders[len(reminders)-1]
+	due := now.Add(l.wait(first.Step, now.Sub(waits), rand.Float64()))
+	minute := first.Due.Minute()
+	if len(reminders) > 1 && minute.Start() > due.Add(-l.o.Kept) {
+		Write(later, Reminder{
+			Due: due, ID: first.ID, Step: first.Step, Reason: fmt.Sprintf("%d reminders were put off", len(reminders)), Waits: waits,
+			Span: Span{Minute: minute, From: first.key().Clustering, To: last.key().Clustering, Retries: retries},
+		})
+		return
+	}
+	for _, r := range reminders {
+		r.Due, r.Waits = due, waits
+		Write(later, r)
+	}
+}
+
+// wait returns for how long reminders are put off that have waited for lasted: as
+// long again, up to Longest, less up to a quarter by dice in [0, 1), so that few
+// rows are written for an outage of any length (I17). Steps other than Announce are
+// few, and a user may wait for them (ST5).
+func (l *Lane) wait(step Step, lasted time.Duration, dice float64) time.Duration {
+	longest := l.o.Longest
+	if step != Announce {
 		longest = min(longest, longestWait)
 	}
-	lasted := min(now.Sub(r.Waits), longest)
-	r.Due = now.Add(max(w.o.After, time.Duration(float64(lasted)*(1-dice/4))))
-	return r
+	return max(l.o.After, time.Duration(float64(min(lasted, longest))*(1-dice/4)))
 }
 
 // backoff returns the pause after the n-th failure: it doubles from after on, up to
@@ -239,18 +369,18 @@ func backoff(n uint32, after, longest time.Duration, dice float64) time.Duration
 // do does one step for the items of reminders. A batch that fails is tried again
 // item by item. An unavailable log or store is returned as an error: no try is
 // counted.
-func (w *Walker) do(ctx context.Context, step Step, reminders []Reminder, now mayfly.Instant) ([]failure, error) {
-	items, by, err := w.rows(ctx, reminders)
+func (l *Lane) do(ctx context.Context, step Step, reminders []Reminder, now mayfly.Instant) ([]failure, error) {
+	items, by, err := l.rows(ctx, reminders)
 	if err != nil || len(items) == 0 {
 		return nil, err
 	}
-	act := w.acts[step]
+	act := l.acts[step]
 	if act == nil {
 		act = func(context.Context, walk.Batch) ([]walk.Failure, error) {
 			return nil, mayfly.Errorf(mayfly.Unsupported, "step %s is not done by this node", step)
 		}
 	}
-	failed, err := w.call(ctx, act, items, now)
+	failed, err := l.call(ctx, act, items, now)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -258,11 +388,11 @@ func (w *Walker) do(ctx context.Context, step Step, reminders []Reminder, now ma
 		return nil, err
 	}
 	if err != nil {
-		if failed, err = w.oneByOne(ctx, step, act, items, now); err != nil {
+		if failed, err = l.oneByOne(ctx, step, act, items, now); err != nil {
 			return nil, err
 		}
 	} else {
-		delete(w.trouble, step)
+		delete(l.trouble, step)
 	}
 	failures := make([]failure, len(failed))
 	for i, f := range failed {
@@ -272,16 +402,16 @@ func (w *Walker) do(ctx context.Context, step Step, reminders []Reminder, now ma
 }
 
 // oneByOne tries each item alone.
-func (w *Walker) oneByOne(ctx context.Context, step Step, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failed []walk.Failure, err error) {
+func (l *Lane) oneByOne(ctx context.Context, step Step, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failed []walk.Failure, err error) {
 	for _, item := range items {
-		failures, err := w.call(ctx, act, []mayfly.Item{item}, now)
+		failures, err := l.call(ctx, act, []mayfly.Item{item}, now)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if walk.IsAway(err) || walk.IsDown(err) {
 			return nil, err
 		}
-		if w.isDown(step, item.ID, err) {
+		if l.isDown(step, item.ID, err) {
 			return nil, walk.Down(fmt.Errorf("more than one item fails: %w", err))
 		}
 		if err != nil {
@@ -295,22 +425,22 @@ func (w *Walker) oneByOne(ctx context.Context, step Step, act walk.Act, items []
 // isDown reports whether a step failed for an item because a store is down. One
 // item that fails with Unavailable may have a problem of its own; a second one
 // after it has not, nor has one that used up its time waiting for a store.
-func (w *Walker) isDown(step Step, id mayfly.ID, err error) bool {
+func (l *Lane) isDown(step Step, id mayfly.ID, err error) bool {
 	if !errors.Is(err, mayfly.Unavailable) {
-		delete(w.trouble, step)
+		delete(l.trouble, step)
 		return false
 	}
-	t, known := w.trouble[step]
+	t, known := l.trouble[step]
 	if !known {
 		t.first = id
 	}
 	t.away = t.away || t.first != id || errors.Is(err, context.DeadlineExceeded)
-	w.trouble[step] = t
+	l.trouble[step] = t
 	return t.away
 }
 
-func (w *Walker) call(ctx context.Context, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failures []walk.Failure, err error) {
-	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+func (l *Lane) call(ctx context.Context, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failures []walk.Failure, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
 	defer cancel()
 	took := loop.Measure(func() { failures, err = act(ctx, walk.Batch{Items: items, Now: now, Repeat: true}) })
 	if err != nil {
@@ -321,7 +451,7 @@ func (w *Walker) call(ctx context.Context, act walk.Act, items []mayfly.Item, no
 
 // rows reads the items of reminders, each once. For an item that does not exist any
 // more there is nothing to do.
-func (w *Walker) rows(ctx context.Context, reminders []Reminder) ([]mayfly.Item, map[mayfly.ID]Reminder, error) {
+func (l *Lane) rows(ctx context.Context, reminders []Reminder) ([]mayfly.Item, map[mayfly.ID]Reminder, error) {
 	by := make(map[mayfly.ID]Reminder, len(reminders))
 	var ids []mayfly.ID
 	for _, r := range reminders {
@@ -332,9 +462,9 @@ func (w *Walker) rows(ctx context.Context, reminders []Reminder) ([]mayfly.Item,
 		}
 		by[r.ID] = r
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
 	defer cancel()
-	found, err := w.set.Ledger.Get(ctx, ids...)
+	found, err := l.owner.set.Ledger.Get(ctx, ids...)
 	if err != nil {
 		return nil, nil, err
 	}
