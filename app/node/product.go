@@ -83,7 +83,7 @@ func Tables(products ...Product) []store.Table {
 	if len(products) == 0 {
 		products = Products()
 	}
-	all := slices.Concat(engine.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), upload.Tables(), account.Tables())
+	all := slices.Concat(engine.Tables(), accounterase.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), upload.Tables(), account.Tables())
 	for _, p := range products {
 		all = append(all, p.Tables...)
 	}

@@ -15,6 +15,12 @@ import (
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
+// isWhole reports whether a receipt counts all of Ana's belongings, each once.
+func isWhole(r accounterase.Receipt) bool {
+	return r.Items == 6 && r.Objects == 9 && r.Rows["owners"] == 6 && r.Rows["uploads"] == 6 &&
+		r.Rows["relations"] == 2 && r.Rows["related"] == 2 && r.Rows["families"] == 1 && r.Rows["seen"] == 1 && r.Rows["idempotency"] == 1
+}
+
 func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
 	pace.Slow(t, "hundreds of stops")
 	random := fixture.Seeded(t)
@@ -57,7 +63,7 @@ func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
 				fx.Must(err)
 				r, err = accounterase.ReceiptOf(t.Context(), fx.Real.Rows, fixture.Ana())
 			}
-			if err != nil || r.Finished == 0 {
+			if err != nil || r.Finished == 0 || !isWhole(r) {
 				t.Fatalf("call %d (%s): %+v, %v", call.N, call.Op, r, err)
 			}
 			fx.Remind(fx.Eraser(), fx.Now.Add(erasure.Soon))
@@ -102,6 +108,9 @@ func TestAnAccountErasureStoppedAtAnyErasingCallIsFinishedLater(t *testing.T) {
 				fx.Now = fx.Now.Add(time.Minute)
 				if n, err := fx.Accounts().RunDue(t.Context(), fx.Now); err != nil || n != 1 {
 					t.Fatalf("call %d: %d passes, %v", at, n, err)
+				}
+				if r, err := accounterase.ReceiptOf(t.Context(), fx.Real.Rows, fixture.Ana()); err != nil || !isWhole(r) {
+					t.Fatalf("call %d: %+v, %v", at, r, err)
 				}
 				fx.Remind(fx.Eraser(), fx.Now.Add(erasure.Soon))
 				for _, item := range mine {

@@ -30,9 +30,29 @@ type Receipt struct {
 }
 
 const (
-	receiptFormat = 1
+	receiptFormat = 2
 	maxHeld       = 1_000 // named on a receipt
 )
+
+// record is the row of an account's tombstone: the receipt, and how far the pass has
+// come that is under way.
+type record struct {
+	Receipt
+	Holder   string         `json:"holder,omitempty"` // of the lease; empty: no pass is under way
+	Until    mayfly.Instant `json:"until,omitempty"`
+	Page     []mayfly.ID    `json:"page,omitempty"` // items that are being erased and are not counted yet
+	Removing removing       `json:"removing"`
+}
+
+// removing is a page of rows that are being removed and are not counted yet.
+type removing struct {
+	Table string `json:"table,omitempty"`
+	Last  []byte `json:"last,omitempty"` // clustering key
+	Rows  int    `json:"rows,omitempty"`
+}
+
+// heldAt reports whether a process holds the lease at now.
+func (r record) heldAt(now mayfly.Instant) bool { return r.Holder != "" && r.Until > now }
 
 func (r *Receipt) hold(id mayfly.ID) {
 	if len(r.Held) < maxHeld {
@@ -65,7 +85,7 @@ func (r *Receipt) count(t store.Table, n int) {
 	}
 }
 
-func (r *Receipt) bytes() []byte {
+func (r record) bytes() []byte {
 	b, err := json.Marshal(r)
 	if err != nil {
 		panic(fmt.Sprintf("accounterase: encode a receipt: %v", err)) // numbers and ids can always be encoded
@@ -73,27 +93,19 @@ func (r *Receipt) bytes() []byte {
 	return b
 }
 
-func readReceipt(value []byte) (Receipt, error) {
-	var r Receipt
+func readRecord(value []byte) (record, error) {
+	var r record
 	if err := json.Unmarshal(value, &r); err != nil || r.Format != receiptFormat {
-		return r, mayfly.Errorf(mayfly.Corrupt, "the receipt of an erased account cannot be read: %v", err)
+		return r, mayfly.Errorf(mayfly.Corrupt, "the receipt of an erased account cannot be read: %v", err).WithHint("data of an older version: use an empty data folder or another keyspace")
 	}
 	return r, nil
 }
 
-// pendingKey is the row that lists an account with another pass to come. Rows
-// cannot be read across partitions, and the deletion ledger may be far away.
-func pendingKey(user mayfly.UserID) store.Key {
-	return store.Key{Partition: pending, Clustering: string(user[:])}
-}
-
-const pending = "pending"
-
 // ReceiptOf returns the receipt of a user's erasure. A user who has one is erased,
 // though perhaps not yet completely. Errors: NotFound, Corrupt, Unavailable.
 func ReceiptOf(ctx context.Context, rows store.Rows, user mayfly.UserID) (Receipt, error) {
-	r, _, err := receiptOf(ctx, rows, user)
-	return r, err
+	r, _, err := recordOf(ctx, rows, user)
+	return r.Receipt, err
 }
 
 // Tombstones reports which of the users are erased, in order: nothing of theirs is
@@ -114,15 +126,15 @@ func Tombstones(ctx context.Context, rows store.Rows, users ...mayfly.UserID) ([
 	return erased, nil
 }
 
-func receiptOf(ctx context.Context, rows store.Rows, user mayfly.UserID) (Receipt, []byte, error) {
+func recordOf(ctx context.Context, rows store.Rows, user mayfly.UserID) (record, []byte, error) {
 	found, err := rows.Get(ctx, engine.Erased, engine.ErasedKey(user))
 	if err != nil {
-		return Receipt{}, nil, fmt.Errorf("read the tombstone of %s: %w", user, err)
+		return record{}, nil, fmt.Errorf("read the tombstone of %s: %w", user, err)
 	}
 	if found[0] == nil {
-		return Receipt{}, nil, mayfly.Errorf(mayfly.NotFound, "%s was not erased", user)
+		return record{}, nil, mayfly.Errorf(mayfly.NotFound, "%s was not erased", user)
 	}
-	r, err := readReceipt(found[0])
+	r, err := readRecord(found[0])
 	return r, found[0], err
 }
 

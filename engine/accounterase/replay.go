@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -16,52 +16,57 @@ import (
 // RunDue makes every pass that is due: second passes, those that a crash
 // interrupted, and those for held items. It returns how many it made.
 func (e *Eraser) RunDue(ctx context.Context, now mayfly.Instant) (done int, err error) {
-	var failed error
-	err = e.partition(ctx, engine.Erased, pending, func(page []store.Row) error {
-		for _, row := range page {
-			if len(row.Clustering) != len(mayfly.UserID{}) {
-				return mayfly.Errorf(mayfly.Corrupt, "a clustering key of %d bytes", len(row.Clustering))
-			}
-			did, err := e.due(ctx, mayfly.UserID([]byte(row.Clustering)), now)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err != nil { // the other accounts go on
-				failed = err
-			}
-			if did {
-				done++
-			}
+	err = e.due(ctx, now, func(entry entry) (mayfly.Instant, error) {
+		did, later, err := e.passDue(ctx, entry, now)
+		if did {
+			done++
 		}
-		return nil
+		return later, err
 	})
-	if err = errors.Join(err, failed); err != nil {
+	if err != nil {
 		return done, fmt.Errorf("erase accounts: %w", err)
 	}
 	return done, nil
 }
 
-// due makes the pass of one account if it is due.
-func (e *Eraser) due(ctx context.Context, user mayfly.UserID, now mayfly.Instant) (bool, error) {
-	r, old, err := receiptOf(ctx, e.set.Rows, user)
+// maxBegin is how long an account is listed whose tombstone does not come.
+const maxBegin = time.Hour
+
+// passDue makes the pass of an account if it is due. later is when the account has
+// to be looked at again, if nothing else has listed it for then.
+func (e *Eraser) passDue(ctx context.Context, entry entry, now mayfly.Instant) (did bool, later mayfly.Instant, err error) {
+	r, old, err := recordOf(ctx, e.set.Rows, entry.user)
 	switch {
-	case errors.Is(err, mayfly.NotFound):
-		return false, nil // listed, and no tombstone yet: the call failed, or is under way
+	case errors.Is(err, mayfly.NotFound): // the call failed before its tombstone, or is under way
+		if now.Sub(entry.listed) < maxBegin {
+			later = now.Add(shortestPause)
+		}
+		return false, later, nil
 	case err != nil:
-		return false, err
-	case r.Finished != 0:
-		return false, e.unlist(ctx, user)
-	case r.Again > now:
-		return false, nil
+		return false, now.Add(shortestPause), err
+	case r.Finished != 0 || r.Again > now:
+		return false, 0, nil
+	case r.heldAt(now):
+		return false, max(r.Until, now.Add(shortestPause)), nil
 	}
-	_, err = e.passOver(ctx, r, old, now)
+	later = now.Add(shortestPause)
+	_, err = e.take(ctx, r, old, now)
 	if errors.Is(err, mayfly.Conflict) {
-		return false, nil // another node does it
+		return false, later, nil // another process does it
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", user, err)
+		return false, later, fmt.Errorf("%s: %w", entry.user, err)
 	}
-	return true, nil
+	return true, 0, nil
+}
+
+// take takes the lease of an account and makes a pass.
+func (e *Eraser) take(ctx context.Context, r record, old []byte, now mayfly.Instant) (Receipt, error) {
+	p := e.newPass(r, old, now)
+	if err := p.save(ctx); err != nil {
+		return r.Receipt, err
+	}
+	return p.run(ctx)
 }
 
 // Replay erases again every account of the deletion ledger whose erasure the store
@@ -115,7 +120,7 @@ func (e *Eraser) unknown(ctx context.Context, page []store.Listed) ([]deletion, 
 			if all[i], err = e.readDeletion(ctx, listed.Key); err != nil {
 				return err
 			}
-			r, _, err := receiptOf(ctx, e.set.Rows, all[i].user)
+			r, _, err := recordOf(ctx, e.set.Rows, all[i].user)
 			if err != nil && !errors.Is(err, mayfly.NotFound) {
 				return err
 			}
@@ -136,17 +141,19 @@ func (e *Eraser) unknown(ctx context.Context, page []store.Listed) ([]deletion, 
 }
 
 func (e *Eraser) replay(ctx context.Context, d deletion, now mayfly.Instant) (bool, error) {
-	r, old, err := receiptOf(ctx, e.set.Rows, d.user)
+	r, old, err := recordOf(ctx, e.set.Rows, d.user)
 	switch known := err == nil && r.At >= d.at; {
 	case err != nil && !errors.Is(err, mayfly.NotFound):
 		return false, err
 	case known && r.Finished != 0:
 		return false, nil
 	case known:
-		if err := e.list(ctx, d.user); err != nil {
+		// Also if another process seems to hold the lease: it may have died with the
+		// node that starts here.
+		if err := e.list(ctx, d.user, now.Add(e.o.Settle), now); err != nil {
 			return false, err
 		}
-		_, err = e.passOver(ctx, r, old, now)
+		_, err = e.take(ctx, r, old, now)
 	default:
 		_, err = e.Account(ctx, d.user, "mayfly", "the deletion ledger names the account", now)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/clock"
 	"github.com/mayflyhq/mayfly/engine/intake"
@@ -20,5 +21,5 @@ import (
 
 // All returns every declared table.
 func All() []store.Table {
-	return slices.Concat(engine.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), upload.Tables(), account.Tables(), story.Tables())
+	return slices.Concat(engine.Tables(), accounterase.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), upload.Tables(), account.Tables(), story.Tables())
 }
