@@ -113,31 +113,12 @@ func (f *Folder) Scrub(ctx context.Context, mibs int64) (wire.Scrub, error) {
 	return f.node.AdminOperations().Scrub(ctx, scrub.Run{Rows: walk.Span{From: origin, To: f.now}, Now: f.now, BytesPerSecond: mibs << 20, Progress: show})
 }
 
-// allObjects is larger than the number of objects in any folder.
-const allObjects = 1 << 30
-
-// Verify compares every row with its content and its media, and every stored
-// object with the row that names it; it reads the bytes of media unless quick.
+// Verify measures the seven words over the whole folder; it reads the bytes of media
+// unless quick.
 func (f *Folder) Verify(ctx context.Context, quick bool) (*verify.Report, wire.Orphans, error) {
 	show, end := f.show("verify", "minutes of deadlines")
-	found, err := verify.Run(ctx, f.store.Set, verify.Options{
-		Now: f.now, Bytes: !quick, Progress: func(minutes int) { show(minutes, 0) }, Each: f.node.VerifyItem,
-	})
-	end()
-	if err != nil {
-		return nil, wire.Orphans{}, err
-	}
-	orphans, err := f.node.AdminOperations().Orphans(ctx, "", "", allObjects, f.now)
-	if err != nil {
-		return nil, orphans, err
-	}
-	for _, key := range orphans.Examples {
-		found.Add(verify.Orphan, "%s", key)
-	}
-	for range orphans.Orphans - len(orphans.Examples) {
-		found.Add(verify.Orphan, "an object that no item owns")
-	}
-	return found, orphans, nil
+	defer end()
+	return f.node.AdminOperations().Verify(ctx, quick, func(minutes int) { show(minutes, 0) }, f.now)
 }
 
 // InUseError is the error of a folder that another process has locked.

@@ -24,16 +24,17 @@ func newVerify() *cobra.Command {
 		Use:   "verify",
 		Short: "Check that every item has its media, and every medium its item",
 		Long: "Reads the whole ledger of a data folder that no process uses and compares each row with its content and its media in hot and\n" +
-			"cold storage, and each stored object with the row that names it. It changes nothing. The folder must not be in use, because\n" +
+			"cold storage, with the event log and with what a server would answer for it, and each stored object with the row that names\n" +
+			"it. It changes nothing that a server stores. The folder must not be in use, because\n" +
 			"items that move during the check would look lost. The verdict counts seven kinds of faults; all must be 0:\n" +
 			"  LOST         content or media without an intact copy\n" +
-			"  RESURRECTED  an item of an erased account\n" +
-			"  EARLY        ended before its deadline\n" +
-			"  LATE         a step is overdue by hours\n" +
-			"  LEAK         (cannot be checked on a folder; always 0 here)\n" +
-			"  DOUBLE       media that two items own\n" +
+			"  RESURRECTED  an item of an erased account, or behind its own events\n" +
+			"  EARLY        ended, or refused to a stranger, before its deadline\n" +
+			"  LATE         a step is overdue by hours, or an ended item is served\n" +
+			"  LEAK         served to a stranger or to its author, who may not see it\n" +
+			"  DOUBLE       media that two items own, or two events for one\n" +
 			"  ORPHAN       media older than a day that no item owns\n\n" +
-			"The exit code is 1 if any of them is not 0. On a cluster the nodes check for lost media, orphans and damaged cold copies\n" +
+			"A word that could not be measured says so, with the reason. The exit code is 1 if any of them is not 0. On a cluster the nodes check for lost media, orphans and damaged cold copies\n" +
 			"themselves; mayfly orphans and mayfly scrub with --admin print what they found.",
 		Example: "  mayfly verify --data ./mayfly-data\n  mayfly verify --quick        compare sizes and stored hashes only",
 		Args:    cobra.NoArgs,
@@ -87,6 +88,11 @@ func printReport(out io.Writer, v *verify.Report, o wire.Orphans) {
 	}
 	if o.Strange > 0 {
 		fmt.Fprintf(out, "%d objects have keys that mayfly does not use; they were skipped\n", o.Strange)
+	}
+	for w := range verify.Words {
+		if why := v.WhyUnmeasured(w); why != "" {
+			fmt.Fprintf(out, "%s was not measured: %s\n", w, why)
+		}
 	}
 	fmt.Fprintln(out, &v.Tally)
 }

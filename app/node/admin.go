@@ -17,6 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/scrub"
+	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
@@ -94,14 +95,47 @@ func runText(run mayfly.Run) string { return fmt.Sprintf("%016x", uint64(run)) }
 // Orphans looks for media that no item owns, among most objects of a tier at most
 // (0: the default of a node), and reports them; with a reason it erases them.
 func (d AdminOperations) Orphans(ctx context.Context, by, reason string, most int, now mayfly.Instant) (wire.Orphans, error) {
-	r, err := d.n.engine.collect.Orphans(ctx, collect.Run{
-		Now: now, Floor: d.n.o.OrphanAge, Most: most, Erase: reason != "", By: by, Reason: reason,
-	})
+	return d.orphans(ctx, collect.Run{Now: now, Most: most, Erase: reason != "", By: by, Reason: reason})
+}
+
+func (d AdminOperations) orphans(ctx context.Context, run collect.Run) (wire.Orphans, error) {
+	run.Floor = d.n.o.OrphanAge
+	r, err := d.n.engine.collect.Orphans(ctx, run)
 	out := wire.Orphans{Looked: r.Looked, Orphans: r.Orphans, Erased: r.Deleted, Strange: r.Strange, Capped: r.Capped, Whole: r.Whole, Examples: []string{}}
 	for _, key := range r.Examples {
 		out.Examples = append(out.Examples, string(key))
 	}
 	return out, err
+}
+
+// allObjects is larger than the number of objects in any folder.
+const allObjects = 1 << 30
+
+// Verify measures the seven words over everything in a store that no other process
+// uses: it compares every row with its content, its media, the event log and what
+// the gate serves of it, and every stored object with the row that names it. It
+// reads the bytes of media unless quick.
+func (d AdminOperations) Verify(ctx context.Context, quick bool, progress func(minutes int), now mayfly.Instant) (*verify.Report, wire.Orphans, error) {
+	found, err := verify.Run(ctx, d.n.set, verify.Options{
+		Now: now, Bytes: !quick, Progress: progress, Each: d.n.VerifyItem, Gate: d.n.engine.gate, Group: "verify",
+	})
+	if err != nil {
+		return nil, wire.Orphans{}, err
+	}
+	orphans, err := d.orphans(ctx, collect.Run{Now: now, Most: allObjects, All: true})
+	if err != nil {
+		return nil, orphans, err
+	}
+	for _, key := range orphans.Examples {
+		found.Add(verify.Orphan, "%s", key)
+	}
+	for range orphans.Orphans - len(orphans.Examples) {
+		found.Add(verify.Orphan, "an object that no item owns")
+	}
+	if orphans.Whole {
+		found.Unmeasured(verify.Orphan, "")
+	}
+	return found, orphans, nil
 }
 
 // Scrubbed returns what the node's scrub has read and found since the start.

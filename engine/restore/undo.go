@@ -102,6 +102,7 @@ type part struct {
 	walk  string
 	shard *walk.Shard
 	from  mayfly.Instant
+	to    mayfly.Instant
 	ahead bool // a deadline of a row to restore is in the future
 }
 
@@ -140,17 +141,17 @@ func (u *undo) find(ctx context.Context) error {
 	return nil
 }
 
-// join merges the runs of each shard into one part that starts with the earliest.
+// join merges the runs of each shard into one part that spans them.
 func (u *undo) join(runs []walk.Run) (parts []part) {
 	at := map[mayfly.Shard]int{}
 	for _, run := range runs { // a run belongs to one walk
 		i, known := at[run.Shard]
 		if !known {
 			at[run.Shard] = len(parts)
-			parts = append(parts, part{walk: run.Walk, shard: u.shard(run.Shard), from: run.From})
+			parts = append(parts, part{walk: run.Walk, shard: u.shard(run.Shard), from: run.From, to: run.To})
 			continue
 		}
-		parts[i].from = min(parts[i].from, run.From)
+		parts[i].from, parts[i].to = min(parts[i].from, run.From), max(parts[i].to, run.To)
 	}
 	return parts
 }
@@ -160,37 +161,43 @@ func (u *undo) shard(number mayfly.Shard) *walk.Shard {
 	return walk.NewShard(u.set.Rows, number, "undo", time.Second, u.origin)
 }
 
-// cursorAhead is more than the cursor of a walk can be ahead of its watermark.
-const cursorAhead = 10 * time.Minute
-
 // scanPage is how many rows are read at once.
 const scanPage = 500
 
-// scan reads the rows that the run may have changed, minute by minute, up to the
-// watermark, or up to now if an earlier undo has moved the watermark back.
+// scan reads the rows that the run may have changed: those of its span, in the
+// minutes that have any.
 func (u *undo) scan(ctx context.Context, p *part) error {
-	mark, err := walk.LoadWatermark(ctx, u.set.Rows, p.walk, p.shard)
-	if err != nil {
-		return fmt.Errorf("watermark of %s: %w", p.walk, err)
-	}
-	to := max(mark.At, u.now).Add(cursorAhead)
-	for minute := p.from.Minute(); minute <= to.Minute(); minute++ {
-		s := store.Stretch{Minute: minute, Shard: p.shard.Number(), To: to}
-		for {
-			page, err := u.set.Ledger.Walk(ctx, s, scanPage)
-			if err != nil {
-				return fmt.Errorf("read minute %d: %w", minute, err)
-			}
-			for _, item := range page {
-				u.found(p, item)
-			}
-			if len(page) < scanPage {
-				break
-			}
-			s.After = store.PositionOf(page[len(page)-1])
+	shard, minute := p.shard.Number(), p.from.Minute()
+	for {
+		next, found, err := u.set.Ledger.NextMinute(ctx, shard, minute)
+		if err != nil {
+			return fmt.Errorf("next minute of shard %d: %w", shard, err)
 		}
+		if !found || next > p.to.Minute() {
+			return nil
+		}
+		if err := u.scanMinute(ctx, p, next); err != nil {
+			return fmt.Errorf("read minute %d: %w", next, err)
+		}
+		minute = next + 1
 	}
-	return nil
+}
+
+func (u *undo) scanMinute(ctx context.Context, p *part, minute mayfly.Minute) error {
+	s := store.Stretch{Minute: minute, Shard: p.shard.Number(), To: p.to}
+	for {
+		page, err := u.set.Ledger.Walk(ctx, s, scanPage)
+		if err != nil {
+			return err
+		}
+		for _, item := range page {
+			u.found(p, item)
+		}
+		if len(page) < scanPage {
+			return nil
+		}
+		s.After = store.PositionOf(page[len(page)-1])
+	}
 }
 
 // found counts a row if it has the number of the run.

@@ -32,9 +32,25 @@ const maxFaults = 20
 // Tally counts faults by word. The zero value is ready. It is safe for
 // concurrent use.
 type Tally struct {
-	mu     sync.Mutex
-	counts [Words]int
-	faults []string
+	mu         sync.Mutex
+	counts     [Words]int
+	unmeasured [Words]string // why, for words that nothing has looked for
+	faults     []string
+}
+
+// Unmeasured notes that nothing has looked for a word, and why; with an empty reason
+// that something has.
+func (t *Tally) Unmeasured(w Word, why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unmeasured[w] = why
+}
+
+// WhyUnmeasured returns why nothing has looked for a word; empty if something has.
+func (t *Tally) WhyUnmeasured(w Word) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unmeasured[w]
 }
 
 // Add counts one fault and keeps its description.
@@ -68,25 +84,32 @@ func (t *Tally) Faults() []string {
 	return slices.Clone(t.faults)
 }
 
-// Merge adds the faults of another tally.
+// Merge adds the faults of another tally. A word is measured if either measured it.
 func (t *Tally) Merge(other *Tally) {
 	other.mu.Lock()
-	counts, faults := other.counts, other.faults
+	counts, unmeasured, faults := other.counts, other.unmeasured, other.faults
 	other.mu.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for w, n := range counts {
 		t.counts[w] += n
+		if unmeasured[w] == "" {
+			t.unmeasured[w] = ""
+		}
 	}
 	t.faults = append(t.faults, faults[:min(len(faults), maxFaults-min(maxFaults, len(t.faults)))]...)
 }
 
-// String returns the seven words with their counts.
+// String returns the seven words with their counts, or that a word was not measured.
 func (t *Tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var parts []string
 	for w := range Words {
+		if t.unmeasured[w] != "" && t.counts[w] == 0 {
+			parts = append(parts, w.String()+" not measured")
+			continue
+		}
 		parts = append(parts, fmt.Sprintf("%s %d", w, t.counts[w]))
 	}
 	return strings.Join(parts, "  ")

@@ -308,3 +308,22 @@ func TestARecordSaysWhichEventsMayLackOrRepeat(t *testing.T) {
 		}
 	}
 }
+
+// A zero that nothing has measured is not printed as one.
+func TestAWordThatIsNotMeasuredSaysSo(t *testing.T) {
+	h := open(t)
+	r, err := verify.Run(t.Context(), h.Real, verify.Options{Now: h.now})
+	h.Must(err)
+	if want := "LOST 0  RESURRECTED 0  EARLY 0  LATE 0  LEAK not measured  DOUBLE not measured  ORPHAN not measured"; r.String() != want || !r.Clean() {
+		t.Error(r)
+	}
+	var all verify.Tally
+	all.Merge(&r.Tally)
+	if strings.Contains(all.String(), "not") {
+		t.Errorf("measured by another tally: %s", &all)
+	}
+	r.Add(verify.Leak, "found by the caller")
+	if !strings.Contains(r.String(), "LEAK 1") || r.WhyUnmeasured(verify.Double) == "" {
+		t.Error(r)
+	}
+}

@@ -18,7 +18,8 @@ type Run struct {
 	Walk   string
 	Shard  mayfly.Shard
 	Began  mayfly.Instant
-	From   mayfly.Instant // the run touched nothing that was due earlier
+	From   mayfly.Instant // the run touched no item with an earlier deadline
+	To     mayfly.Instant // nor one with a later deadline
 }
 
 // runKept is how long runs can be looked up: longer than an item can be restored.
@@ -39,6 +40,12 @@ func hourPartition(at mayfly.Instant) string {
 	return "hour" + string(binary.BigEndian.AppendUint64(nil, uint64(at)/uint64(time.Hour.Milliseconds())))
 }
 
+// lastOf returns the last instant of the hour of at, which is the last of its runs.
+func lastOf(at mayfly.Instant) mayfly.Instant {
+	hour := mayfly.Instant(time.Hour.Milliseconds())
+	return (at/hour+1)*hour - 1
+}
+
 // begin makes the run of now durable before its first act, so that everything it does
 // can be found by its number.
 func (w *Walker) begin(ctx context.Context, now mayfly.Instant) error {
@@ -48,6 +55,7 @@ func (w *Walker) begin(ctx context.Context, now mayfly.Instant) error {
 	}
 	value := binary.BigEndian.AppendUint64(nil, uint64(now))
 	value = binary.BigEndian.AppendUint64(value, uint64(w.done))
+	value = binary.BigEndian.AppendUint64(value, uint64(lastOf(now).Add(-w.walk.Offset)))
 	value = append(value, w.walk.Name...)
 	// A shard that was lost and taken again within the hour has two rows.
 	part := string(binary.BigEndian.AppendUint64([]byte{byte(w.shard.number)}, uint64(now)))
@@ -106,11 +114,12 @@ func RunsIn(ctx context.Context, rows store.Rows, at mayfly.Instant, limit int) 
 }
 
 func readRun(number mayfly.Run, part string, value []byte) (Run, error) {
-	if len(part) != 9 || len(value) <= 16 {
+	if len(part) != 9 || len(value) <= 24 {
 		return Run{}, mayfly.Errorf(mayfly.Corrupt, "run %x has an unknown format", uint64(number))
 	}
 	return Run{
-		Number: number, Walk: string(value[16:]), Shard: mayfly.Shard(part[0]),
+		Number: number, Walk: string(value[24:]), Shard: mayfly.Shard(part[0]),
 		Began: mayfly.Instant(binary.BigEndian.Uint64(value)), From: mayfly.Instant(binary.BigEndian.Uint64(value[8:])),
+		To: mayfly.Instant(binary.BigEndian.Uint64(value[16:])),
 	}, nil
 }

@@ -28,7 +28,8 @@ func TestARunIsWrittenDownBeforeItsFirstAct(t *testing.T) {
 	ids := due(t, set, start.Add(time.Second))
 	now := start.Add(2 * time.Second)
 	pass(t, w, now)
-	want := walk.Run{Number: k.batches[0].Run, Walk: name, Shard: shard, Began: now, From: start.Add(-settle)}
+	hour := mayfly.Instant(time.Hour.Milliseconds())
+	want := walk.Run{Number: k.batches[0].Run, Walk: name, Shard: shard, Began: now, From: start.Add(-settle), To: (now/hour+1)*hour - 1}
 	if len(found) != 1 || found[0] != want || ids[0].Deadline() <= want.From {
 		t.Errorf("at the first act: %+v, want %+v", found, want)
 	}
