@@ -39,7 +39,7 @@ func (e *Eraser) newPass(r record, old []byte, now mayfly.Instant) *pass {
 }
 
 // errTaken says that another process has taken the pass over.
-var errTaken = mayfly.Errorf(mayfly.Conflict, "another process has taken the erasure over")
+var errTaken = errors.New("another process has taken the erasure over")
 
 // save stores the record and renews the lease.
 func (p *pass) save(ctx context.Context) error {
@@ -55,7 +55,7 @@ func (p *pass) store(ctx context.Context, r record) error {
 	value := r.bytes()
 	err := store.Replace(ctx, p.set.Rows, engine.Erased, engine.ErasedKey(r.User), p.value, value, 0)
 	if errors.Is(err, mayfly.Conflict) && p.held {
-		return errTaken
+		return mayfly.Wrap(mayfly.Conflict, errTaken, "")
 	}
 	if err != nil {
 		return fmt.Errorf("store the receipt: %w", err)
