@@ -117,11 +117,16 @@ func (c *Call) takeRateLimit() error {
 	case c.route.Rate.Count > 0:
 		return c.countLimited("route", c.api.accounts.TakeFrom(c.Context(), c.route.ID, c.route.Rate, c.Caller, c.Address, c.Now))
 	case c.route.Limit == WriteLimit:
-		return c.countLimited(WriteLimit, c.api.accounts.TakeWrite(c.Context(), c.Caller, c.Address, c.Now))
+		c.Body.charge = c.takeWrite
+		return c.takeWrite()
 	case c.route.Limit == ReadLimit:
 		return c.TakeRead()
 	}
 	return nil
+}
+
+func (c *Call) takeWrite() error {
+	return c.countLimited(WriteLimit, c.api.accounts.TakeWrite(c.Context(), c.Caller, c.Address, c.Now))
 }
 
 // TakeRead counts a read against the caller's rate, for routes that decide

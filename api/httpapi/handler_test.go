@@ -211,6 +211,25 @@ func TestAMediumIsNotServedByAChangedURL(t *testing.T) {
 	}
 }
 
+// A medium costs one write, and one more for each 8 MiB after the first, whichever way
+// it is sent and whether or not it is accepted.
+func TestMediaCostWritesByTheirBytes(t *testing.T) {
+	h := newTestNode(t, func(c *config.Config) { c.Rates.Writes = config.Rate{Count: 6, Per: time.Hour} })
+	upload := nodetest.ReadJSON[wire.Upload](t, h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: `{"media":2}`}, 201))
+	long := string(picture(t, 1)) + strings.Repeat("x", 17<<20)
+	put := func(n int, body string, want int) {
+		t.Helper()
+		h.Want(nodetest.Request{As: "ana", Method: "PUT", Path: fmt.Sprintf("/v1/uploads/%s/%d", upload.ID, n), Type: "image/jpeg", Body: body}, want)
+	}
+	put(0, long, 201)       // 1 + 3 of 6
+	put(1, "no photo", 415) // 5
+	put(1, long, 429)       // 6 and one more
+	put(1, "no photo", 429)
+	h.Want(nodetest.Request{As: "ben", Method: "POST", Path: "/v1/stories", Type: "image/jpeg", Body: long}, 201)
+	h.Want(nodetest.Request{As: "ben", Method: "POST", Path: "/v1/stories", Type: "image/jpeg", Body: long}, 201)
+	h.Want(nodetest.Request{As: "ben", Method: "POST", Path: "/v1/stories", Type: "image/jpeg", Body: string(picture(t, 1))}, 429)
+}
+
 func TestWhileTheClockIsInDoubtWritesAreRefusedAndReadsAreServed(t *testing.T) {
 	h := newTestNode(t)
 	s := h.Publish("ana", `{"audience":"everyone"}`)

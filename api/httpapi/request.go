@@ -81,7 +81,13 @@ type Body struct {
 	max     int64 // bytes in all
 	budget  int64 // bytes until the end of a header inside the body; negative: not bounded
 	failed  error
+
+	paid   int64        // bytes that the caller's rate was charged for
+	charge func() error // charges for bytesPerWrite more; nil: bytes cost nothing
 }
+
+// bytesPerWrite is how many bytes of a body one write of a caller's rate covers (C3).
+const bytesPerWrite = 8 << 20
 
 func newBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) *Body {
 	b := &Body{from: r.Body, control: http.NewResponseController(w), timeout: timeout, max: limit, budget: -1}
@@ -101,6 +107,12 @@ func (b *Body) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	b.waited += time.Since(begun)
 	b.read += int64(n)
+	for b.charge != nil && b.read > b.paid+bytesPerWrite { // the first ones are covered by the request
+		b.paid += bytesPerWrite
+		if err := b.charge(); err != nil {
+			return n, b.fail(err)
+		}
+	}
 	if b.budget >= 0 {
 		if b.budget -= int64(n); b.budget < 0 {
 			return n, b.fail(mayfly.Errorf(mayfly.TooLarge, "the header of a part is too long").WithHint("send only name and type of a part"))

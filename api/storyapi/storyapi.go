@@ -110,7 +110,7 @@ func Routes(o Options) ([]httpapi.Route, error) {
 			Summary: "List which media of an upload have arrived", Answers: httpapi.Answers[wire.Upload](http.StatusOK, "The reservation."), Handle: h.getUpload,
 		},
 		{
-			Method: "PUT", Pattern: "/v1/uploads/{upload}/{n}", ID: "putMedium", Tag: "uploads", Scopes: user, Limit: httpapi.ReadLimit, MaxBody: largest, Params: uploadParams(),
+			Method: "PUT", Pattern: "/v1/uploads/{upload}/{n}", ID: "putMedium", Tag: "uploads", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: largest, Params: uploadParams(),
 			Summary: "Put one medium of an upload", Problems: publishAbsent, Body: mediaContent(media.Taken()),
 			Answers: httpapi.Answers[wire.Uploaded](http.StatusCreated, "It has arrived; its metadata were removed."),
 			Example: `--data-binary @photo.jpg -H 'Content-Type: image/jpeg'`, Handle: h.putMedium,

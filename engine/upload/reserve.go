@@ -18,6 +18,10 @@ import (
 // not filled by then is never used again: its bytes may still land.
 const fillWithin = 10 * time.Minute
 
+// maxTries is how often a medium may be sent in vain: a client that never succeeds
+// must not go on for as long as its reservation is kept (C9).
+const maxTries = 10
+
 // Reservation is an upload whose media arrive one by one (ST1).
 type Reservation struct {
 	Upload   mayfly.ID
@@ -79,18 +83,21 @@ func (u *Uploads) Put(ctx context.Context, owner mayfly.UserID, upload mayfly.ID
 	if n >= 0 && n < len(row.slots) && row.slots[n].state == slotFilled && !row.published {
 		return u.repeated(r, n, row.slots[n].medium)
 	}
-	nonce, err := u.claimSlot(ctx, owner, upload, n, now)
+	claimed, err := u.claimSlot(ctx, owner, upload, n, now)
 	if err != nil {
 		return mayfly.Medium{}, err
 	}
 	medium, err := u.store(ctx, upload, n, r)
 	after := slot{state: slotFilled, medium: medium}
 	if err != nil {
-		after = slot{state: slotEmpty} // if the bytes landed nevertheless, store accepts only the same ones
+		after = slot{state: slotEmpty, tries: claimed.tries} // if the bytes landed nevertheless, store accepts only the same ones
+		if !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown) && !errors.Is(err, mayfly.Full) {
+			after.tries++
+		}
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	released := u.releaseSlot(ctx, owner, upload, n, nonce, after, now)
+	released := u.releaseSlot(ctx, owner, upload, n, claimed.nonce, after, now)
 	if errors.Is(released, mayfly.NotFound) { // the account was erased meanwhile (ST14)
 		_, abandoned := Abandon(ctx, u.set, upload)
 		released = errors.Join(released, abandoned)
@@ -149,13 +156,13 @@ func sameBytes(r io.Reader, n int, size int64, sum [sha256.Size]byte) error {
 }
 
 // claimSlot gives the slot of medium n to the request with the returned nonce.
-func (u *Uploads) claimSlot(ctx context.Context, owner mayfly.UserID, upload mayfly.ID, n int, now mayfly.Instant) (nonce uint64, err error) {
+func (u *Uploads) claimSlot(ctx context.Context, owner mayfly.UserID, upload mayfly.ID, n int, now mayfly.Instant) (claimed slot, err error) {
 	var random [8]byte
 	if _, err := rand.Read(random[:]); err != nil {
-		return 0, fmt.Errorf("random bits: %w", err)
+		return slot{}, fmt.Errorf("random bits: %w", err)
 	}
-	nonce = binary.BigEndian.Uint64(random[:]) | 1
-	return nonce, u.change(ctx, owner, upload, now, func(row *reserved) error {
+	nonce := binary.BigEndian.Uint64(random[:]) | 1
+	err = u.change(ctx, owner, upload, now, func(row *reserved) error {
 		if n < 0 || n >= len(row.slots) {
 			return mayfly.NotFound
 		}
@@ -163,15 +170,21 @@ func (u *Uploads) claimSlot(ctx context.Context, owner mayfly.UserID, upload may
 		case at.state == slotFilled:
 			return mayfly.Errorf(mayfly.Conflict, "medium %d has arrived already", n).WithHint("publish the upload, or reserve another")
 		case at.state == slotFilling && at.nonce == nonce:
+			claimed = at
 			return nil
 		case at.filling(now):
 			return mayfly.Errorf(mayfly.Conflict, "medium %d is on its way", n).WithHint("wait for the other request to end")
 		case at.state == slotFilling:
 			return mayfly.Errorf(mayfly.Conflict, "medium %d was on its way and never arrived", n).WithHint("reserve another upload")
 		}
-		row.slots[n] = slot{state: slotFilling, nonce: nonce, at: now}
+		if row.slots[n].tries >= maxTries {
+			return mayfly.Errorf(mayfly.Conflict, "medium %d was sent %d times and never accepted", n, maxTries).WithHint("reserve another upload")
+		}
+		claimed = slot{state: slotFilling, nonce: nonce, at: now, tries: row.slots[n].tries}
+		row.slots[n] = claimed
 		return nil
 	})
+	return claimed, err
 }
 
 // releaseSlot ends the claim of the request with the nonce.

@@ -144,6 +144,36 @@ func TestAMediumThatFailedCanBeSentAgain(t *testing.T) {
 	}
 }
 
+// What is refused again and again is not accepted for ever; a storage that is away
+// counts for nothing.
+func TestAMediumIsSentInVainABoundedNumberOfTimes(t *testing.T) {
+	r := reserve(t, 2, upload.Options{})
+	r.Hooks.Hot.Put = func(context.Context, mayfly.BlobKey, func() (store.Object, error)) (store.Object, error) {
+		return store.Object{}, mayfly.Errorf(mayfly.Unavailable, "the storage is away")
+	}
+	for range 30 {
+		if _, err := r.put(0, r.photo(1)); !errors.Is(err, mayfly.Unavailable) {
+			t.Fatal(err)
+		}
+	}
+	r.Hooks.Hot.Put = nil
+	refused := 0
+	for ; refused < 30; refused++ {
+		_, err := r.put(0, bytes.NewReader([]byte("a page")))
+		if errors.Is(err, mayfly.Conflict) {
+			break
+		}
+		if !errors.Is(err, mayfly.Unsupported) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.put(0, r.photo(1)); refused != 10 || !errors.Is(err, mayfly.Conflict) {
+		t.Errorf("after %d refusals: %v", refused, err)
+	}
+	_, err := r.put(1, r.photo(1)) // the other medium has tries of its own
+	r.Must(err)
+}
+
 // onRead calls do before its first Read.
 type onRead struct {
 	io.Reader

@@ -25,6 +25,7 @@ type slot struct {
 	state  slotState
 	nonce  uint64 // of the request that fills it
 	at     mayfly.Instant
+	tries  uint8 // requests that have sent it and failed
 	medium mayfly.Medium
 }
 
@@ -92,7 +93,7 @@ func (u *Uploads) change(ctx context.Context, owner mayfly.UserID, upload mayfly
 	return err
 }
 
-const reservedFormat = 1
+const reservedFormat = 2
 
 func (r reserved) append(b []byte) []byte {
 	b = append(b, reservedFormat)
@@ -107,7 +108,7 @@ func (r reserved) append(b []byte) []byte {
 		b = append(b, byte(s.state))
 		b = binary.BigEndian.AppendUint64(b, s.nonce)
 		b = binary.BigEndian.AppendUint64(b, uint64(s.at))
-		b = append(b, byte(len(s.medium.Type)))
+		b = append(b, s.tries, byte(len(s.medium.Type)))
 		b = append(b, s.medium.Type...)
 		b = binary.BigEndian.AppendUint64(b, uint64(s.medium.Size))
 		b = append(b, s.medium.SHA256[:]...)
@@ -119,7 +120,7 @@ func (r reserved) append(b []byte) []byte {
 
 const (
 	reservedHead = 1 + 32 + 8 + 1 + 1
-	slotHead     = 1 + 8 + 8 + 1
+	slotHead     = 1 + 8 + 8 + 1 + 1
 	slotTail     = 8 + 32 + 4 + 4
 )
 
@@ -139,7 +140,7 @@ func readReserved(b []byte) (reserved, error) {
 		if len(b) < slotHead || len(b) < slotHead+int(b[slotHead-1])+slotTail {
 			return reserved{}, bad
 		}
-		s := slot{state: slotState(b[0]), nonce: binary.BigEndian.Uint64(b[1:]), at: mayfly.Instant(binary.BigEndian.Uint64(b[9:]))}
+		s := slot{state: slotState(b[0]), nonce: binary.BigEndian.Uint64(b[1:]), at: mayfly.Instant(binary.BigEndian.Uint64(b[9:])), tries: b[17]}
 		name, tail := b[slotHead:slotHead+int(b[slotHead-1])], b[slotHead+int(b[slotHead-1]):]
 		s.medium = mayfly.Medium{
 			Type: string(name), Size: int64(binary.BigEndian.Uint64(tail)), SHA256: [32]byte(tail[8:40]),
