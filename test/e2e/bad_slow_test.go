@@ -40,6 +40,7 @@ type slow struct {
 func TestSlowClientsAreGivenUp(t *testing.T) {
 	cfg := badConfig(t)
 	cfg.Listen.HeaderWithin, cfg.Listen.BodyWithin, cfg.Listen.IdleWithin = badPace, badPace, time.Second
+	cfg.Media.MaxConcurrent = 1_000 // they are all of one user
 	h := openBadServer(t, cfg)
 	photo := string(picture("slow", 1))
 	form := badForm{{"story", `{}`}, {"media", photo}}
