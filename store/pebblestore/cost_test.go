@@ -57,6 +57,17 @@ func TestARowThatIsDueBeforeWhatWasReclaimedIsReclaimedToo(t *testing.T) {
 	}
 }
 
+// A row that is written while a Reclaim searches is behind what the search has seen.
+func TestARowThatIsWrittenDuringAReclaimIsNotPassedOver(t *testing.T) {
+	var r reclaims
+	_, moved := r.start(5000)
+	r.written(4000)
+	r.passed(appendInstant([]byte{reclaimPrefix}, 5001), moved)
+	if from, _ := r.start(6000); instantAt(append(from, make([]byte, 6)...)[1:]) > 4000 {
+		t.Errorf("the next search begins at %x, behind the row", from)
+	}
+}
+
 func TestManyPartitionsAreDroppedByOneDurableWrite(t *testing.T) {
 	s := openMem(t, vfs.NewMem())
 	commit(t, s, func(b *store.Batch) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -20,20 +21,23 @@ const reclaimChunk = 256
 // the tables of Pebble for a while, and a search from the start would pass all of them
 // again for every chunk.
 type reclaims struct {
+	high atomic.Int64 // no Reclaim has looked at entries that are due later
+
 	mu     sync.Mutex
 	from   []byte         // no entry sorts before it
 	at     mayfly.Instant // of from
-	moved  uint64         // counts how often from was moved back
+	moved  uint64         // counts entries that were written behind or in front of a search
 	oldest mayfly.Instant // the first entry that Reclaim left behind though it was due; 0 is none
 	now    mayfly.Instant // of the last Reclaim
 	looked int64          // entries, deleted or not, that were passed
 	done   int64          // entries that were reclaimed
 }
 
-// start returns where to search from.
-func (r *reclaims) start() (from []byte, moved uint64) {
+// start returns where to search from for entries that are due at now.
+func (r *reclaims) start(now mayfly.Instant) (from []byte, moved uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.high.Store(max(r.high.Load(), int64(now)+1)) // before the search: see written
 	if r.from == nil {
 		return []byte{reclaimPrefix}, r.moved
 	}
@@ -49,13 +53,17 @@ func (r *reclaims) passed(next []byte, moved uint64) {
 	}
 }
 
-// written notes a new entry that has become visible. Almost all are far ahead.
+// written notes a new entry that has become visible. Almost all are far ahead. One that
+// is not may have been missed by a search under way.
 func (r *reclaims) written(at mayfly.Instant) {
+	if at == 0 || int64(at) > r.high.Load() {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at != 0 && r.from != nil && at <= r.at {
+	r.moved++
+	if r.from != nil && at <= r.at {
 		r.from, r.at = appendInstant([]byte{reclaimPrefix}, at), at
-		r.moved++
 	}
 }
 
@@ -104,7 +112,7 @@ func (s *Store) reclaim(ctx context.Context, now mayfly.Instant, limit int) (int
 	if err := s.begin(ctx); err != nil {
 		return 0, err
 	}
-	from, moved := s.reclaims.start()
+	from, moved := s.reclaims.start(now)
 	due, next, err := s.due(from, now, limit)
 	if err != nil || len(due) == 0 {
 		if err == nil {
