@@ -182,7 +182,7 @@ func nodeConfig() config.Config {
 	cfg := config.Default()
 	cfg.Data = "data"
 	cfg.Disk.Share, cfg.Disk.Floor = 0, 0
-	cfg.Disk.ReclaimEvery = 6 * time.Hour
+	cfg.Disk.ReclaimEvery = 10 * time.Minute
 	cfg.Memory.Cache, cfg.Memory.Memtable = 8*config.MiB, 4*config.MiB
 	cfg.Memory.MediaCache, cfg.Memory.MediaMemtable = 2*config.MiB, 2*config.MiB
 	cfg.Media.Inline = 256 * config.KiB
