@@ -261,6 +261,7 @@ func (c *Call) sendProblemBytes(status int, typ string, body []byte) {
 	if strings.HasPrefix(typ, "text/") {
 		typ += "; charset=utf-8"
 	}
+	c.drainBody()
 	c.send(status, typ, body)
 }
 

@@ -81,6 +81,7 @@ type Body struct {
 	max     int64 // bytes in all
 	budget  int64 // bytes until the end of a header inside the body; negative: not bounded
 	failed  error
+	ended   bool // nothing more can be read
 
 	paid   int64        // bytes that the caller's rate was charged for
 	charge func() error // charges for bytesPerWrite more; nil: bytes cost nothing
@@ -90,7 +91,7 @@ type Body struct {
 const bytesPerWrite = 8 << 20
 
 func newBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.Duration) *Body {
-	b := &Body{from: r.Body, control: http.NewResponseController(w), timeout: timeout, max: limit, budget: -1}
+	b := &Body{from: r.Body, control: http.NewResponseController(w), timeout: timeout, max: limit, budget: -1, ended: r.ContentLength == 0}
 	if r.ContentLength != 0 { // the server reads a body that no handler reads before it answers: it must not wait for ever
 		_ = b.control.SetReadDeadline(time.Now().Add(timeout))
 	}
@@ -107,6 +108,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p)
 	b.waited += time.Since(begun)
 	b.read += int64(n)
+	b.ended = err != nil
 	for b.charge != nil && b.read > b.paid+bytesPerWrite { // the first ones are covered by the request
 		b.paid += bytesPerWrite
 		if err := b.charge(); err != nil {
@@ -151,6 +153,45 @@ func (b *Body) BytesRead() int64 { return b.read }
 // Bound makes reading fail after n more bytes, until it is called again; a
 // negative n lifts the bound. It is for headers inside a body.
 func (b *Body) Bound(n int64) { b.budget = n }
+
+// What is read of a body that is refused, so that the client gets the answer: most
+// clients send everything before they read, and closing the connection under them
+// would discard the answer. A caller without a good token may send less.
+const (
+	drainedOfUser    = 64 << 20
+	drainedOfUnknown = 8 << 20
+)
+
+// drain reads the rest of a body that is refused, for as long as the client may
+// pause within a body, and reports whether it has come to the end. It does not
+// begin what is longer than most, or what the client has not begun to send because
+// it waits for 100 Continue. Streams of HTTP/2 need none of this.
+func (b *Body) drain(r *http.Request, most int64) bool {
+	switch {
+	case b.ended || r.ProtoMajor > 1:
+		return true
+	case r.ContentLength-b.read > most || b.read == 0 && r.Header.Get("Expect") != "":
+		return false
+	}
+	_ = b.control.SetReadDeadline(time.Now().Add(b.timeout)) // a connection without deadlines has no slow client
+	_, err := io.CopyN(io.Discard, b.from, most+1)           // one more, to see the end
+	if b.ended = errors.Is(err, io.EOF); b.ended {
+		_ = b.control.SetReadDeadline(time.Time{}) // see Read
+	}
+	return b.ended
+}
+
+// drainBody drains the body before the request is refused. The answer is the last
+// of its connection if the client still sends.
+func (c *Call) drainBody() {
+	most := int64(drainedOfUnknown)
+	if c.Caller.Scopes != nil {
+		most = drainedOfUser
+	}
+	if !c.Body.drain(c.Request, most) {
+		c.w.Header().Set("Connection", "close")
+	}
+}
 
 // ReadJSON reads the body into v, a pointer to a struct. It refuses an unknown
 // field, and anything behind the value.
