@@ -96,7 +96,7 @@ type API struct {
 	clock     *clock.Clock
 	log       *slog.Logger
 	metrics   *metrics
-	proxies   proxies
+	proxies   Proxies
 	refusals  refusals
 	buffers   buffers
 	chunks    chunks
@@ -118,7 +118,7 @@ func New(o Options) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.proxies, err = parseProxies(o.Proxies); err != nil {
+	if a.proxies, err = ParseProxies(o.Proxies); err != nil {
 		return nil, err
 	}
 	if a.metrics, err = newMetrics(o.Registry); err != nil {

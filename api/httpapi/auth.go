@@ -142,11 +142,12 @@ func (c *Call) countLimited(kind Limit, err error) error {
 	return err
 }
 
-// proxies are the networks whose X-Forwarded-For is trusted.
-type proxies []netip.Prefix
+// Proxies are the networks whose X-Forwarded-For is trusted.
+type Proxies []netip.Prefix
 
-func parseProxies(texts []string) (proxies, error) {
-	var all proxies
+// ParseProxies parses networks and addresses.
+func ParseProxies(texts []string) (Proxies, error) {
+	var all Proxies
 	for _, text := range texts {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -161,7 +162,8 @@ func parseProxies(texts []string) (proxies, error) {
 	return all, nil
 }
 
-func (p proxies) trust(addr netip.Addr) bool {
+// Trust reports whether addr is in one of the networks.
+func (p Proxies) Trust(addr netip.Addr) bool {
 	for _, prefix := range p {
 		if prefix.Contains(addr) {
 			return true
@@ -176,13 +178,13 @@ const maxHops = 16
 // clientOf returns the address of the client: the peer, or, where the peer is a
 // trusted proxy, the first address from the right that no trusted proxy has. The
 // addresses left of that could have been written by the client.
-func (p proxies) clientOf(r *http.Request) netip.Addr {
+func (p Proxies) clientOf(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}
 	addr := peer.Addr().Unmap()
-	if len(p) == 0 || !p.trust(addr) {
+	if len(p) == 0 || !p.Trust(addr) {
 		return addr
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
@@ -192,7 +194,7 @@ func (p proxies) clientOf(r *http.Request) netip.Addr {
 			return addr
 		}
 		addr = hop.Unmap().WithZone("")
-		if !p.trust(addr) {
+		if !p.Trust(addr) {
 			return addr
 		}
 	}

@@ -121,8 +121,11 @@ type Listen struct {
 	// DrainWithin is how long requests in progress may then take to finish.
 	DrainAfter  time.Duration
 	DrainWithin time.Duration `key:"drain_timeout"`
-	// Connections is the maximum number of open connections.
+	// Connections is the maximum number of open connections, and PerAddress that of one
+	// client: an IPv4 address, or a /64 network of IPv6. The networks of Proxies have no limit
+	// of their own: name yours there if users come through a proxy.
 	Connections int `key:"max_connections"`
+	PerAddress  int `key:"max_connections_per_address"`
 }
 
 // Tokens configures authentication (C1).

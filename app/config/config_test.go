@@ -93,6 +93,7 @@ func TestInvalidSettingsAreRefusedWithAHint(t *testing.T) {
 		"listen.drain_after":                  func(c *config.Config) { c.Listen.DrainAfter = -1 },
 		"listen.drain_timeout":                func(c *config.Config) { c.Listen.DrainWithin = -1 },
 		"listen.max_connections is":           func(c *config.Config) { c.Listen.Connections = 0 },
+		"listen.max_connections_per_address":  func(c *config.Config) { c.Listen.PerAddress = 0 },
 		"tokens.issuer is":                    func(c *config.Config) { c.Tokens.Issuer = "" },
 		"tokens.audience is":                  func(c *config.Config) { c.Tokens.Audience = "" },
 		"tokens.access is":                    func(c *config.Config) { c.Tokens.Access = 0 },

@@ -26,7 +26,7 @@ func Default() Config {
 		Listen: Listen{
 			API: "127.0.0.1:7420", Admin: "127.0.0.1:7421",
 			HeaderWithin: 10 * time.Second, BodyWithin: 30 * time.Second, IdleWithin: 2 * time.Minute, DrainWithin: 20 * time.Second,
-			Connections: 10_000,
+			Connections: 10_000, PerAddress: 1000,
 		},
 		Tokens: Tokens{Issuer: "mayfly", Audience: "mayfly", Access: 15 * time.Minute, Refresh: 30 * day, JWKSEvery: 5 * time.Minute, TrustedScopes: []string{"user"}},
 		Rates: Rates{

@@ -20,7 +20,10 @@ func (l Listen) check() []error {
 		{"listen.drain_after", l.DrainAfter, 0, 10 * time.Minute},
 		{"listen.drain_timeout", l.DrainWithin, 0, time.Hour},
 	})
-	errs = append(errs, counts([]count{{"listen.max_connections", int64(l.Connections), 1, 1 << 20}})...)
+	errs = append(errs, counts([]count{
+		{"listen.max_connections", int64(l.Connections), 1, 1 << 20},
+		{"listen.max_connections_per_address", int64(l.PerAddress), 1, 1 << 20},
+	})...)
 	for _, at := range []struct{ name, address string }{{"listen.api", l.API}, {"listen.admin", l.Admin}} {
 		if at.address == "" && at.name == "listen.admin" {
 			continue

@@ -21,6 +21,7 @@ type ServeOptions struct {
 	Logger  *slog.Logger
 	Tracer  trace.Tracer // nil: no traces
 	Version string
+	Metrics []prometheus.Collector // served with those of the node
 }
 
 // API returns the HTTP handlers of the node: one for users, one for operators. It
@@ -34,7 +35,7 @@ func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 	if own, ok := n.set.Limits.(prometheus.Collector); ok { // those of a cluster count how often they were not shared (C3)
 		collected = append(collected, own)
 	}
-	for _, c := range collected {
+	for _, c := range append(collected, o.Metrics...) {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/net/netutil"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 )
@@ -41,11 +41,14 @@ type listener struct {
 
 // listen opens the listeners; nothing is served yet.
 func listen(ctx context.Context, n *node.Node, c config.Config, log *slog.Logger, tracer trace.Tracer) (*listeners, error) {
-	api, err := n.API(node.ServeOptions{Listen: c.Listen, Logger: log, Tracer: tracer, Version: Version})
+	forUsers, forOperators := newConnMetrics("api"), newConnMetrics("admin")
+	api, err := n.API(node.ServeOptions{
+		Listen: c.Listen, Logger: log, Tracer: tracer, Version: Version, Metrics: append(forUsers.collectors(), forOperators.collectors()...),
+	})
 	if err != nil {
 		return nil, err
 	}
-	public, err := newListener(c.Listen, c.Listen.API, c.Listen.Connections, api.Public(), log)
+	public, err := newListener(c.Listen, forUsers, api.Public(), log)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the API: %w", err)
 	}
@@ -57,7 +60,9 @@ func listen(ctx context.Context, n *node.Node, c config.Config, log *slog.Logger
 	if c.Listen.Admin == "" {
 		return l, nil
 	}
-	if l.admin, err = newListener(c.Listen, c.Listen.Admin, adminConnections, api.Admin(), log); err != nil {
+	operators := c.Listen
+	operators.API, operators.Connections, operators.PerAddress = c.Listen.Admin, adminConnections, adminConnections
+	if l.admin, err = newListener(operators, forOperators, api.Admin(), log); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for the admin API: %w", err), l.close())
 	}
 	l.admin.warnIfPlain(log)
@@ -72,14 +77,20 @@ func (l *listener) warnIfPlain(log *slog.Logger) {
 	}
 }
 
-func newListener(c config.Listen, address string, connections int, h http.Handler, log *slog.Logger) (*listener, error) {
-	tcp, err := net.Listen("tcp", address)
+// newListener listens at c.API.
+func newListener(c config.Listen, m connMetrics, h http.Handler, log *slog.Logger) (*listener, error) {
+	trusted, err := httpapi.ParseProxies(c.Proxies)
+	if err != nil {
+		return nil, err
+	}
+	tcp, err := net.Listen("tcp", c.API)
 	if err != nil {
 		return nil, mayfly.Wrap(mayfly.Unavailable, err, "is another server running? choose another address with --listen and --admin")
 	}
-	l := &listener{listen: netutil.LimitListener(tcp, connections), url: "http://" + reachable(tcp.Addr())}
+	limited := limitConnections(tcp, c.Connections, c.PerAddress, trusted, m)
+	l := &listener{listen: limited, url: "http://" + reachable(tcp.Addr())}
 	l.server = &http.Server{
-		Handler: l.closeWhenLeaving(h), ReadHeaderTimeout: c.HeaderWithin, IdleTimeout: c.IdleWithin, MaxHeaderBytes: maxHeader,
+		Handler: l.closeWhenLeaving(h), ReadHeaderTimeout: c.HeaderWithin, IdleTimeout: c.IdleWithin, MaxHeaderBytes: maxHeader, ConnState: limited.noteState,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // errors of clients before a request
 	}
 	return l, nil

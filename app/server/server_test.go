@@ -9,7 +9,8 @@ import (
 
 func TestTheListenersAreLimited(t *testing.T) {
 	l := config.Default().Listen
-	api, err := newListener(l, "127.0.0.1:0", 1, http.NotFoundHandler(), discard())
+	l.API = "127.0.0.1:0"
+	api, err := newListener(l, newConnMetrics("api"), http.NotFoundHandler(), discard())
 	if err != nil {
 		t.Fatal(err)
 	}
