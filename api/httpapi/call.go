@@ -103,7 +103,9 @@ func (c *Call) serve() {
 	switch {
 	case err == nil:
 	case c.w.status != 0: // too late for a problem: the client must notice that the answer is not complete
-		c.Warn("answer aborted", err)
+		if !c.clientLeft() {
+			c.Warn("answer aborted", err)
+		}
 		panic(http.ErrAbortHandler)
 	default:
 		c.fail(err)
@@ -158,12 +160,16 @@ func (c *Call) logRequest(took time.Duration) {
 }
 
 // startTrace starts the span of a request, if there is a tracer, and returns what
-// ends it. No attribute identifies a user or an item.
+// ends it. No attribute identifies a user or an item. Only a trusted proxy may
+// continue a trace: other callers could have every request recorded.
 func (c *Call) startTrace() (end func()) {
 	if c.api.o.Tracer == nil {
 		return func() {}
 	}
-	ctx := propagation.TraceContext{}.Extract(c.Context(), propagation.HeaderCarrier(c.Request.Header))
+	ctx := c.Context()
+	if peer, err := netip.ParseAddrPort(c.Request.RemoteAddr); err == nil && c.api.proxies.Trust(peer.Addr().Unmap()) {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(c.Request.Header))
+	}
 	ctx, span := c.api.o.Tracer.Start(ctx, c.route.String(), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("http.request.method", c.Request.Method), attribute.String("http.route", c.route.Pattern), attribute.String("mayfly.request", c.id),
 	))

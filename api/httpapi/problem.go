@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -294,14 +295,22 @@ func (c *Call) fail(err error) {
 		h.Set("Retry-After", "1")
 	}
 	p := problemOf(err)
-	if kind == 0 && c.Context().Err() != nil { // the client is gone: nothing of ours failed
-		p = problemOf(mayfly.Unavailable)
+	if p.Status >= http.StatusInternalServerError && c.clientLeft() {
+		p = problemOf(mayfly.Invalid)
+		p.Status, p.Title, p.Hint = statusClientLeft, "The client closed the connection", ""
 	}
 	if p.Status == http.StatusInternalServerError {
 		c.api.log.ErrorContext(c.Context(), "request failed", "request", c.id, "route", c.route.Pattern, "error", err)
 	}
 	c.sendProblem(p)
 }
+
+// statusClientLeft is the status, in metrics and logs, of a request whose client
+// closed the connection before it was answered: nothing of ours failed.
+const statusClientLeft = 499
+
+// clientLeft reports whether the client has closed the connection.
+func (c *Call) clientLeft() bool { return errors.Is(c.Context().Err(), context.Canceled) }
 
 func challenge(hasToken bool) string {
 	if hasToken {

@@ -206,7 +206,7 @@ func noSuchObject(err error, id mayfly.ID, now mayfly.Instant) error {
 func (h *handlers) readPass(c *httpapi.Call, id mayfly.ID) (account.Pass, error) {
 	query := c.Request.URL.Query()
 	if query.Has("sig") {
-		p, err := h.o.Key.CheckPass(id, c.Request.PathValue("object"), query, c.Now)
+		p, err := h.o.Key.CheckPass(id, c.Request.PathValue("object"), query, c.Caller, c.Now)
 		if err != nil {
 			return p, httpapi.Refusal(id, c.Now)
 		}

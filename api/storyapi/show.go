@@ -88,13 +88,13 @@ func (h *handlers) objectURL(c *httpapi.Call, o story.Object, pass account.Pass,
 // their viewer, who is judged again at each request.
 func (h *handlers) passFor(c *httpapi.Call, s story.Story, viewer mayfly.Viewer) account.Pass {
 	p := account.Pass{ID: s.Item.ID, Until: lasting(c.Now, h.o.URLs)}
-	if s.Archived {
+	if s.Archived && !viewer.Moderator() {
 		p.Until = lasting(c.Now, h.o.ArchiveURLs)
 	} else if end := s.Item.End(); end != 0 {
 		p.Until = min(p.Until, end)
 	}
 	if s.Item.Audience != mayfly.Everyone || privileged(s, viewer) {
-		p.Viewer, p.Moderator = viewer.User(), viewer.Moderator()
+		p.Viewer, p.Moderator, p.Holder = viewer.User(), viewer.Moderator(), c.Caller.Holder()
 	}
 	return p
 }

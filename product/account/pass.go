@@ -19,6 +19,7 @@ type Pass struct {
 	Object    string // as the route names it: "0", "0-320"
 	Viewer    mayfly.UserID
 	Moderator bool
+	Holder    string // of a moderator's pass: who may use it, see Principal.Holder; not part of the query
 	Until     mayfly.Instant
 }
 
@@ -60,9 +61,15 @@ func (k *Key) SignPass(p Pass) (query string) {
 
 // CheckPass returns the pass that a query carries for an object of an item. A pass
 // that is forged, changed, expired or for another object is Denied, always with the
-// same text; the HTTP handler answers as if the object did not exist.
-func (k *Key) CheckPass(id mayfly.ID, object string, query url.Values, now mayfly.Instant) (Pass, error) {
+// same text; the HTTP handler answers as if the object did not exist. A moderator's
+// pass is good only with the token of the same moderator: it opens everything, and
+// URLs end up in logs and chats.
+func (k *Key) CheckPass(id mayfly.ID, object string, query url.Values, caller Principal, now mayfly.Instant) (Pass, error) {
 	p, signature, ok := readPass(id, object, query)
+	if p.Moderator {
+		p.Holder = caller.Holder()
+		ok = ok && caller.Viewer().Moderator()
+	}
 	if !ok || !hmac.Equal(signature, k.passMAC(p)) || now >= p.Until {
 		return Pass{}, mayfly.Errorf(mayfly.Denied, "the media URL is invalid or expired").WithHint("open the story again to get new URLs")
 	}
@@ -101,7 +108,8 @@ func (k *Key) passMAC(p Pass) []byte {
 	b := append([]byte{1}, p.ID[:]...)
 	b = append(b, p.Viewer[:]...)
 	if p.Moderator {
-		b = append(b, 1)
+		holder := sha256.Sum256([]byte(p.Holder))
+		b = append(append(b, 1), holder[:]...)
 	} else {
 		b = append(b, 0)
 	}

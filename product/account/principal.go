@@ -59,6 +59,10 @@ func (p Principal) Viewer() mayfly.Viewer {
 	}
 }
 
+// Holder returns what tells the principal from all others: the issuer and the
+// subject of its token.
+func (p Principal) Holder() string { return p.Issuer + "\x00" + p.Subject }
+
 // maxActor is the longest name that the audit log accepts, in bytes.
 const maxActor = 128
 
