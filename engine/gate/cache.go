@@ -9,12 +9,16 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// entry is a cached row with its body. It is shared between goroutines and never
-// changed.
+// entry is a cached row, with its body once a viewer was permitted to see it. It is
+// shared between goroutines and never changed once it is cached.
 type entry struct {
-	item  mayfly.Item
-	body  mayfly.Body
-	since since
+	item    mayfly.Item
+	absent  bool // there is no row; item has the id only
+	body    mayfly.Body
+	hasBody bool
+	since   since
+	ticket  uint64 // for fill
+	leased  bool   // the lease was held when the row was read
 }
 
 // since is when an entry was read. It is taken before the read begins.
@@ -75,7 +79,7 @@ func (c *rowCache) get(id mayfly.ID) *entry {
 
 // knownBody returns the body of e, if e has one.
 func (e *entry) knownBody() (mayfly.Body, bool) {
-	if e == nil || e.item.State == mayfly.Deleted {
+	if e == nil || !e.hasBody || e.item.State == mayfly.Deleted {
 		return mayfly.Body{}, false
 	}
 	return e.body, true

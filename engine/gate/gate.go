@@ -17,8 +17,8 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// Relations returns the relation of owner to viewer. It is called only when the
-// verdict depends on it.
+// Relations returns the relation of owner to viewer. It is called at most once for
+// each owner of the items that a user asks for.
 type Relations func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error)
 
 // Options are the gate's settings.
@@ -111,22 +111,30 @@ func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now
 			return Opened{}, mayfly.Gone
 		}
 	}
-	entry, found, err := g.read(ctx, id, now)
+	relations := g.askedOnce()
+	e, cached, err := g.read(ctx, id, now, true)
 	if err != nil {
 		return Opened{}, fmt.Errorf("open %s: %w", id, err)
 	}
-	if !found {
-		return Opened{}, refusal(refused(id, now))
+	verdict, err := e.judge(ctx, relations, viewer, now)
+	if err == nil && cached && !verdict.shows() && readAgain(id, now) {
+		if e, _, err = g.read(ctx, id, now, false); err == nil {
+			verdict, err = e.judge(ctx, relations, viewer, now)
+		}
 	}
-	verdict, err := judge(ctx, g.relations, entry.item, viewer, now)
+	if err == nil && verdict.shows() && !e.hasBody {
+		if e, err = g.loadBody(ctx, e); err == nil {
+			verdict, err = e.judge(ctx, relations, viewer, now)
+		}
+	}
 	if err != nil {
-		return Opened{}, fmt.Errorf("open %s: relations: %w", id, err)
+		return Opened{}, fmt.Errorf("open %s: %w", id, err)
 	}
 	if !verdict.shows() {
 		return Opened{}, refusal(verdict)
 	}
-	assertServable(entry.item, viewer, verdict, now)
-	return Opened{Item: entry.item, Body: entry.body, Verdict: verdict}, nil
+	assertServable(e.item, viewer, verdict, now)
+	return Opened{Item: e.item, Body: e.body, Verdict: verdict}, nil
 }
 
 // goneByArithmetic reports whether the id alone decides, unless the item was
@@ -143,20 +151,6 @@ func refusal(v Verdict) error {
 		return mayfly.Gone
 	}
 	return mayfly.NotFound
-}
-
-// judge calls Judge, and looks up the relation only when the verdict depends on it:
-// not when even a close friend is refused, and not for a viewer who needs none.
-func judge(ctx context.Context, relations Relations, item mayfly.Item, viewer mayfly.Viewer, now mayfly.Instant) (Verdict, error) {
-	best := Judge(item, viewer, mayfly.Follower|mayfly.CloseFriend, now)
-	if !best.shows() || viewer.User().IsZero() || viewer.Moderator() || viewer.Wrote(item) {
-		return Judge(item, viewer, 0, now), nil
-	}
-	relation, err := relations(ctx, item.Owner, viewer.User())
-	if err != nil {
-		return 0, err
-	}
-	return Judge(item, viewer, relation, now), nil
 }
 
 // assertServable panics if an item would be served to a viewer after its end (I4).
@@ -186,11 +180,13 @@ func (e *entry) inDate(from since, now mayfly.Instant) bool {
 	return e != nil && e.since.in(from, store.CacheAge) && (!e.item.EndedAt(now) || e.item.State == mayfly.Cold)
 }
 
-// read returns the row and body of id, from the cache while the lease is held.
-func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant) (*entry, bool, error) {
+// read returns the entry of id, without its body unless that is cached: from the
+// cache if it may be used and the lease is held, which it reports, else from the
+// ledger. An id without a row has an entry like any other.
+func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant, useCache bool) (e *entry, cached bool, err error) {
 	from, held := g.lease()
 	known := g.rows.get(id)
-	if held && known.inDate(from, now) {
+	if useCache && held && known.inDate(from, now) {
 		return known, true, nil
 	}
 	ticket := g.rows.ticket(id)
@@ -198,29 +194,21 @@ func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant) (*ent
 	if err != nil {
 		return nil, false, err
 	}
-	if !row[0].Found {
-		return nil, false, nil
-	}
-	e := &entry{item: row[0].Item, since: from}
-	if e.item.State != mayfly.Deleted {
-		if e, err = g.withBody(ctx, e, known); e == nil {
-			return nil, false, err
-		}
-	}
-	if held {
-		g.rows.fill(id, e, ticket)
-	}
-	return e, true, nil
+	e = newEntry(id, row[0], known, from)
+	e.ticket, e.leased = ticket, held
+	g.keep(e)
+	return e, false, nil
 }
 
-// withBody returns e with its body, taken from the old cache entry if there is one
-// (bodies never change) and from the ledger otherwise. It returns nil if the row
-// was removed meanwhile.
-func (g *Gate) withBody(ctx context.Context, e, known *entry) (*entry, error) {
-	if body, ok := known.knownBody(); ok {
-		e.body = body
-		return e, nil
+// keep caches e if the lease was held when it was read.
+func (g *Gate) keep(e *entry) {
+	if e.leased {
+		g.rows.fill(e.item.ID, e, e.ticket)
 	}
+}
+
+// loadBody returns e with its body.
+func (g *Gate) loadBody(ctx context.Context, e *entry) (*entry, error) {
 	body, err := g.ledger.Body(ctx, e.item.ID)
 	if err != nil {
 		return nil, err
@@ -228,20 +216,24 @@ func (g *Gate) withBody(ctx context.Context, e, known *entry) (*entry, error) {
 	if !body[0].Found {
 		return g.bodiless(ctx, e)
 	}
-	e.body = body[0].Body
+	e = e.with(body[0].Body)
+	g.keep(e)
 	return e, nil
 }
 
 // bodiless returns the entry of a row whose body was not found. An erasure deletes
-// the row before it removes the body, so the row is read again. The result is nil
-// if the row is removed too. Errors: Corrupt (the row is not deleted).
+// the row before it removes the body, so the row is read again. Errors: Corrupt
+// (the row is not deleted).
 func (g *Gate) bodiless(ctx context.Context, e *entry) (*entry, error) {
 	row, err := g.ledger.Get(ctx, e.item.ID)
 	switch {
-	case err != nil || !row[0].Found:
+	case err != nil:
 		return nil, err
-	case row[0].Item.State != mayfly.Deleted:
+	case row[0].Found && row[0].Item.State != mayfly.Deleted:
 		return nil, mayfly.Errorf(mayfly.Corrupt, "row of %s has no body", e.item.ID)
 	}
-	return &entry{item: row[0].Item, since: e.since}, nil
+	again := newEntry(e.item.ID, row[0], nil, e.since)
+	again.ticket, again.leased = e.ticket, e.leased
+	g.keep(again)
+	return again, nil
 }

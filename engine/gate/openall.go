@@ -15,25 +15,28 @@ func (g *Gate) OpenAll(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewe
 	if err != nil {
 		return nil, err
 	}
-	entries, err := g.readAll(ctx, asked, now)
+	relations := g.askedOnce()
+	entries, cached, err := g.readAll(ctx, asked, now, true)
 	if err != nil {
 		return nil, fmt.Errorf("open %d items: %w", len(asked), err)
 	}
-	relations := g.askedOnce()
+	judged, err := judgeAll(ctx, relations, entries, viewer, now)
+	if err != nil {
+		return nil, err
+	}
+	if judged, err = g.readRefusedAgain(ctx, relations, judged, cached, viewer, now); err != nil {
+		return nil, err
+	}
+	if judged, err = g.loadBodies(ctx, relations, judged, viewer, now); err != nil {
+		return nil, err
+	}
 	var all []Opened
-	for _, e := range entries {
-		if e == nil {
+	for _, j := range judged {
+		if !j.verdict.shows() {
 			continue
 		}
-		verdict, err := judge(ctx, relations, e.item, viewer, now)
-		if err != nil {
-			return nil, fmt.Errorf("open %s: relations: %w", e.item.ID, err)
-		}
-		if !verdict.shows() {
-			continue
-		}
-		assertServable(e.item, viewer, verdict, now)
-		all = append(all, Opened{Item: e.item, Body: e.body, Verdict: verdict})
+		assertServable(j.item, viewer, j.verdict, now)
+		all = append(all, Opened{Item: j.item, Body: j.body, Verdict: j.verdict})
 	}
 	return all, nil
 }
@@ -81,85 +84,118 @@ func (g *Gate) worthReading(ctx context.Context, ids []mayfly.ID, viewer mayfly.
 
 // miss is an id whose row must be read from the ledger.
 type miss struct {
-	id     mayfly.ID
 	known  *entry // the outdated entry; may be nil
 	at     int    // index of its entry in the result
 	ticket uint64
 }
 
-// readAll is read for many ids. It returns one entry per id, nil where there is no
-// row.
-func (g *Gate) readAll(ctx context.Context, ids []mayfly.ID, now mayfly.Instant) ([]*entry, error) {
+// readAll is read for many ids: one entry for each, in their order.
+func (g *Gate) readAll(ctx context.Context, ids []mayfly.ID, now mayfly.Instant, useCache bool) (entries []*entry, cached []bool, err error) {
 	from, held := g.lease()
-	entries := make([]*entry, len(ids))
+	entries, cached = make([]*entry, len(ids)), make([]bool, len(ids))
 	var misses []miss
+	var missed []mayfly.ID
 	for i, id := range ids {
 		known := g.rows.get(id)
-		if held && known.inDate(from, now) {
-			entries[i] = known
+		if useCache && held && known.inDate(from, now) {
+			entries[i], cached[i] = known, true
 			continue
 		}
-		misses = append(misses, miss{id: id, known: known, at: i, ticket: g.rows.ticket(id)})
+		misses, missed = append(misses, miss{known: known, at: i, ticket: g.rows.ticket(id)}), append(missed, id)
 	}
 	if len(misses) == 0 {
-		return entries, nil
+		return entries, cached, nil
 	}
-	found, err := g.readMisses(ctx, misses, from)
+	rows, err := g.ledger.Get(ctx, missed...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i, m := range misses {
-		entries[m.at] = found[i]
-		if held && found[i] != nil {
-			g.rows.fill(m.id, found[i], m.ticket)
-		}
+		e := newEntry(missed[i], rows[i], m.known, from)
+		e.ticket, e.leased = m.ticket, held
+		g.keep(e)
+		entries[m.at] = e
 	}
-	return entries, nil
+	return entries, cached, nil
 }
 
-// readMisses reads the rows, and then the bodies that no outdated entry has.
-func (g *Gate) readMisses(ctx context.Context, misses []miss, from since) ([]*entry, error) {
-	ids := make([]mayfly.ID, len(misses))
-	for i, m := range misses {
-		ids[i] = m.id
+// judged is an entry with the verdict on it.
+type judged struct {
+	*entry
+	verdict Verdict
+}
+
+func judgeAll(ctx context.Context, relations Relations, entries []*entry, viewer mayfly.Viewer, now mayfly.Instant) ([]judged, error) {
+	all := make([]judged, len(entries))
+	for i, e := range entries {
+		if e.absent { // ids of a list are not chosen by the caller: they need no relation for show
+			all[i] = judged{e, refused(e.item.ID, now)}
+			continue
+		}
+		verdict, err := e.judge(ctx, relations, viewer, now)
+		if err != nil {
+			return nil, fmt.Errorf("open %s: %w", e.item.ID, err)
+		}
+		all[i] = judged{e, verdict}
 	}
-	rows, err := g.ledger.Get(ctx, ids...)
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]*entry, len(misses))
-	var whole []mayfly.ID
+	return all, nil
+}
+
+// readRefusedAgain reads the cached rows of refused items again where readAgain asks
+// for it.
+func (g *Gate) readRefusedAgain(ctx context.Context, relations Relations, all []judged, cached []bool, viewer mayfly.Viewer, now mayfly.Instant) ([]judged, error) {
+	var ids []mayfly.ID
 	var places []int
-	for i, row := range rows {
-		if !row.Found {
-			continue
+	for i, j := range all {
+		if cached[i] && !j.verdict.shows() && readAgain(j.item.ID, now) {
+			ids, places = append(ids, j.item.ID), append(places, i)
 		}
-		entries[i] = &entry{item: row.Item, since: from}
-		if row.Item.State == mayfly.Deleted {
-			continue
-		}
-		if body, ok := misses[i].known.knownBody(); ok {
-			entries[i].body = body
-			continue
-		}
-		whole, places = append(whole, row.Item.ID), append(places, i)
 	}
-	if len(whole) == 0 {
-		return entries, nil
+	if len(ids) == 0 {
+		return all, nil
 	}
-	bodies, err := g.ledger.Body(ctx, whole...)
+	entries, _, err := g.readAll(ctx, ids, now, false)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open %d items: %w", len(ids), err)
+	}
+	again, err := judgeAll(ctx, relations, entries, viewer, now)
+	for i, j := range again {
+		all[places[i]] = j
+	}
+	return all, err
+}
+
+// loadBodies loads the bodies of what the viewer may see, with one call.
+func (g *Gate) loadBodies(ctx context.Context, relations Relations, all []judged, viewer mayfly.Viewer, now mayfly.Instant) ([]judged, error) {
+	var ids []mayfly.ID
+	var places []int
+	for i, j := range all {
+		if j.verdict.shows() && !j.hasBody {
+			ids, places = append(ids, j.item.ID), append(places, i)
+		}
+	}
+	if len(ids) == 0 {
+		return all, nil
+	}
+	bodies, err := g.ledger.Body(ctx, ids...)
+	if err != nil {
+		return nil, fmt.Errorf("open %d items: %w", len(ids), err)
 	}
 	for i, body := range bodies {
-		entries[places[i]].body = body.Body
-		if !body.Found {
-			if entries[places[i]], err = g.bodiless(ctx, entries[places[i]]); err != nil {
-				return nil, err
-			}
+		e := all[places[i]].entry
+		if body.Found {
+			e = e.with(body.Body)
+			g.keep(e)
+		} else if e, err = g.bodiless(ctx, e); err != nil {
+			return nil, fmt.Errorf("open %s: %w", ids[i], err)
 		}
+		verdict, err := e.judge(ctx, relations, viewer, now)
+		if err != nil {
+			return nil, fmt.Errorf("open %s: %w", ids[i], err)
+		}
+		all[places[i]] = judged{e, verdict}
 	}
-	return entries, nil
+	return all, nil
 }
 
 // Refusal returns the error for a viewer who may not see id at now, for any reason:
