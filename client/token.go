@@ -28,6 +28,11 @@ func (c *Client) RefreshTokens(ctx context.Context, refresh string) (wire.Tokens
 	return tokens, err
 }
 
+// SignOut revokes a refresh token and all tokens that replace it.
+func (c *Client) SignOut(ctx context.Context, refresh string) error {
+	return c.askWith(ctx, call{method: http.MethodPost, path: "/v1/token/revoke", again: true, anonymous: true}, wire.Revocation{RefreshToken: refresh}, nil)
+}
+
 // longestRenewal is less than the ten seconds in which the server accepts a
 // refresh token again.
 const longestRenewal = 8 * time.Second

@@ -32,6 +32,12 @@ func Routes(accounts *account.Accounts) []httpapi.Route {
 		About:   "A refresh token can be used once; the answer contains the next one. Using it again revokes all tokens that came from it.",
 		Body:    httpapi.JSONOf[wire.TokenRequest](), Answers: httpapi.Answers[wire.Tokens](http.StatusOK, "The tokens."),
 		Example: `-H 'Content-Type: application/json' -d '{"refresh_token":"…"}'`, Handle: h.getToken,
+	}, {
+		Method: "POST", Pattern: "/v1/token/revoke", ID: "revokeToken", Tag: "tokens", Limit: httpapi.ReadLimit, MaxBody: smallBody,
+		Summary: "Sign out: revoke a refresh token and all tokens that replace it",
+		About:   "Any refresh token of the login will do. The answer is the same for a token that is unknown. Access tokens are valid until they expire.",
+		Body:    httpapi.JSONOf[wire.Revocation](), Answers: []httpapi.Answer{{Status: http.StatusNoContent, About: "None of these refresh tokens is accepted."}},
+		Example: `-H 'Content-Type: application/json' -d '{"refresh_token":"…"}'`, Handle: h.revokeToken,
 	}}
 	routes = append(routes, h.listRoutes(mayfly.CloseFriend, "/v1/me/close-friends", "CloseFriend", "my close friends")...)
 	routes = append(routes, h.listRoutes(mayfly.Blocked, "/v1/me/blocks", "Block", "the users whom I block")...)
@@ -76,6 +82,21 @@ func (h *handlers) getToken(c *httpapi.Call) error {
 		return err
 	}
 	return h.sendTokens(c, access, refresh, user)
+}
+
+// revokeToken is POST /v1/token/revoke.
+func (h *handlers) revokeToken(c *httpapi.Call) error {
+	var in wire.Revocation
+	if err := c.ReadJSON(&in); err != nil {
+		return err
+	}
+	if in.RefreshToken == "" {
+		return mayfly.Errorf(mayfly.Invalid, "the request has no refresh token").WithHint("send refresh_token")
+	}
+	if err := h.accounts.SignOut(c.Context(), in.RefreshToken, c.Now); err != nil {
+		return err
+	}
+	return c.NoContent()
 }
 
 func (h *handlers) sendTokens(c *httpapi.Call, access, refresh account.Token, user mayfly.UserID) error {

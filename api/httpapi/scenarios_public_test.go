@@ -83,6 +83,11 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "anonymous", method: "POST", path: "/v1/token", typ: "text/plain", body: `{}`, status: 415},
 			{as: "anonymous", method: "POST", path: "/v1/token", body: `{"refresh_token":"` + strings.Repeat("x", 20<<10) + `"}`, status: 413},
 		},
+		"revokeToken": {
+			{as: "anonymous", method: "POST", path: "/v1/token/revoke", body: `{"refresh_token":"forged"}`, status: 204},
+			{as: "anonymous", method: "POST", path: "/v1/token/revoke", body: `{}`, status: 400},
+			{as: "anonymous", method: "POST", path: "/v1/token/revoke", typ: "text/plain", body: `{}`, status: 415},
+		},
 		"preflight": {
 			{as: "ana", method: "GET", path: "/v1/me/preflight", status: 200, has: []string{`"may_publish":true`, `"live":3`, `"live_limit":100`, "image/webp"}},
 			{as: "anonymous", method: "GET", path: "/v1/me/preflight", status: 401},

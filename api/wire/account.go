@@ -8,6 +8,11 @@ type TokenRequest struct {
 	User         string `json:"user,omitempty" maxLength:"256" doc:"For services: the user's UUID, or ~ and the subject that the home issuer uses."`
 }
 
+// Revocation names the login to sign out of.
+type Revocation struct {
+	RefreshToken string `json:"refresh_token" maxLength:"4096" doc:"Any refresh token of the login."`
+}
+
 // Tokens are an access token and the refresh token for the next one.
 type Tokens struct {
 	AccessToken  string        `json:"access_token"`

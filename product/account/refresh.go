@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
@@ -58,6 +59,35 @@ func (a *Accounts) Refresh(ctx context.Context, refresh string, now mayfly.Insta
 	return access, next, t.user, nil
 }
 
+// SignOut revokes the family of a refresh token: none of its tokens gets another
+// one. Access tokens that it gave last until their end. Any token of the family
+// will do, also an old one; a forged or unknown one changes nothing and is no error,
+// so that the answer tells nothing. Errors: Unavailable, Unknown.
+func (a *Accounts) SignOut(ctx context.Context, refresh string, now mayfly.Instant) error {
+	t, ok := readRefresh(refresh)
+	if !ok || !a.o.Key.made(t) {
+		return nil
+	}
+	_, err := store.Update(ctx, a.o.Rows, Families, familyKey(t.user, t.family), now.Add(a.o.Refresh), func(old []byte) ([]byte, error) {
+		if old == nil {
+			return nil, errRefresh()
+		}
+		f, err := readFamily(old)
+		f.revoked = true
+		return f.bytes(), err
+	})
+	if err != nil && !errors.Is(err, mayfly.Unauthenticated) {
+		return fmt.Errorf("sign out: %w", err)
+	}
+	return nil
+}
+
+// made reports whether k has made the token.
+func (k *Key) made(t refreshToken) bool {
+	made := k.refreshOf(t.user, t.family, t.number)
+	return hmac.Equal(made.secret[:], t.secret[:])
+}
+
 // errRefresh is the same whatever is wrong with a refresh token.
 func errRefresh() error {
 	return refuse("the refresh token is not good", "log in again: it is over, unknown, or was used before")
@@ -65,8 +95,7 @@ func errRefresh() error {
 
 // rotate makes the next token the good one.
 func (a *Accounts) rotate(ctx context.Context, t refreshToken, now mayfly.Instant) (family, Token, error) {
-	made := a.o.Key.refreshOf(t.user, t.family, t.number)
-	genuine := hmac.Equal(made.secret[:], t.secret[:])
+	genuine := a.o.Key.made(t)
 	var after family
 	var next refreshToken
 	_, err := store.Update(ctx, a.o.Rows, Families, familyKey(t.user, t.family), now.Add(a.o.Refresh), func(old []byte) ([]byte, error) {

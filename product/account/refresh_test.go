@@ -56,6 +56,27 @@ func TestRefreshTokensFollowOneAnother(t *testing.T) {
 	}
 }
 
+func TestSigningOutEndsTheFamilyOfATokenAndNoOther(t *testing.T) {
+	h := open(t)
+	old, other := h.issue(), h.issue()
+	current := h.refresh(old, start)
+	forged := []byte(current)
+	if at := len(forged) - 2; forged[at] == 'A' {
+		forged[at] = 'B'
+	} else {
+		forged[at] = 'A'
+	}
+	for _, token := range []string{string(forged), "forged", ""} {
+		h.must(h.accounts.SignOut(t.Context(), token, start))
+	}
+	current = h.refresh(current, within(time.Minute)) // a forged token ends nothing
+	h.must(h.accounts.SignOut(t.Context(), old, within(2*time.Minute)))
+	h.must(h.accounts.SignOut(t.Context(), old, within(2*time.Minute)))
+	h.notRefreshed("signed out", current, within(2*time.Minute))
+	h.notRefreshed("an old one of the same login", old, within(2*time.Minute))
+	h.refresh(other, within(2*time.Minute))
+}
+
 func TestARefreshTokenThatComesAgainEndsItsFamily(t *testing.T) {
 	h := open(t)
 	stolen, other := h.issue(), h.issue()

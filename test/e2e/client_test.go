@@ -166,6 +166,16 @@ func (c *calls) calls() map[string]func(context.Context) error {
 			}
 			return last(c.ana.RefreshTokens(ctx, tokens.RefreshToken))
 		},
+		"revokeToken": func(ctx context.Context) error {
+			tokens, err := c.service.TokenFor(ctx, ana)
+			if err != nil {
+				return err
+			}
+			if err := c.ana.SignOut(ctx, tokens.RefreshToken); err != nil {
+				return err
+			}
+			return refusedAs(last(c.ana.RefreshTokens(ctx, tokens.RefreshToken)), mayfly.Unauthenticated)
+		},
 		"preflight":     func(ctx context.Context) error { return last(c.ana.Preflight(ctx)) },
 		"reserveUpload": func(ctx context.Context) error { return last(c.ana.Reserve(ctx, 1)) },
 		"getUpload": func(ctx context.Context) error {

@@ -23,7 +23,7 @@ func theService(r role) bool { return strings.HasPrefix(string(r), "service") }
 // their own, services to who follows whom, support and administrators to the admin
 // listener (C1). A route that lost its scopes is found by it.
 func given() map[string]func(role) bool {
-	may := map[string]func(role) bool{"getToken": everybody} // the only change that needs no token
+	may := map[string]func(role) bool{"getToken": everybody, "revokeToken": everybody} // the only changes that need no token
 	for who, ids := range map[string]string{
 		"user": "preflight reserveUpload getUpload putMedium publishStory listCloseFriends addCloseFriend removeCloseFriend " +
 			"listBlocks addBlock removeBlock",
