@@ -118,9 +118,12 @@ func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now
 	}
 	verdict, err := e.judge(ctx, relations, viewer, now)
 	if err == nil && cached && !verdict.shows() && readAgain(id, now) {
-		if e, _, err = g.read(ctx, id, now, false); err == nil {
+		if e, cached, err = g.read(ctx, id, now, false); err == nil {
 			verdict, err = e.judge(ctx, relations, viewer, now)
 		}
+	}
+	if err == nil && !cached && (e.hasBody || !verdict.shows()) {
+		g.keep(e)
 	}
 	if err == nil && verdict.shows() && !e.hasBody {
 		if e, err = g.loadBody(ctx, e); err == nil {
@@ -196,7 +199,6 @@ func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant, useCa
 	}
 	e = newEntry(id, row[0], known, from)
 	e.ticket, e.leased = ticket, held
-	g.keep(e)
 	return e, false, nil
 }
 

@@ -219,7 +219,7 @@ func TestRelationsAreAskedOfUsersOnlyAndOfEveryRefusedUser(t *testing.T) {
 	}
 	answer = nil
 	h.want(held.ID, mayfly.ViewerOf(ben), birth, gate.Hidden)
-	if asked != 2 { // or a held item could be told from a hidden one
+	if asked != 2 { // or a held item could be distinguished from a hidden one
 		t.Errorf("asked %d times about a held item", asked-1)
 	}
 	answer = mayfly.Errorf(mayfly.Unavailable, "away")

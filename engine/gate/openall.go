@@ -31,7 +31,10 @@ func (g *Gate) OpenAll(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewe
 		return nil, err
 	}
 	var all []Opened
-	for _, j := range judged {
+	for i, j := range judged {
+		if !cached[i] && (j.hasBody || !j.verdict.shows()) {
+			g.keep(j.entry)
+		}
 		if !j.verdict.shows() {
 			continue
 		}
@@ -113,7 +116,6 @@ func (g *Gate) readAll(ctx context.Context, ids []mayfly.ID, now mayfly.Instant,
 	for i, m := range misses {
 		e := newEntry(missed[i], rows[i], m.known, from)
 		e.ticket, e.leased = m.ticket, held
-		g.keep(e)
 		entries[m.at] = e
 	}
 	return entries, cached, nil
