@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
-
-	"golang.org/x/sync/errgroup"
+	"sync"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/gate"
@@ -187,13 +186,15 @@ type admission struct {
 // Denied, Conflict (the live limit), Unavailable.
 func (s *Stories) admit(ctx context.Context, c checked, now mayfly.Instant) (admission, error) {
 	a := admission{uses: s.authors.uses(c.author)}
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() (err error) {
-		a.account, err = s.o.Intake.Admit(ctx, c.author)
-		return err
-	})
-	both.Go(func() error { return s.mayAdd(ctx, c.author, c.key, now) })
-	return a, both.Wait()
+	var refused, full error
+	var both sync.WaitGroup
+	both.Go(func() { a.account, refused = s.o.Intake.Admit(ctx, c.author) })
+	both.Go(func() { full = s.mayAdd(ctx, c.author, c.key, now) })
+	both.Wait()
+	if refused != nil { // the account comes first, whichever read ends first
+		return a, refused
+	}
+	return a, full
 }
 
 // stillAdmitted is asked with the author's lock held. An admission holds if it is

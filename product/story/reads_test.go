@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
@@ -126,6 +127,34 @@ func TestPublishReadsTheErasedMarkAndTheOwnerIndexSideBySide(t *testing.T) {
 		return do()
 	}
 	e.publish(e.draft())
+}
+
+// An erased account is refused as erased, also when the live limit is found first.
+func TestAnErasedAccountAtItsLimitIsRefusedAsErased(t *testing.T) {
+	e := open(t, func(o *settings) { o.Live = 1 })
+	e.publish(e.draft())
+	limit := make(chan struct{})
+	found := sync.OnceFunc(func() { time.AfterFunc(20*time.Millisecond, func() { close(limit) }) })
+	e.Hooks.RowsGet = func(ctx context.Context, t store.Table, do func() ([][]byte, error)) ([][]byte, error) {
+		if t != engine.Erased {
+			return do()
+		}
+		select {
+		case <-limit:
+			return [][]byte{[]byte(`{"format":1}`)}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	e.Hooks.Range = func(_ context.Context, t store.Table, do func() ([]store.Row, error)) ([]store.Row, error) {
+		if t == engine.Owners {
+			defer found()
+		}
+		return do()
+	}
+	if _, err := e.stories.Publish(t.Context(), e.draft(), e.clock); !errors.Is(err, mayfly.Denied) {
+		t.Errorf("%v", err)
+	}
 }
 
 // The check that was made before the media came is repeated if the author has
