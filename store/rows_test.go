@@ -14,7 +14,7 @@ func TestTheNumbersOfTablesAreFixed(t *testing.T) {
 	want := map[uint8]string{
 		1: "owners", 2: "idempotency", 3: "uploads", 4: "restored", 5: "reminders", 6: "leases", 7: "watermarks", 8: "marks",
 		9: "audit", 10: "dead_letters", 11: "erased", 12: "runs", 13: "relations", 14: "related", 15: "families", 16: "views",
-		17: "seen", 18: "renditions", 19: "reservations", 20: "dead_events", 21: "settings",
+		17: "seen", 18: "renditions", 19: "reservations", 20: "dead_events", 21: "settings", 22: "erasures",
 	}
 	for _, table := range tables.All() {
 		if want[table.Number()] != table.String() {

@@ -112,7 +112,13 @@ func media(m *matrix, op operation, r role, s *specimen) []row {
 		})
 	}
 	for _, url := range s.urls[r] {
-		rows = append(rows, row{request: request{method: op.method, target: url, header: http.Header{}}, wants: signed(r, s)})
+		alone := row{request: request{method: op.method, target: url, header: http.Header{}}, wants: signed(r, s)}
+		if strings.Contains(url, "moderator=") { // good with that moderator's token only
+			with := alone
+			with.request.header = m.header(r, s)
+			rows, alone.wants = append(rows, with), []int{s.state.refusal()}
+		}
+		rows = append(rows, alone)
 	}
 	whole := rows[0]
 	rows = append(rows, whole.with("If-None-Match", "*", http.StatusNotModified))

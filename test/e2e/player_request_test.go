@@ -69,7 +69,7 @@ func (p *player) request(l line) (request, error) {
 		r.target = "/v1/stories/" + id.String()
 	case "loads the picture of STORY", "loads a part of the picture of STORY":
 		r.target, err = p.pictureURL(l, id)
-		if strings.Contains(r.target, "sig=") { // as a browser asks for a picture: the URL alone must do
+		if strings.Contains(r.target, "sig=") && !strings.Contains(r.target, "moderator=") { // as a browser asks for a picture: the URL alone must do
 			r.header = http.Header{}
 		}
 		if d.form != "loads the picture of STORY" {
