@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,9 +189,10 @@ func TestAnEventThatAlwaysFailsBecomesADeadLetterAndTheReaderGoesOn(t *testing.T
 func TestAnUnavailableServerMakesNoDeadLetters(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *fixture.Engine) {
 		want, failed := events(e, 3), 0
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		h := handled{fail: func(mayfly.Event, int) error {
-			if down {
+			if down.Load() {
 				return mayfly.Errorf(mayfly.Unavailable, "connection refused")
 			}
 			return nil
@@ -205,7 +207,7 @@ func TestAnUnavailableServerMakesNoDeadLetters(t *testing.T) {
 		if lags := r.Lags(); len(lags) != 1 || lags[0] != (logread.Lag{Group: group, Stream: mayfly.Ends, Events: 3}) {
 			t.Errorf("lag %+v", lags)
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := h.take(); !slices.Equal(got, want) {
@@ -221,7 +223,9 @@ func TestAnUnavailableServerMakesNoDeadLetters(t *testing.T) {
 // A letter that cannot be kept holds the reader up: otherwise the event would be lost.
 func TestAnEventIsNotPassedBeforeItsDeadLetterIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *fixture.Engine) {
-		want, refuse := events(e, 2), true
+		want := events(e, 2)
+		var refuse atomic.Bool
+		refuse.Store(true)
 		h := handled{fail: func(ev mayfly.Event, _ int) error {
 			if ev == want[0] {
 				return errors.New("never")
@@ -229,7 +233,7 @@ func TestAnEventIsNotPassedBeforeItsDeadLetterIsKept(t *testing.T) {
 			return nil
 		}}
 		e.Hooks.Swap = func(_ context.Context, table store.Table, _ store.Key, do fixture.Swap) (bool, []byte, error) {
-			if table == logread.DeadEvents && refuse {
+			if table == logread.DeadEvents && refuse.Load() {
 				return false, nil, mayfly.Unavailable
 			}
 			return do()
@@ -241,7 +245,7 @@ func TestAnEventIsNotPassedBeforeItsDeadLetterIsKept(t *testing.T) {
 		if got := h.take(); len(got) != 0 {
 			t.Fatalf("handled %+v", got)
 		}
-		refuse = false
+		refuse.Store(false)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got := h.take(); !slices.Equal(got, want[1:]) {
