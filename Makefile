@@ -1,6 +1,6 @@
 # `make` prints the targets: each line below that carries a ## comment.
 .DEFAULT_GOAL := help
-.PHONY: help demo run build test test-cluster quick lint fmt mutants bench bench-quick peers soak soak-cluster clean
+.PHONY: help demo run build test test-cluster quick lint fmt mutants bench bench-quick peers race soak soak-cluster clean
 
 # Stamp the commit into the binary where git can tell it; build all the same where it cannot.
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
@@ -8,10 +8,10 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: ## build, show the whole life of a few stories, give a verdict
+demo: ## build, show the whole life of a few stories, pastes and keys, give a verdict
 	@scripts/need
 	@echo 'make demo: builds bin/mayfly (the first time: downloads Go modules and compiles them, a few minutes),'
-	@echo '           then shows stories with lifetimes of seconds, in under a minute. It leaves nothing behind but bin/.'
+	@echo '           then shows stories, pastes and keys with lifetimes of seconds, in under a minute. It leaves nothing behind but bin/.'
 	@$(MAKE) --no-print-directory build
 	@bin/mayfly demo --once
 
@@ -42,14 +42,18 @@ test-cluster: ## of make test only the suites on real servers, which it download
 mutants: ## break the code on purpose, line by line; a suite must notice each (test/mutants/faults.txt)
 	go run ./test/mutants
 
-peers: ## build the peers of make bench, such as PocketBase, into bin/peers (versions: bench/peers/go.mod)
+peers: ## build the peers of make bench, PocketBase, Badger and rustypaste, into bin/peers (versions: bench/peers)
 	CGO_ENABLED=0 go -C bench/peers build $(VCS) -trimpath -o ../../bin/peers/ ./...
+	@bench/peers/rustypaste bin/peers
 
 bench: build ## all benchmarks at full size
 	bin/mayfly bench all
 
 bench-quick: build ## all benchmarks, small sizes, at most 40 s each
 	bin/mayfly bench all --quick
+
+race: ## every package in which goroutines meet, under the race detector; make test runs a share of them
+	@scripts/test race
 
 soak: ## the long forms of the tests: hours
 	MAYFLY_LONG=1 go test -count=1 -timeout 6h ./...

@@ -10,10 +10,12 @@ const (
 	DefaultKeepKeys     = 24 * time.Hour   // births.keep_keys
 	DefaultRemindAfter  = 2 * time.Minute  // births.remind_after
 
-	DefaultMaxMedium     = 64 << 20       // media.max
-	DefaultMaxConcurrent = 16             // media.max_concurrent
-	DefaultMaxBody       = 256 << 10      // media.max_body
-	DefaultUploadLife    = 24 * time.Hour // media.upload_life
+	DefaultMaxMedium      = 64 << 20       // media.max
+	DefaultMaxConcurrent  = 16             // media.max_concurrent
+	DefaultMaxOpen        = 64             // media.max_open
+	DefaultMaxUnpublished = 1 << 30        // media.max_unpublished
+	DefaultMaxBody        = 256 << 10      // media.max_body
+	DefaultUploadLife     = 24 * time.Hour // media.upload_life
 
 	DefaultLive      = 100        // stories.live
 	DefaultMaxImage  = 20 << 20   // stories.max_image

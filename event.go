@@ -13,6 +13,7 @@ const (
 	WasDeleted
 	WasRestored
 	WasHeld
+	WasPurged // nothing of it is cached at the edge any more
 )
 
 // String returns the name of the verb, such as "expired".
@@ -30,6 +31,8 @@ func (v Verb) String() string {
 		return "restored"
 	case WasHeld:
 		return "held"
+	case WasPurged:
+		return "purged"
 	default:
 		return fmt.Sprintf("verb(%d)", uint8(v))
 	}
@@ -59,11 +62,11 @@ func (s Stream) String() string {
 
 // Event is one record of the log. It is about an item or, when it has no ID,
 // about the user in Owner. Events arrive at least once and, for one item or user,
-// in the order of Generation; a handler records the EventKey of what it has done,
-// so that each effect happens once (I13).
+// in the order of Generation, except purge.done, which may come after later ones; a
+// handler records the EventKey of what it has done, so that each effect happens once (I13).
 type Event struct {
 	ID         ID         // zero in an event about a user
-	Generation Generation // of the row after the transition; zero in an event about a user
+	Generation Generation // of the row after the transition that it is about; zero in an event about a user
 	Product    Product    // zero in an event about a user
 	Verb       Verb
 	At         Instant
@@ -79,9 +82,47 @@ type EventKey struct {
 	Verb       Verb
 }
 
-// EventOf returns the event that says what happened to item, in its present state.
+// EventOf returns the event of item's birth, of its hold, or of what last happened to
+// it otherwise. It is the same event after later holds and releases: they change
+// neither its key nor its time, so that readers recognize a repeat (L8, I13).
 func EventOf(item Item, verb Verb) Event {
-	return Event{ID: item.ID, Generation: item.Generation, Product: item.Product, Verb: verb, At: item.Changed, Owner: item.Owner}
+	var stamp Stamp
+	switch verb {
+	case WasCreated:
+	case WasHeld:
+		stamp = item.Hold
+	default:
+		stamp = item.Moved
+	}
+	if stamp.Generation == 0 {
+		stamp = Stamp{Generation: Born, At: item.ID.Birth()}
+	}
+	return Event{ID: item.ID, Generation: stamp.Generation, Product: item.Product, Verb: verb, At: stamp.At, Owner: item.Owner}
+}
+
+// LastEvent returns the event of the last change of item that was not only a hold or
+// release; false if that has none, or is the birth.
+func LastEvent(item Item) (Event, bool) {
+	verb := WasDeleted
+	switch {
+	case item.Moved == Stamp{} || item.State == Archiving:
+		return Event{}, false
+	case item.State == Active:
+		verb = WasRestored
+	case item.State == ExpiredHot || item.Cause == ByExpiry:
+		verb = WasExpired
+	case item.State == Cold:
+		verb = WasArchived
+	}
+	return EventOf(item, verb), true
+}
+
+// PurgeDone returns the event purge.done: after e, the event of an item's end, the
+// edge was asked and has nothing of the item any more (E1). It has the generation and
+// the time of e, so that each end has one, however often it is appended.
+func PurgeDone(e Event) Event {
+	e.Verb = WasPurged
+	return e
 }
 
 // UserDeleted returns the event user.deleted: the account of user was erased, and
@@ -118,10 +159,14 @@ func (e Event) Shard() Shard {
 	return Shard(subject[15] & (Shards - 1))
 }
 
-// Type returns the name of the event in the API, such as "story.expired" or "user.deleted".
+// Type returns the name of the event in the API, such as "story.expired", "user.deleted"
+// or "purge.done".
 func (e Event) Type() string {
-	if e.AboutUser() {
+	switch {
+	case e.AboutUser():
 		return "user." + e.Verb.String()
+	case e.Verb == WasPurged:
+		return "purge.done"
 	}
 	return e.Product.String() + "." + e.Verb.String()
 }

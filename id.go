@@ -104,16 +104,19 @@ func (id ID) Compare(other ID) int {
 }
 
 // String returns the canonical UUID text.
-func (id ID) String() string { return string(id.appendUUID(nil)) }
+func (id ID) String() string {
+	text := id.uuid()
+	return string(text[:])
+}
 
-func (id ID) appendUUID(b []byte) []byte {
-	for i, part := range [...][2]int{{0, 4}, {4, 6}, {6, 8}, {8, 10}, {10, 16}} {
-		if i > 0 {
-			b = append(b, '-')
-		}
-		b = hex.AppendEncode(b, id[part[0]:part[1]])
-	}
-	return b
+func (id ID) uuid() (text [36]byte) {
+	hex.Encode(text[0:], id[0:4])
+	hex.Encode(text[9:], id[4:6])
+	hex.Encode(text[14:], id[6:8])
+	hex.Encode(text[19:], id[8:10])
+	hex.Encode(text[24:], id[10:16])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return text
 }
 
 // base62 lists the digits in ASCII order, so that short texts sort like ids.
@@ -196,7 +199,10 @@ func parseShort(s string) (id ID, ok bool) {
 }
 
 // MarshalText returns the UUID text; JSON uses it.
-func (id ID) MarshalText() ([]byte, error) { return id.appendUUID(nil), nil }
+func (id ID) MarshalText() ([]byte, error) {
+	text := id.uuid()
+	return text[:], nil
+}
 
 // UnmarshalText parses the text as ParseID does.
 func (id *ID) UnmarshalText(text []byte) error {

@@ -76,7 +76,7 @@ func exceptions() []exception {
 
 func drivers() []string {
 	return []string{
-		"store/pebblestore", "store/diskstore", "store/memstore", "store/diskfs",
+		"store/pebblestore", "store/kvpebble", "store/diskstore", "store/memstore", "store/diskfs",
 		"store/cassandrastore", "store/redisstore", "store/kafkastore", "store/s3store",
 	}
 }
@@ -137,7 +137,7 @@ type library struct {
 // is not listed may be imported anywhere above the root.
 func libraries() []library {
 	return []library{
-		{[]string{"github.com/cockroachdb/pebble"}, []string{"store/pebblestore", "store/diskstore", "store/diskfs", "store/storetest", "bench", "test"}, "Pebble and its file system stay behind the contracts; storetest injects faults below them"},
+		{[]string{"github.com/cockroachdb/pebble"}, []string{"store/pebblestore", "store/kvpebble", "store/diskstore", "store/diskfs", "store/storetest", "bench", "test"}, "Pebble and its file system stay behind the contracts; storetest injects faults below them"},
 		{[]string{"github.com/apache/cassandra-gocql-driver", "github.com/gocql/gocql"}, []string{"store/cassandrastore", "deploy/servers"}, "one client library, one driver"},
 		{[]string{"github.com/redis/rueidis"}, []string{"store/redisstore", "deploy/servers", "bench"}, "one client library, one driver"},
 		{[]string{"github.com/twmb/franz-go"}, []string{"store/kafkastore", "deploy/servers"}, "one client library, one driver"},

@@ -100,6 +100,12 @@ type Keys struct {
 	Hot, Cold Generation
 }
 
+// Stamp names one transition of a row: the generation after it, and its time.
+type Stamp struct {
+	Generation Generation
+	At         Instant
+}
+
 // Item is the row of an item in the ledger: what was fixed at birth, and the small
 // part that transitions change. Its content is in its Body.
 type Item struct {
@@ -117,7 +123,9 @@ type Item struct {
 	Run         Run
 	Cause       Cause
 	Changed     Instant // the time of the last transition, or of the birth
+	Moved       Stamp   // the last transition that was not only a hold or release; zero as it was born
 	Held        bool    // legal hold or take-down (L16)
+	Hold        Stamp   // the last transition that set the hold, while it is held; zero if it was born held
 	ServesUntil Instant // the end of a restore; 0 if it was never restored (ST11)
 	Keys        Keys
 }
@@ -190,6 +198,8 @@ func (item Item) Validate() error {
 		return bad("unknown audience")
 	case !item.Owner.IsZero() && item.Owner.Trace() != item.ID.Trace():
 		return bad("the id has the trace of another owner")
+	case item.Moved != Stamp{}, item.Hold != Stamp{}:
+		return bad("a birth must not have changed before")
 	case item.Held && item.Cause != BySupport, item.ServesUntil != 0:
 		return bad("a birth must not be restored, nor held except by support")
 	case (item.Media > 0) != (item.Keys.Hot == Born) || (item.Media > 0) == item.Upload.IsZero() || item.Keys.Cold != 0:

@@ -63,6 +63,7 @@ const (
 	ByRetention       // the end of its time in cold storage
 	BySupport         // restore, hold, release
 	ByArchive         // a step of the archive
+	ByReader          // the last of the readers that its author allowed
 )
 
 // String returns the name of the cause.
@@ -82,6 +83,8 @@ func (c Cause) String() string {
 		return "support"
 	case ByArchive:
 		return "archive"
+	case ByReader:
+		return "reader"
 	default:
 		return fmt.Sprintf("cause(%d)", uint8(c))
 	}
@@ -129,18 +132,19 @@ func Advance(item Item, c Change) (Item, error) {
 	if err := c.allowed(item); err != nil {
 		return before, err
 	}
-	if !c.onlyHolds() { // a hold keeps the cause that ended the item
-		item.State, item.Run, item.Cause = c.To, c.Run, c.Cause
-	}
 	item.Generation++
 	// A change may be composed before another one that was applied first: Changed
 	// never goes back, so that it is not before the deadline of an expired item.
 	item.Nonce, item.Changed = c.Nonce, max(item.Changed, c.At)
+	stamp := Stamp{Generation: item.Generation, At: item.Changed}
+	if !c.onlyHolds() { // a hold keeps the cause that ended the item, and the key of its event
+		item.State, item.Run, item.Cause, item.Moved = c.To, c.Run, c.Cause, stamp
+	}
 	switch c.Hold {
 	case SetHold:
-		item.Held = true
+		item.Held, item.Hold = true, stamp
 	case ReleaseHold:
-		item.Held = false
+		item.Held, item.Hold = false, Stamp{}
 	}
 	if c.ServesUntil != 0 {
 		item.ServesUntil = c.ServesUntil

@@ -31,7 +31,7 @@ func states() []mayfly.State {
 
 func causes() []mayfly.Cause {
 	return []mayfly.Cause{
-		mayfly.NoCause, mayfly.ByExpiry, mayfly.ByUser, mayfly.ByAccount, mayfly.ByRetention, mayfly.BySupport, mayfly.ByArchive,
+		mayfly.NoCause, mayfly.ByExpiry, mayfly.ByUser, mayfly.ByAccount, mayfly.ByRetention, mayfly.BySupport, mayfly.ByArchive, mayfly.ByReader,
 	}
 }
 
@@ -90,7 +90,7 @@ func TestOnlySpecifiedTransitionsAreAllowed(t *testing.T) {
 		}
 	}
 	t.Logf("%d attempts, %d allowed", tried, allowed)
-	if tried != 5*7*3*7*8 || allowed == 0 {
+	if tried != 5*7*3*8*8 || allowed == 0 {
 		t.Errorf("%d attempts, %d allowed", tried, allowed)
 	}
 }
@@ -114,7 +114,10 @@ func try(t *testing.T, a attempt, want bool) bool {
 	t.Helper()
 	item := born(t, "24h", mayfly.UserOf("i", "ana"))
 	item.State, item.Generation, item.Held, item.Run, item.Cause = a.from, 7, a.held, 3, mayfly.ByExpiry
-	item.Keys = mayfly.Keys{Hot: 3, Cold: 4}
+	item.Keys, item.Moved = mayfly.Keys{Hot: 3, Cold: 4}, mayfly.Stamp{Generation: 5, At: noon + 5}
+	if a.held {
+		item.Hold = mayfly.Stamp{Generation: 7, At: noon + 7}
+	}
 	c := mayfly.Change{
 		ID: item.ID, From: a.from, Generation: 7, To: a.to, Nonce: 99, Run: 5, Cause: a.cause, Hold: a.hold, At: item.ID.Deadline(),
 	}
@@ -138,14 +141,14 @@ func try(t *testing.T, a attempt, want bool) bool {
 	expected := item
 	expected.Generation, expected.Nonce, expected.Changed = 8, 99, c.At
 	if onlyHold := a.hold != mayfly.KeepHold && a.from == a.to; !onlyHold { // a hold leaves the record of what ended the item
-		expected.State, expected.Run, expected.Cause = a.to, 5, a.cause
+		expected.State, expected.Run, expected.Cause, expected.Moved = a.to, 5, a.cause, mayfly.Stamp{Generation: 8, At: c.At}
 	}
 	expected.ServesUntil = c.ServesUntil
 	switch a.hold {
 	case mayfly.SetHold:
-		expected.Held = true
+		expected.Held, expected.Hold = true, mayfly.Stamp{Generation: 8, At: c.At}
 	case mayfly.ReleaseHold:
-		expected.Held = false
+		expected.Held, expected.Hold = false, mayfly.Stamp{}
 	}
 	if next != expected {
 		t.Errorf("%+v\n got %+v\nwant %+v", a, next, expected)
@@ -271,7 +274,7 @@ func TestStatesAndCausesHaveNames(t *testing.T) {
 	for _, c := range causes() {
 		words[c.String()] = true
 	}
-	if len(words) != 12 || words["state(0)"] || words["cause(0)"] || mayfly.State(9).String() != "state(9)" || mayfly.Cause(9).String() != "cause(9)" {
+	if len(words) != 13 || words["state(0)"] || words["cause(0)"] || mayfly.State(9).String() != "state(9)" || mayfly.Cause(9).String() != "cause(9)" {
 		t.Errorf("words %v", words)
 	}
 }

@@ -109,7 +109,7 @@ func ParseUserID(s string) (UserID, error) {
 }
 
 // MarshalText returns the UUID text.
-func (u UserID) MarshalText() ([]byte, error) { return ID(u).appendUUID(nil), nil }
+func (u UserID) MarshalText() ([]byte, error) { return ID(u).MarshalText() }
 
 // UnmarshalText parses the UUID text.
 func (u *UserID) UnmarshalText(text []byte) error {

@@ -62,6 +62,12 @@ func benchTrials() []benchTrial {
 		{name: "http", short: "a whole server over HTTP, clients on the same cores: publish and read, in turns with bare net/http and, after make peers, PocketBase", run: func(ctx context.Context, b *bench, folder string) error {
 			return httpTrialOf(b.form).run(ctx, b, folder)
 		}},
+		{name: "paste", short: "pastes over HTTP: create, read, pages, through Varnish; in turns with bare net/http, bare syncs and, after make peers, rustypaste", run: func(ctx context.Context, b *bench, folder string) error {
+			return pasteTrialOf(b.form).run(ctx, b, folder)
+		}},
+		{name: "kv", short: "keys with a time to live over the Redis protocol: set and get, in turns with redis-server, if it is installed, and, after make peers, Badger; beyond memory; while space comes back", run: func(ctx context.Context, b *bench, folder string) error {
+			return kvTrialOf(b.form).run(ctx, b, folder)
+		}},
 		{name: "cluster", short: "two nodes on Cassandra, Redis, Kafka and S3: batches against single rows, births, archive, whole lives and an audit of them", run: func(ctx context.Context, b *bench, folder string) error {
 			return clusterTrialOf(b.form).run(ctx, b, folder)
 		}, servers: true},
@@ -77,6 +83,7 @@ type bench struct {
 	report   *benchReport
 	progress *progress.Progress
 	peers    string // folder of the programs that make peers built; "": beside this one
+	plot     string // file for the plot of kv; "": none
 }
 
 // Options configures Run.
@@ -89,6 +96,7 @@ type Options struct {
 	Seed       uint64 // of ids, owners and arrivals
 	CPUProfile string // file; default: none
 	Peers      string // folder of the programs of bench/peers; default: peers, beside this program
+	Plot       string // kv: file for a plot of the disk over time, in SVG; default: none
 
 	Config      config.Sources // servers of the cluster trial
 	Out         io.Writer
@@ -108,7 +116,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Quick && o.Long {
 		return mayfly.Errorf(mayfly.Invalid, "--quick and --long exclude each other").WithHint("choose one of them")
 	}
-	b := &bench{form: fullForm, seed: o.Seed, quiet: 300 * time.Millisecond, sources: o.Config, peers: o.Peers}
+	b := &bench{form: fullForm, seed: o.Seed, quiet: 300 * time.Millisecond, sources: o.Config, peers: o.Peers, plot: o.Plot}
 	b.report, b.progress = newBenchReport(o.Out, o.JSON), progress.New(o.Diagnostics, o.JSON)
 	switch {
 	case o.Quick:

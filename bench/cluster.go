@@ -39,22 +39,35 @@ func clusterTrialOf(f benchForm) clusterTrial {
 // clusterWriters is how many clients publish at once.
 const clusterWriters = 32
 
-// run measures in a place that it has to itself: first what is compared, then
-// births, then the archive, and whole lives at last, each story of which is looked
-// for from both sides.
-func (t clusterTrial) run(ctx context.Context, b *bench, folder string) (err error) {
+// run measures in places that it has to itself: in one what is compared and births,
+// which leave rows in any state; in another the archive and whole lives, after which
+// all of that place is verified.
+func (t clusterTrial) run(ctx context.Context, b *bench, folder string) error {
 	defer slog.SetLogLoggerLevel(slog.SetLogLoggerLevel(slog.LevelWarn)) // of the drivers
-	place, err := newClusterPlace(b.sources, folder)
-	if err != nil {
-		return err
+	for _, part := range []func(context.Context, *bench, *clusterPlace) error{t.compared, t.lived} {
+		place, err := newClusterPlace(b.sources, folder)
+		if err != nil {
+			return err
+		}
+		err = part(ctx, b, place)
+		if err := errors.Join(err, place.leave(context.WithoutCancel(ctx), b)); err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, place.leave(context.WithoutCancel(ctx), b)) }()
+	return nil
+}
+
+func (t clusterTrial) compared(ctx context.Context, b *bench, place *clusterPlace) error {
 	if err := t.sweep.run(ctx, b, place); err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	if err := t.born(ctx, b, place); err != nil {
 		return fmt.Errorf("births: %w", err)
 	}
+	return nil
+}
+
+func (t clusterTrial) lived(ctx context.Context, b *bench, place *clusterPlace) error {
 	record := newClusterRecord()
 	if err := t.archived(ctx, b, place, record); err != nil {
 		return fmt.Errorf("archive: %w", err)

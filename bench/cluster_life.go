@@ -62,9 +62,8 @@ func (t clusterLife) run(ctx context.Context, b *bench, place *clusterPlace, rec
 
 // observed runs the lives of the stories while a reader of the log records them.
 func (t clusterLife) observed(ctx context.Context, b *bench, pair clusterPair, record *clusterRecord) (most int64, took time.Duration, err error) {
-	log := pair[0].store.Set.Log
 	record.from = pair[0].now() // before the reader starts
-	ends, err := record.listen(ctx, log, mayfly.Ends)
+	ends, err := record.listen(ctx, pair[0].store.Set.Log)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -78,11 +77,7 @@ func (t clusterLife) observed(ctx context.Context, b *bench, pair clusterPair, r
 	if err := ends.end(); err != nil {
 		return 0, 0, fmt.Errorf("read the log: %w", err)
 	}
-	births, err := record.listen(ctx, log, mayfly.Births)
-	if err == nil {
-		err = births.end()
-	}
-	return most, took, err
+	return most, took, nil
 }
 
 // lives publishes all stories, waits until the last of them is archived, and says

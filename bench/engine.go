@@ -75,16 +75,18 @@ func (b *bench) addIO(trial string, n benchIO) {
 	b.report.add(trial+".bytes_written", float64(n.bytes))
 }
 
-// rest waits until nothing has been written for a while, so that flushes and
+func (e *benchEngine) rest(ctx context.Context, b *bench) error { return restUntil(ctx, b, e.io) }
+
+// restUntil waits until nothing has been written for a while, so that flushes and
 // compactions of earlier work do not count in the next measurement.
-func (e *benchEngine) rest(ctx context.Context, b *bench) error {
-	before, still := e.io(), time.Duration(0)
+func restUntil(ctx context.Context, b *bench, io func() benchIO) error {
+	before, still := io(), time.Duration(0)
 	for start := time.Now(); still < b.quiet && time.Since(start) < time.Minute; {
 		if err := loop.Rest(ctx, b.quiet/5); err != nil {
 			return err
 		}
 		still += b.quiet / 5
-		if now := e.io(); now.since(before).bytes > 64<<10 { // marks of the clock go on
+		if now := io(); now.since(before).bytes > 64<<10 { // marks of the clock go on
 			before, still = now, 0
 		}
 	}

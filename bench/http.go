@@ -47,7 +47,7 @@ func httpTrialOf(f benchForm) httpTrial {
 const readAuthors = 100
 
 func (t httpTrial) run(ctx context.Context, b *bench, folder string) (err error) {
-	s, err := openHTTPBench(ctx, folder)
+	s, err := openHTTPBench(ctx, folder, func(*config.Config) {})
 	if err != nil {
 		return err
 	}
@@ -71,8 +71,7 @@ func (t httpTrial) run(ctx context.Context, b *bench, folder string) (err error)
 	if err := t.comparePocketBase(ctx, b, s, folder); err != nil {
 		return fmt.Errorf("PocketBase: %w", err)
 	}
-	total := s.server.Store.Meter.Read().Total()
-	b.addIO("http", benchIO{fsyncs: total.Syncs, bytes: total.Bytes})
+	b.addIO("http", s.io())
 	return nil
 }
 
@@ -136,13 +135,18 @@ type httpBench struct {
 	log    *os.File
 }
 
-func openHTTPBench(ctx context.Context, folder string) (*httpBench, error) {
+func openHTTPBench(ctx context.Context, folder string, set func(*config.Config)) (*httpBench, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	cfg := httpBenchConfig(folder)
+	set(&cfg)
 	log, err := os.Create(filepath.Join(folder, "log"))
 	if err != nil {
 		return nil, err
 	}
 	s := &httpBench{log: log}
-	s.server, err = server.Start(ctx, httpBenchConfig(folder), server.LocalOptions{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))})
+	s.server, err = server.Start(ctx, cfg, server.LocalOptions{Log: slog.New(slog.NewTextHandler(io.Writer(log), nil))})
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -159,6 +163,11 @@ func httpBenchConfig(folder string) config.Config {
 	cfg.Rates = config.Rates{Writes: many, Reads: many, AddressReads: many, AddressWrites: many}
 	cfg.Stories.Live = 10_000
 	return cfg
+}
+
+func (s *httpBench) io() benchIO {
+	total := s.server.Store.Meter.Read().Total()
+	return benchIO{fsyncs: total.Syncs, bytes: total.Bytes}
 }
 
 func (s *httpBench) close(ctx context.Context) error {

@@ -19,6 +19,7 @@ type httpConn struct {
 	net  net.Conn
 	in   *bufio.Reader
 	body []byte // of the last answer
+	hit  bool   // Varnish had it in its cache
 }
 
 func dialHTTP(url string) (*httpConn, error) {
@@ -65,10 +66,12 @@ func (c *httpConn) read() (status int, err error) {
 		if len(line) <= 2 {
 			break
 		}
-		if value, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+		if value, ok := cutName(line, "Content-Length: "); ok {
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
 				return 0, err
 			}
+		} else if value, ok := cutName(line, "X-Varnish: "); ok { // the request's number, and that of the one which filled the cache
+			c.hit = len(bytes.Fields(value)) == 2
 		}
 	}
 	if status != http.StatusNoContent && length == 0 {
@@ -80,6 +83,14 @@ func (c *httpConn) read() (status int, err error) {
 	c.body = c.body[:length]
 	_, err = io.ReadFull(c.in, c.body)
 	return status, err
+}
+
+// cutName returns what follows the name in the line of a header.
+func cutName(line []byte, name string) ([]byte, bool) {
+	if len(line) < len(name) || !bytes.EqualFold(line[:len(name)], []byte(name)) {
+		return nil, false
+	}
+	return line[len(name):], true
 }
 
 // field is a field of text in the JSON of the last answer; it has no quotes in it.

@@ -116,6 +116,7 @@ func (l *benchLoad) batch(first, size int, born benchBirth, keep func(int, mayfl
 		item := birth.Item
 		births[i], events[i] = birth, mayfly.EventOf(item, mayfly.WasCreated)
 		b.Put(engine.Owners, engine.OwnerKey(item.Owner, item.ID), []byte{byte(item.Product)}, 0)
+		engine.AddToRings(b, item)
 		b.Put(engine.Uploads, engine.UploadKey(item.Upload), item.ID[:], 0)
 		if keep != nil {
 			keep(first+i, item)

@@ -67,15 +67,21 @@ type peerUser struct {
 	Token string `json:"token"`
 }
 
+// peersIn returns the folder of the programs; by default it is beside this one.
+func peersIn(programs string) (string, error) {
+	if programs != "" {
+		return programs, nil
+	}
+	self, err := os.Executable()
+	return filepath.Join(filepath.Dir(self), "peers"), err
+}
+
 // startHTTPPeer starts the program of that name with its data in folder, and waits
 // until it prints that it serves.
 func startHTTPPeer(ctx context.Context, programs, name, folder string, users int) (*httpPeer, error) {
-	if programs == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		programs = filepath.Join(filepath.Dir(self), "peers")
+	programs, err := peersIn(programs)
+	if err != nil {
+		return nil, err
 	}
 	process := exec.CommandContext(ctx, filepath.Join(programs, name), "-data", folder, "-users", strconv.Itoa(users))
 	said := new(firstBytes)

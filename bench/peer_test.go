@@ -2,25 +2,40 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/progress"
+	"github.com/mayflyhq/mayfly/app/server"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
-// TestMain runs the stand-in for a peer if the environment says so.
+// TestMain runs the stand-in for a peer if the environment says so, and the product if
+// the arguments do.
 func TestMain(m *testing.M) {
-	if os.Getenv("MAYFLY_BENCH_STAND_IN") != "" {
-		if err := standIn(); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		if err := serve(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if run := map[string]func() error{"pocketbase": standIn, "rustypaste": standInRustypaste, "badger": standInBadger}[os.Getenv("MAYFLY_BENCH_STAND_IN")]; run != nil {
+		if err := run(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -67,19 +82,136 @@ func standIn() error {
 	return http.Serve(l, mux)
 }
 
-// peersOf returns a folder with a program called pocketbase.
+// standInRustypaste speaks like rustypaste, which tests do not build, and stores
+// nothing.
+func standInRustypaste() error {
+	settings, err := os.ReadFile(os.Getenv("CONFIG"))
+	if err != nil {
+		return err
+	}
+	_, address, _ := strings.Cut(string(settings), "address = \"")
+	address, _, _ = strings.Cut(address, "\"")
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /{$}", func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(1 << 20); err != nil || len(r.MultipartForm.File["file"]) != 1 {
+			http.Error(w, "no file", http.StatusBadRequest)
+			return
+		}
+		fmt.Fprintln(w, "http://"+address+"/a.txt")
+	})
+	mux.HandleFunc("GET /{file}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "a paste") })
+	return http.ListenAndServe(address, mux)
+}
+
+// standInBadger speaks like bench/peers/badger, which tests do not build.
+func standInBadger() error {
+	flags := flag.NewFlagSet("peer", flag.ContinueOnError)
+	data := flags.String("data", "", "")
+	flags.Int("users", 0, "")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		return err
+	}
+	s, err := openKVEngine(context.Background(), *data, time.Minute)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(map[string]any{"url": s.address, "users": []peerUser{{ID: kvNamespace, Token: s.key}}}); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return errors.Join(err, s.close(context.Background()))
+}
+
+// serve is mayfly serve, as far as the trial of keys uses it.
+func serve(args []string) error {
+	settings := map[string]string{"disk.floor": "0"}
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	data := flags.String("data", "", "")
+	listen := flags.String("listen", "", "")
+	admin := flags.String("admin", "", "")
+	flags.Func("set", "", func(one string) error {
+		key, value, _ := strings.Cut(one, "=")
+		settings[key] = value
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	settings["data"], settings["listen.api"], settings["listen.admin"] = *data, *listen, *admin
+	cfg, err := config.Load(config.Sources{Flags: settings})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	return server.Run(ctx, server.Options{Config: cfg, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Out: os.Stdout})
+}
+
+// peersOf returns a folder with programs like those of make peers.
 func peersOf(t *testing.T, script string) string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "pocketbase"), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(folder, "bin"), 0o700); err != nil {
 		t.Fatal(err)
+	}
+	for _, program := range []string{"pocketbase", "badger", "bin/rustypaste"} {
+		if err := os.WriteFile(filepath.Join(folder, program), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return folder
 }
 
 func standInPeers(t *testing.T) string {
 	t.Helper()
-	return peersOf(t, "MAYFLY_BENCH_STAND_IN=1 exec '"+os.Args[0]+`' "$@"`)
+	return peersOf(t, "MAYFLY_BENCH_STAND_IN=$(basename \"$0\") exec '"+os.Args[0]+`' "$@"`)
+}
+
+// smallPasteTrial is a trial whose figures mean nothing.
+func smallPasteTrial() pasteTrial {
+	return pasteTrial{
+		httpTrial: httpTrial{warm: 20 * time.Millisecond, lasts: 200 * time.Millisecond},
+		conns:     4, edgeConns: 2, rounds: 2, stored: []int{20, 60, 80}, big: 1 << 16,
+	}
+}
+
+func TestARustypasteThatDoesNotStartIsAMissingRow(t *testing.T) {
+	pace.Slow(t, "runs the trial without it")
+	for name, test := range map[string]struct{ peers, note string }{
+		"rustypaste was not built": {t.TempDir(), "make peers builds it"},
+		"rustypaste ends at once":  {peersOf(t, "echo the disk is full >&2; exit 3"), "the disk is full"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out, notes bytes.Buffer
+			b := &bench{seed: 7, quiet: time.Millisecond, report: newBenchReport(&out, true), progress: progress.New(&notes, true), peers: test.peers}
+			if err := smallPasteTrial().run(t.Context(), b, t.TempDir()); err != nil {
+				t.Fatal(err)
+			}
+			found := readFigures(t, out.String())
+			if found["paste.raw_ratio"] != "" || found["paste.raw_bare_ratio"] == "" || !strings.Contains(notes.String(), test.note) {
+				t.Errorf("%s\nand the notes\n%s", out.String(), notes.String())
+			}
+		})
+	}
+}
+
+func TestABadgerThatDoesNotStartIsAMissingRow(t *testing.T) {
+	pace.Slow(t, "runs the trial without it")
+	var out, notes bytes.Buffer
+	b := &bench{seed: 7, quiet: time.Millisecond, report: newBenchReport(&out, true), progress: progress.New(&notes, true), peers: t.TempDir()}
+	if err := smallKVTrial().run(t.Context(), b, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	found := readFigures(t, out.String())
+	if found["kv.set_ratio_badger"] != "" || found["kv.disk_over_live_badger"] != "" || found["kv.set_per_s"] == "" || !strings.Contains(notes.String(), "make peers builds it") {
+		t.Errorf("%s\nand the notes\n%s", out.String(), notes.String())
+	}
+}
+
+// smallKVTrial is a trial whose figures mean nothing.
+func smallKVTrial() kvTrial {
+	return kvTrial{httpTrial: httpTrial{warm: 10 * time.Millisecond, lasts: 100 * time.Millisecond}, conns: 4, keys: 600, cached: 600, stored: 3_000, every: time.Second, look: 20 * time.Millisecond, ahead: 2 * time.Minute}
 }
 
 func TestAPocketBaseThatDoesNotStartIsAMissingRow(t *testing.T) {

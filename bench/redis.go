@@ -19,16 +19,18 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// redisPeer is a redis-server of the benchmark, which syncs every write before it
-// answers, with its append-only file on the disk that is measured.
+// redisPeer is a redis-server of the benchmark, with its append-only file on the disk
+// that is measured.
 type redisPeer struct {
 	*peer
-	client rueidis.Client
+	client  rueidis.Client
+	address string
 }
 
-// startRedis starts redis-server on a free port of the loopback. An error means
-// that there is no server to compare with.
-func startRedis(ctx context.Context, folder string) (*redisPeer, error) {
+// startRedis starts redis-server on a free port of the loopback. With fsync "always" it
+// syncs every write before it answers. An error means that there is no server to
+// compare with.
+func startRedis(ctx context.Context, folder, fsync string) (*redisPeer, error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, err
@@ -49,11 +51,11 @@ func startRedis(ctx context.Context, folder string) (*redisPeer, error) {
 		return nil, err
 	}
 	process, err := startPeer(exec.CommandContext(ctx, program, "--bind", "127.0.0.1", "--port", port, "--dir", folder,
-		"--appendonly", "yes", "--appendfsync", "always", "--save", "", "--daemonize", "no", "--logfile", "redis.log"))
+		"--appendonly", "yes", "--appendfsync", fsync, "--save", "", "--daemonize", "no", "--logfile", "redis.log"))
 	if err != nil {
 		return nil, err
 	}
-	p := &redisPeer{peer: process}
+	p := &redisPeer{peer: process, address: address}
 	if err := p.connect(ctx, address); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}

@@ -41,7 +41,7 @@ func (t sweepTrial) run(ctx context.Context, b *bench, folder string) (err error
 	if err := loadMinutes(ctx, b, e, minutes, t.stories/len(minutes), false); err != nil {
 		return err
 	}
-	peer, err := startRedis(ctx, filepath.Join(folder, "redis"))
+	peer, err := startRedis(ctx, filepath.Join(folder, "redis"), "always")
 	if err != nil {
 		if err := b.withoutPeer(ctx, "sweep.ratio_redis is", err); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +48,15 @@ func (a *alarm) close() error { return a.file.Close() }
 func inMemory(folder string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(folder, &fs) == nil && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC)
+}
+
+// allocated is the space that a file takes on disk, which is less than its size if it
+// has holes.
+func allocated(info os.FileInfo) int64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return s.Blocks * 512
+	}
+	return info.Size()
 }
 
 // residentBytes is the process's resident set.

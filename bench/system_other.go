@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"os"
 	"runtime"
 	"time"
 )
@@ -29,3 +30,6 @@ func residentBytes() (int64, error) {
 	runtime.ReadMemStats(&m)
 	return int64(m.Sys - m.HeapReleased), nil
 }
+
+// allocated is the size of a file.
+func allocated(info os.FileInfo) int64 { return info.Size() }

@@ -86,6 +86,15 @@ func (c *Client) DeadLettersOf(ctx context.Context, item mayfly.ID, step string)
 	})
 }
 
+// Purges returns the purges of the edge that are not verified.
+func (c *Client) Purges(ctx context.Context) iter.Seq2[wire.Purge, error] {
+	return pages(url.Values{}, func(q url.Values) ([]wire.Purge, string, error) {
+		var page wire.Purges
+		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/purges", query: q}, &page)
+		return page.Purges, page.Next, err
+	})
+}
+
 // RetryDeadLetter schedules a dead letter to be tried again.
 func (c *Client) RetryDeadLetter(ctx context.Context, item mayfly.ID, step, reason string) error {
 	return c.askWith(ctx, call{method: http.MethodPost, path: letterPath(item, step) + "/retry"}, wire.Reason{Reason: reason}, nil)
@@ -105,6 +114,31 @@ func (c *Client) EraseAccount(ctx context.Context, user, reason string) (wire.Re
 	var receipt wire.Receipt
 	err := c.askWith(ctx, call{method: http.MethodDelete, path: userPath(user)}, wire.Reason{Reason: reason}, &receipt)
 	return receipt, err
+}
+
+// DenyToken has the server refuse an access token before its end.
+func (c *Client) DenyToken(ctx context.Context, d wire.TokenDenial) error {
+	return c.askWith(ctx, call{method: http.MethodPost, path: "/v1/denied-tokens", again: true}, d, nil)
+}
+
+// KVStatus returns how much the key-value store holds.
+func (c *Client) KVStatus(ctx context.Context) (wire.KVStatus, error) {
+	var s wire.KVStatus
+	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/kv"}, &s)
+	return s, err
+}
+
+// AddKVKey makes a key of a namespace of the configuration.
+func (c *Client) AddKVKey(ctx context.Context, namespace, reason string) (wire.KVCredential, error) {
+	var made wire.KVCredential
+	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/kv/" + url.PathEscape(namespace) + "/credentials"}, wire.Reason{Reason: reason}, &made)
+	return made, err
+}
+
+// RemoveKVKey removes a key of a namespace of the configuration by its id.
+func (c *Client) RemoveKVKey(ctx context.Context, namespace, id, reason string) error {
+	path := "/v1/kv/" + url.PathEscape(namespace) + "/credentials/" + url.PathEscape(id)
+	return c.askWith(ctx, call{method: http.MethodDelete, path: path}, wire.Reason{Reason: reason}, nil)
 }
 
 // Runs returns the runs of walks since an instant, which Restore can undo. A zero

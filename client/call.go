@@ -25,6 +25,7 @@ type call struct {
 	key          string               // Idempotency-Key
 	big          bool                 // wait for the server to accept the headers before the body is sent
 	again        bool                 // may be repeated although neither method nor key allows it
+	once         bool                 // must not be repeated although its method allows it
 	anonymous    bool                 // sent without a token
 	header       http.Header          // additional headers
 	takes        int                  // a status besides 2xx that is not an error
@@ -41,7 +42,7 @@ type body struct {
 // maySendAgain reports whether the call may be repeated.
 func (c call) maySendAgain() bool {
 	idempotent := []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete}
-	return c.again || c.key != "" || slices.Contains(idempotent, c.method)
+	return !c.once && (c.again || c.key != "" || slices.Contains(idempotent, c.method))
 }
 
 // sourceError is an error of reading what is to be sent. It is not retried.

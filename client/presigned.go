@@ -14,7 +14,7 @@ import (
 // each of them can be retried alone. Media go directly to the storage where the
 // server offers presigned URLs, else to the server.
 func (c *Client) PublishUpload(ctx context.Context, p Publication) (wire.Story, error) {
-	upload, err := c.reserve(ctx, len(p.Media), true) // a reservation whose response is lost expires unused
+	upload, err := c.reserve(ctx, p.Media, true) // a reservation whose response is lost expires unused
 	if err != nil {
 		return wire.Story{}, err
 	}
@@ -47,10 +47,10 @@ func (c *Client) PutTo(ctx context.Context, upload wire.Upload, n int, source So
 }
 
 // presigned returns the presigned URL of a medium, or nil if there is none or it
-// must not be used: the storage needs a known size, and what goes to the server
+// must not be used: the storage accepts the reserved size only, and what goes to the server
 // over TLS must not go to the storage without TLS.
 func (c *Client) presigned(upload wire.Upload, n int, source Source) *url.URL {
-	if n < 0 || n >= len(upload.Put) || upload.Put[n].Presigned == nil || source.Size <= 0 || source.Size > upload.Put[n].Presigned.MaxBytes {
+	if n < 0 || n >= len(upload.Put) || upload.Put[n].Presigned == nil || source.Size != upload.Put[n].Length {
 		return nil
 	}
 	u, err := url.Parse(upload.Put[n].Presigned.URL)

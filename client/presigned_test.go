@@ -23,18 +23,18 @@ func status(code int) http.HandlerFunc {
 }
 
 // offer returns a reservation with presigned URLs of a storage.
-func offer(t *testing.T, storage string, media int) wire.Upload {
+func offer(t *testing.T, storage string, lengths ...int64) wire.Upload {
 	t.Helper()
 	u := wire.Upload{ID: someID(t)}
-	for range media {
-		u.Put = append(u.Put, wire.PutTarget{Method: "PUT", URL: "/v1/uploads/x/0", Presigned: &wire.PutURL{URL: storage + "/bucket/raw?signature=s", MaxBytes: 1000}})
+	for _, length := range lengths {
+		u.Put = append(u.Put, wire.PutTarget{Method: "PUT", URL: "/v1/uploads/x/0", Length: length, Presigned: &wire.PutURL{URL: storage + "/bucket/raw?signature=s"}})
 	}
 	return u
 }
 
 func TestAStoryIsPublishedThroughTheStorageWithoutSendingItTheToken(t *testing.T) {
 	storage := newServer(t, noContent)
-	s := newServer(t, answer(201, offer(t, storage.URL, 2)), answer(201, wire.Story{ID: someID(t)}))
+	s := newServer(t, answer(201, offer(t, storage.URL, 300, 5)), answer(201, wire.Story{ID: someID(t)}))
 	file := filepath.Join(t.TempDir(), "sea.jpg")
 	if err := os.WriteFile(file, bytes.Repeat([]byte("sea"), 100), 0o600); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAStoryIsPublishedThroughTheStorageWithoutSendingItTheToken(t *testing.T
 		}
 	}
 	asked := s.requests()
-	if len(asked) != 2 || asked[0].path != "/v1/uploads" || asked[1].path != "/v1/stories" || asked[1].header.Get("Idempotency-Key") != "k" || !strings.Contains(string(asked[1].body), someID(t).String()) {
+	if len(asked) != 2 || asked[0].path != "/v1/uploads" || string(asked[0].body) != `{"media":[{"length":300},{"length":5}]}` || asked[1].path != "/v1/stories" || asked[1].header.Get("Idempotency-Key") != "k" || !strings.Contains(string(asked[1].body), someID(t).String()) {
 		t.Errorf("%+v", asked)
 	}
 	if reported[0] != 300 || reported[1] != 5 {
@@ -76,7 +76,7 @@ func TestAStoryIsPublishedThroughTheStorageWithoutSendingItTheToken(t *testing.T
 
 func TestAStorageAtTheAddressOfTheServerGetsNoTokenEither(t *testing.T) {
 	s := newServer(t, noContent)
-	if err := s.client(t, client.Options{Token: "secret", ActFor: "~ana"}).PutTo(t.Context(), offer(t, s.URL, 1), 0, client.Bytes("b", []byte("bytes")), nil); err != nil {
+	if err := s.client(t, client.Options{Token: "secret", ActFor: "~ana"}).PutTo(t.Context(), offer(t, s.URL, 5), 0, client.Bytes("b", []byte("bytes")), nil); err != nil {
 		t.Fatal(err)
 	}
 	if h := s.requests(); len(h) != 1 || h[0].path != "/bucket/raw" || h[0].header.Get("Authorization") != "" || h[0].header.Get("Mayfly-User") != "" {
@@ -97,7 +97,7 @@ func TestAStorageThatFailsIsRetriedAndOneThatRefusesIsNot(t *testing.T) {
 	} {
 		storage := newServer(t, c.storage...)
 		s := newServer(t, answer(201, wire.Uploaded{}))
-		err := s.client(t, client.Options{Token: "secret", Retries: 2}).PutTo(t.Context(), offer(t, storage.URL, 1), 0, client.Bytes("b", []byte("bytes")), nil)
+		err := s.client(t, client.Options{Token: "secret", Retries: 2}).PutTo(t.Context(), offer(t, storage.URL, 5), 0, client.Bytes("b", []byte("bytes")), nil)
 		if err != nil || len(storage.requests()) != c.puts || len(s.requests()) != c.ours {
 			t.Errorf("%s: %v, %d puts to the storage, %d to the server", name, err, len(storage.requests()), len(s.requests()))
 		}
@@ -110,7 +110,7 @@ func TestAStorageThatFailsIsRetriedAndOneThatRefusesIsNot(t *testing.T) {
 func TestAMediumThatTheStorageCannotTakeGoesToTheServer(t *testing.T) {
 	storage := newServer(t, noContent)
 	with := func(change func(*wire.PutTarget)) wire.Upload {
-		u := offer(t, storage.URL, 1)
+		u := offer(t, storage.URL, 5)
 		change(&u.Put[0])
 		return u
 	}
@@ -121,7 +121,7 @@ func TestAMediumThatTheStorageCannotTakeGoesToTheServer(t *testing.T) {
 	}{
 		"not offered":       {with(func(p *wire.PutTarget) { p.Presigned = nil }), client.Bytes("b", []byte("bytes"))},
 		"unknown size":      {with(same), client.Once("b", strings.NewReader("bytes"))},
-		"too large":         {with(same), client.Bytes("b", make([]byte, 1001))},
+		"another length":    {with(same), client.Bytes("b", make([]byte, 6))},
 		"empty":             {with(same), client.Bytes("b", nil)},
 		"other scheme":      {with(func(p *wire.PutTarget) { p.Presigned.URL = "file:///etc/passwd" }), client.Bytes("b", []byte("bytes"))},
 		"relative URL":      {with(func(p *wire.PutTarget) { p.Presigned.URL = "/v1/stories" }), client.Bytes("b", []byte("bytes"))},
@@ -148,7 +148,7 @@ func TestAClientOfATLSServerUsesNoStorageWithoutTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.PutTo(t.Context(), offer(t, storage.URL, 1), 0, client.Bytes("b", []byte("bytes")), nil); !errors.Is(err, mayfly.Unavailable) {
+	if err := c.PutTo(t.Context(), offer(t, storage.URL, 5), 0, client.Bytes("b", []byte("bytes")), nil); !errors.Is(err, mayfly.Unavailable) {
 		t.Error(err)
 	}
 	if !slices.Equal(asked, []string{"https://mayfly.test"}) {
@@ -167,7 +167,7 @@ func TestAnErrorOfTheFileIsNotRetried(t *testing.T) {
 		opened++
 		return nil, os.ErrNotExist
 	}}
-	if err := s.client(t, client.Options{}).PutTo(t.Context(), offer(t, storage.URL, 1), 0, gone, nil); !errors.Is(err, os.ErrNotExist) || opened != 1 || len(s.requests()) != 0 {
+	if err := s.client(t, client.Options{}).PutTo(t.Context(), offer(t, storage.URL, 5), 0, gone, nil); !errors.Is(err, os.ErrNotExist) || opened != 1 || len(s.requests()) != 0 {
 		t.Errorf("%v after %d", err, opened)
 	}
 }

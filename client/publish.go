@@ -102,14 +102,21 @@ func (p Publication) writeMedium(form *multipart.Writer, n int, source Source) e
 }
 
 // Reserve reserves an upload for media that are put one by one before they are
-// published.
-func (c *Client) Reserve(ctx context.Context, media int) (wire.Upload, error) {
+// published. The server counts their bytes: their sizes must be known.
+func (c *Client) Reserve(ctx context.Context, media ...Source) (wire.Upload, error) {
 	return c.reserve(ctx, media, false)
 }
 
-func (c *Client) reserve(ctx context.Context, media int, again bool) (wire.Upload, error) {
+func (c *Client) reserve(ctx context.Context, media []Source, again bool) (wire.Upload, error) {
 	var upload wire.Upload
-	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/uploads", again: again}, wire.NewUpload{Media: media}, &upload)
+	var in wire.NewUpload
+	for _, m := range media {
+		if m.Size < 0 {
+			return upload, mayfly.Errorf(mayfly.Invalid, "reserve: the size of %s is not known", m.Name).WithHint("publish it in one request, or save it to a file first")
+		}
+		in.Media = append(in.Media, wire.NewMedium{Length: m.Size})
+	}
+	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/uploads", again: again}, in, &upload)
 	return upload, err
 }
 

@@ -131,9 +131,12 @@ func TestReservedMediaArePutAndPublished(t *testing.T) {
 		answer(200, wire.Upload{ID: id, Put: []wire.PutTarget{{Method: "PUT", Done: true}}}),
 		answer(201, wire.Story{ID: id}))
 	c := s.client(t, client.Options{})
-	upload, err := c.Reserve(t.Context(), 1)
+	upload, err := c.Reserve(t.Context(), client.Bytes("a", []byte("abc")))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := c.Reserve(t.Context(), client.Once("pipe", strings.NewReader("abc"))); !errors.Is(err, mayfly.Invalid) {
+		t.Errorf("of an unknown size: %v", err)
 	}
 	if got, err := c.Put(t.Context(), upload.ID, 0, client.Bytes("a", []byte("abc")), nil); err != nil || got.Size != 3 {
 		t.Fatal(err)

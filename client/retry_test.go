@@ -59,8 +59,11 @@ func TestRetriesAreLimited(t *testing.T) {
 
 func TestCallsThatAreNotIdempotentAreNotRetried(t *testing.T) {
 	for name, do := range map[string]func(*client.Client) error{
-		"token":   func(c *client.Client) error { _, err := c.TokenFor(t.Context(), "~ana"); return err },
-		"reserve": func(c *client.Client) error { _, err := c.Reserve(t.Context(), 1); return err },
+		"token": func(c *client.Client) error { _, err := c.TokenFor(t.Context(), "~ana"); return err },
+		"reserve": func(c *client.Client) error {
+			_, err := c.Reserve(t.Context(), client.Bytes("a", []byte("a")))
+			return err
+		},
 		"restore": func(c *client.Client) error { _, err := c.Restore(t.Context(), wire.RestoreRequest{}); return err },
 	} {
 		s := newServer(t, hangUp)

@@ -33,6 +33,11 @@ func (c *Client) SignOut(ctx context.Context, refresh string) error {
 	return c.askWith(ctx, call{method: http.MethodPost, path: "/v1/token/revoke", again: true, anonymous: true}, wire.Revocation{RefreshToken: refresh}, nil)
 }
 
+// Revoke revokes an access token: the server refuses it from now on.
+func (c *Client) Revoke(ctx context.Context, access string) error {
+	return c.askWith(ctx, call{method: http.MethodPost, path: "/v1/token/revoke", again: true, anonymous: true}, wire.Revocation{AccessToken: access}, nil)
+}
+
 // longestRenewal is less than the ten seconds in which the server accepts a
 // refresh token again.
 const longestRenewal = 8 * time.Second

@@ -34,7 +34,11 @@ func (d *demo) see(ctx context.Context, l *life, g *errgroup.Group) error {
 	if err := d.showWith(ctx, l, g); err != nil {
 		return err
 	}
-	l.ended.Store(true)
+	l.expects(func(e *verify.Expected) {
+		if e.Moving = false; e.Deleted == verify.No {
+			e.State = mayfly.Cold
+		}
+	})
 	return nil
 }
 
@@ -151,37 +155,45 @@ func (d *demo) showReshare(ctx context.Context, l *life, g *errgroup.Group) erro
 // given, and its bytes soon after.
 func (d *demo) showDelete(ctx context.Context, l *life) error {
 	author := d.people.author(l)
+	l.expects(func(e *verify.Expected) { e.Deleted = verify.Maybe })
 	if err := author.act.Delete(ctx, l.story.ID); err != nil {
 		return fmt.Errorf("delete %s: %w", l.story.ID, err)
 	}
+	l.expects(func(e *verify.Expected) { e.Deleted = verify.Yes })
 	if err := d.want(ctx, l, author, false, verify.Resurrected); err != nil {
 		return err
 	}
 	l.shows(mayfly.Deleted.String(), []string{})
-	begun := d.host.now()
-	for {
-		erased, err := d.host.isErased(ctx, l.story.ID)
-		if err != nil {
-			return err
-		}
-		if erased {
-			break
-		}
-		if d.host.now().Sub(begun) > coldWithin {
-			d.count.Add(verify.Late, "%s is deleted and not erased", l.story.ID)
-			break
-		}
-		if err := loop.Rest(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
+	took, err := d.awaitErased(ctx, l.story.ID, d.host.now())
+	if err != nil {
+		return err
 	}
 	l.became("deleted")
-	d.tell(l, "%s deletes it: gone at once, its bytes erased from both tiers %.1f s later", l.author, d.host.now().Sub(begun).Seconds())
+	d.tell(l, "%s deletes it: gone at once, its bytes erased from both tiers %.1f s later", l.author, took.Seconds())
 	return nil
+}
+
+// awaitErased waits until nothing is left of the content of an item that ended, and
+// returns how long after its end that was.
+func (d *demo) awaitErased(ctx context.Context, id mayfly.ID, end mayfly.Instant) (time.Duration, error) {
+	for {
+		erased, err := d.host.isErased(ctx, id)
+		since := d.host.now().Sub(end)
+		if err == nil && !erased && since > coldWithin {
+			d.count.Add(verify.Late, "%s has ended and is not erased", id)
+		}
+		if err != nil || erased || since > coldWithin {
+			return since, err
+		}
+		if err := loop.Rest(ctx, 20*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // showHold holds a story: hidden from its author too, until it is released.
 func (d *demo) showHold(ctx context.Context, l *life) error {
+	l.expects(func(e *verify.Expected) { e.Held = verify.Maybe })
 	if err := d.people.operator.Hold(ctx, l.story.ID, "a demonstration"); err != nil {
 		return fmt.Errorf("hold %s: %w", l.story.ID, err)
 	}
@@ -198,6 +210,7 @@ func (d *demo) showHold(ctx context.Context, l *life) error {
 	if err := d.people.operator.Release(ctx, l.story.ID, "the demonstration goes on"); err != nil {
 		return fmt.Errorf("release %s: %w", l.story.ID, err)
 	}
+	l.expects(func(e *verify.Expected) { e.Held = verify.No })
 	l.shows(mayfly.Cold.String(), []string{l.author, d.people.moderator.name})
 	l.became("held, released")
 	d.tell(l, "held: hidden from %s too, shown to a moderator; released, it is %s's again", l.author, l.author)
@@ -222,6 +235,7 @@ func (d *demo) showRestore(ctx context.Context, l *life) error {
 	if _, err := d.awaitCold(ctx, l, until); err != nil {
 		return err
 	}
+	l.expects(func(e *verify.Expected) { e.Ends = 2 })
 	l.became("restored, cold again")
 	d.tell(l, "restored: %s; it is cold again", w.summary(d.people.friend(l).name))
 	return d.want(ctx, l, d.people.author(l), true, verify.Lost)

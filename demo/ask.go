@@ -101,7 +101,7 @@ func (d *demo) askAround(ctx context.Context, l *life, w *window, near bool) err
 		if err != nil {
 			return err
 		}
-		d.judge(l, w, v, "story", e)
+		d.judge(w, v, "story "+l.story.ID.String(), e)
 		if e.served {
 			seen = append(seen, v.name)
 		}
@@ -157,7 +157,7 @@ func (d *demo) otherRoutes(ctx context.Context, l *life, w *window, v onlooker, 
 		}
 		// A URL that has run out is refused before the end; the next answer has a new one.
 		if e.served || e.received >= w.end {
-			d.judge(l, w, v, "medium", e)
+			d.judge(w, v, "medium of "+l.story.ID.String(), e)
 		}
 	}
 	if near {
@@ -171,7 +171,7 @@ func (d *demo) otherRoutes(ctx context.Context, l *life, w *window, v onlooker, 
 		return err
 	})
 	if err == nil {
-		d.judge(l, w, v, "ring", e)
+		d.judge(w, v, "ring of "+l.story.ID.String(), e)
 	}
 	return err
 }
@@ -192,7 +192,7 @@ func (d *demo) sameMedium(ctx context.Context, c *client.Client, url string, l *
 
 // judge holds one answer against plain reckoning: served to a question that came
 // at or after the end is late; refused by an answer that came before it is early.
-func (d *demo) judge(l *life, w *window, v onlooker, route string, e exchange) {
+func (d *demo) judge(w *window, v onlooker, what string, e exchange) {
 	if !e.answered {
 		return
 	}
@@ -201,14 +201,14 @@ func (d *demo) judge(l *life, w *window, v onlooker, route string, e exchange) {
 	}
 	switch {
 	case e.served && !v.permitted:
-		d.count.Add(verify.Leak, "%s saw the %s of %s", v.name, route, l.story.ID)
+		d.count.Add(verify.Leak, "%s saw the %s", v.name, what)
 	case e.served && e.sent >= w.end && !v.always && w.firstRefused.Load() != 0:
-		d.count.Add(verify.Resurrected, "%s saw the %s of %s again %d ms after its end", v.name, route, l.story.ID, e.sent-w.end)
+		d.count.Add(verify.Resurrected, "%s saw the %s again %d ms after its end", v.name, what, e.sent-w.end)
 	case e.served && e.sent >= w.end && !v.always:
-		d.count.Add(verify.Late, "%s saw the %s of %s %d ms after its end", v.name, route, l.story.ID, e.sent-w.end)
+		d.count.Add(verify.Late, "%s saw the %s %d ms after its end", v.name, what, e.sent-w.end)
 	case !e.served && v.always:
-		d.count.Add(verify.Lost, "%s was refused the %s of %s", v.name, route, l.story.ID)
+		d.count.Add(verify.Lost, "%s was refused the %s", v.name, what)
 	case !e.served && v.permitted && e.received < w.end:
-		d.count.Add(verify.Early, "%s was refused the %s of %s %d ms before its end", v.name, route, l.story.ID, w.end-e.received)
+		d.count.Add(verify.Early, "%s was refused the %s %d ms before its end", v.name, what, w.end-e.received)
 	}
 }

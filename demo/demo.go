@@ -1,5 +1,5 @@
-// Package demo shows the life of stories in seconds: it starts a server whose
-// windows are shortened, publishes and reads over HTTP as several users, kills and
+// Package demo shows the life of stories, pastes and keys in seconds: it starts a server whose
+// windows are shortened, publishes and reads as several users, kills and
 // restarts the server, and judges every answer and everything that is stored.
 package demo
 
@@ -67,6 +67,9 @@ type demo struct {
 	mu     sync.Mutex
 	all    []*life
 	unborn int // uploads that a killed server left without a story
+
+	pastes []*demoPaste
+	reads  []verify.Read // answers to those who asked for a paste
 }
 
 // counters counts requests.
@@ -144,7 +147,7 @@ func (d *demo) introduce() error {
 	if d.once {
 		return nil
 	}
-	lines, err := server.FirstSteps{Data: demoConfig(d.folder).Data, API: d.host.api(), Admin: d.host.admin()}.Lines()
+	lines, err := server.FirstSteps{Data: demoConfig(d.folder).Data, API: d.host.api(), Admin: d.host.admin(), KV: d.host.kv()}.Lines()
 	if err != nil {
 		return err
 	}
@@ -157,7 +160,7 @@ func (d *demo) introduce() error {
 }
 
 func (d *demo) verdict() error {
-	d.say("\nasked %d times over HTTP: %d served, %d refused, %d of them within 50 ms of a deadline; %d met no server while it was away",
+	d.say("\nasked %d times, over HTTP and the Redis protocol: %d served, %d refused, %d of them within 50 ms of a deadline; %d met no server while it was away",
 		d.asked.answered.Load(), d.asked.served.Load(), d.asked.refused.Load(), d.asked.close.Load(), d.asked.unanswered.Load())
 	d.say("%s", d.count.String())
 	if !d.count.Clean() {

@@ -12,7 +12,11 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/app/config"
+	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/engine/verify"
+	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
@@ -26,7 +30,9 @@ func TestTheDemoIsAllRight(t *testing.T) {
 	}
 	for _, want := range []string{
 		"killed with -9", "starts on the folder that it left: ready after", "server stops and starts again", "opens it from there in",
-		"reshares it as story", "deletes it: gone at once", "held: hidden from", "restored: ", "is read and verified",
+		"reshares it as story", "deletes it: gone at once", "held: hidden from", "restored: ", "read and verified",
+		"curl --data-binary", "it burns: ", "410 first at +", "its bytes are erased",
+		"SET visits 41 PX 5000 ", "INCR visits ", "PTTL visits ", "DEL draft ", `prints "42" for a request at -`, "(nil) first at +",
 		"LOST 0  RESURRECTED 0  EARLY 0  LATE 0  LEAK 0  DOUBLE 0  ORPHAN 0", "verdict: all was right",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -48,7 +54,7 @@ func TestTheDemoCanBeStoppedAndIsJudged(t *testing.T) {
 	if err := d.run(ctx); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	for _, want := range []string{"Try it meanwhile", "mayfly() {", "stopped: ", "verdict: all was right"} {
+	for _, want := range []string{"Try it meanwhile", "mayfly() {", "redis-cli -h 127.0.0.1 -p ", "stopped: ", "verdict: all was right"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &out)
 		}
@@ -94,7 +100,7 @@ func TestTheDemoTellsWrongAnswers(t *testing.T) {
 		d := demo{}
 		w := &window{end: end}
 		w.firstRefused.Store(c.refused)
-		d.judge(&life{}, w, c.who, "story", c.e)
+		d.judge(w, c.who, "story", c.e)
 		got := verify.Words
 		for w := range verify.Words {
 			if d.count.Count(w) > 0 {
@@ -103,6 +109,119 @@ func TestTheDemoTellsWrongAnswers(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %v", name, d.count.String())
+		}
+	}
+}
+
+// What is wrong in the store when the demonstration has ended is in its verdict.
+func TestTheDemoFindsEveryViolation(t *testing.T) {
+	for _, v := range fixture.Violations() {
+		t.Run(v.Name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			d := demo{out: &out, once: true}
+			d.table = newDemoTable(&out, d.rows)
+			opened := 0
+			d.host = &host{folder: t.TempDir(), open: func(cfg config.Config) (*profile.Store, error) {
+				s, err := profile.Embedded(cfg, node.Tables())
+				if opened++; err == nil && opened == 2 { // for the last look
+					v.Plant(t, &s.Set, mayfly.InstantOf(time.Now()))
+				}
+				return s, err
+			}}
+			if _, err := d.host.start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(d.audit(t.Context()), d.host.stop(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.verdict(); !errors.Is(err, ErrNotRight) || d.count.Count(v.Word) == 0 {
+				t.Errorf("%v: %s", err, &out)
+			}
+		})
+	}
+}
+
+// A paste that was served at its deadline, or refused before it, is in the verdict.
+func TestTheDemoJudgesTheReadsOfPastes(t *testing.T) {
+	id, err := mayfly.NewID(mayfly.InstantOf(time.Now())-20_000, demoLifetimes()[1], 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := id.Deadline()
+	for _, c := range []struct {
+		read verify.Read
+		want verify.Word
+	}{
+		{verify.Read{ID: id, Asked: end, Answered: end + 1, Served: true}, verify.Late},
+		{verify.Read{ID: id, Asked: end - 2, Answered: end - 1}, verify.Early},
+	} {
+		var out bytes.Buffer
+		d := demo{out: &out, once: true, reads: []verify.Read{c.read}, host: &host{folder: t.TempDir()}}
+		d.table = newDemoTable(&out, d.rows)
+		if _, err := d.host.start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(d.audit(t.Context()), d.host.stop(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.verdict(); !errors.Is(err, ErrNotRight) || d.count.Count(c.want) != 1 {
+			t.Errorf("%v: %s", err, &out)
+		}
+	}
+}
+
+// A key that is there too long, is gone too soon or has another value is in the verdict;
+// an answer that Redis would not give ends the demo.
+func TestTheDemoTellsWrongAnswersOfKeys(t *testing.T) {
+	ctx := t.Context()
+	d := demo{out: io.Discard, once: true, host: &host{folder: t.TempDir()}}
+	d.table = newDemoTable(d.out, d.rows)
+	if _, err := d.host.start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.host.stop(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	var err error
+	if d.people, err = d.host.meet(ctx); err != nil {
+		t.Fatal(err)
+	}
+	k, err := d.createKey(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.host.dialRedis(ctx, k.secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := d.wantAnswer(c, "GET visits", `"41"`); err == nil {
+		t.Error("a wrong answer is not an error")
+	}
+	if n, err := d.wantNumber(c, "PTTL visits", 1, 10); err == nil {
+		t.Errorf("%d is not more than 10", n)
+	}
+	for _, one := range []struct {
+		command string
+		ends    time.Duration // after the command
+		want    verify.Word
+	}{
+		{"SET visits 7 KEEPTTL", 300 * time.Millisecond, verify.Lost},
+		{"SET visits 42 KEEPTTL", 0, verify.Late},
+		{"DEL visits", 300 * time.Millisecond, verify.Early},
+	} {
+		if _, err := c.do(one.command); err != nil {
+			t.Fatal(err)
+		}
+		k.end, d.count = d.host.now().Add(one.ends), verify.Tally{}
+		if err := d.seeKey(ctx, k); err != nil {
+			t.Fatal(err)
+		}
+		if d.count.Count(one.want) == 0 {
+			t.Errorf("%s: %s", one.command, d.count.String())
 		}
 	}
 }

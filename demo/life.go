@@ -101,9 +101,8 @@ type life struct {
 	reshared bool
 	serves   *window // until its deadline
 
-	ended atomic.Bool // it has been seen to its end
-
-	mu     sync.Mutex // of what the table shows
+	mu     sync.Mutex      // of what the table shows and the store must have
+	stored verify.Expected // what the store must have of it
 	until  mayfly.Instant
 	state  string
 	seen   []string
@@ -127,6 +126,9 @@ func (d *demo) born(p *publication, s wire.Story) *life {
 	if s.ExpiresAt != l.deadline {
 		d.count.Add(verify.Early, "%s says it ends %d ms after its deadline", s.ID, s.ExpiresAt-l.deadline)
 	}
+	var sum [32]byte
+	_, _ = hex.Decode(sum[:], []byte(p.hash)) // it was encoded here
+	l.stored = verify.Expected{Media: [][32]byte{sum}, Moving: true}
 	if len(s.Media) != 1 || s.Media[0].SHA256 != p.hash {
 		d.count.Add(verify.Lost, "%s was acknowledged without its medium", s.ID)
 	}
@@ -166,9 +168,22 @@ func (d *demo) publish(ctx context.Context, p *publication) (*life, error) {
 	return l, nil
 }
 
-// live lets stories be published and lived, each watched on its own.
+// live lets stories be published and lived, and a paste and a key beside them, each
+// watched on its own.
 func (d *demo) live(ctx context.Context, broken []*publication) error {
+	ends, burned, err := d.createPastes(ctx)
+	if err != nil {
+		return err
+	}
+	key, err := d.createKey(ctx)
+	if err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.seePaste(ctx, ends) })
+	g.Go(func() error { return d.seeKey(ctx, key) })
+	burnedAt := d.host.now()
+	g.Go(func() error { return d.eraseOf(ctx, burned, burnedAt) })
 	begin := func(l *life) { g.Go(func() error { return d.see(ctx, l, g) }) }
 	for _, l := range d.lives() { // of the killed server
 		begin(l)

@@ -17,7 +17,6 @@ import (
 	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/app/server"
 	"github.com/mayflyhq/mayfly/engine/clock"
-	"github.com/mayflyhq/mayfly/store"
 )
 
 // host is the server of the demo. It can be stopped and started at the
@@ -50,8 +49,9 @@ func demoLifetimes() []mayfly.Lifetime {
 func demoConfig(folder string) config.Config {
 	cfg := config.Default()
 	cfg.Data = filepath.Join(folder, "data")
-	cfg.Listen.API, cfg.Listen.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Listen.API, cfg.Listen.Admin, cfg.Listen.KV = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Stories.Lifetimes = demoLifetimes()
+	cfg.Pastes.Anonymous, cfg.Pastes.Lifetime, cfg.Pastes.ShortestLifetime = true, demoLifetimes()[0], demoLifetimes()[1]
 	many := config.Rate{Count: math.MaxInt32, Per: time.Hour}
 	cfg.Rates = config.Rates{Writes: many, Reads: many, AddressReads: many, AddressWrites: many}
 	cfg.Births.Timeout, cfg.Births.RemindAfter = 800*time.Millisecond, 500*time.Millisecond
@@ -84,7 +84,7 @@ func (h *host) startLocked(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.Config.Listen.API, s.Config.Listen.Admin = strings.TrimPrefix(s.API(), "http://"), strings.TrimPrefix(s.Admin(), "http://")
+	s.Config.Listen.API, s.Config.Listen.Admin, s.Config.Listen.KV = strings.TrimPrefix(s.API(), "http://"), strings.TrimPrefix(s.Admin(), "http://"), s.KV()
 	h.server = s
 	h.clock.Store(s.Node.Clock())
 	return time.Since(began), nil
@@ -130,11 +130,27 @@ func (h *host) admin() string {
 	return h.server.Admin()
 }
 
-// set returns the store, to inspect it while the server runs.
-func (h *host) set() store.Set {
+// kv returns the address of the Redis protocol.
+func (h *host) kv() string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return h.server.Store.Set
+	return h.server.KV()
+}
+
+// rest stops the server and opens its store with a node that does nothing and does not
+// listen, for a last look.
+func (h *host) rest(ctx context.Context) (*server.Local, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.server.Stop(ctx); err != nil {
+		return nil, fmt.Errorf("stop: %w", err)
+	}
+	s, err := server.Start(ctx, h.server.Config, server.LocalOptions{Open: h.open, Idle: true})
+	if err != nil {
+		return nil, err
+	}
+	h.server = s
+	return s, nil
 }
 
 // isErased says whether nothing is left of an item's content.

@@ -37,9 +37,14 @@ type Blobs interface {
 	// error any of them may be deleted, now or later.
 	Delete(ctx context.Context, keys ...mayfly.BlobKey) error
 
-	// Presign returns a URL with which its holder can read or write key directly, for
-	// a limited time. Errors: Unsupported if the tier has no address.
-	Presign(ctx context.Context, what Access, key mayfly.BlobKey, lasts time.Duration) (string, error)
+	// PresignGet returns a URL with which its holder can read key directly, for a
+	// limited time. Errors: Unsupported if the tier has no address.
+	PresignGet(ctx context.Context, key mayfly.BlobKey, lasts time.Duration) (string, error)
+
+	// PresignPut returns a URL with which its holder can write an object of exactly
+	// length bytes at key directly, for a limited time. Errors: Unsupported if the
+	// tier has no address.
+	PresignPut(ctx context.Context, key mayfly.BlobKey, length int64, lasts time.Duration) (string, error)
 
 	// List returns at most limit keys in byte order, from from (included) to to
 	// (excluded; empty means the end).
@@ -64,15 +69,6 @@ type Listed struct {
 type Span struct {
 	Offset, Length int64
 }
-
-// Access is what a presigned URL lets its holder do.
-type Access uint8
-
-// The accesses.
-const (
-	Read Access = iota + 1
-	Write
-)
 
 // Checksummed is a tier whose server computes hashes. Stat may return the hash that the
 // writer sent, and that a copy took over: that is no verification (L9), but Checksum

@@ -22,10 +22,12 @@ type Rows interface {
 
 	// Swap replaces old by new if the row still has the value old; nil means absent,
 	// for both. It returns whether it did and, if not, the current value. The outcome
-	// is durable on return. After an error of kind Unknown read the row: a value that
-	// only this caller can have written shows that it was done. The driver may remove
-	// the row after reclaimAt; 0 means never. Errors: Invalid (a plain table),
-	// Unavailable, Unknown.
+	// is durable on return. After an error of kind Unknown swap again with the same
+	// values: a current value that only this caller can have written shows that it was
+	// done. Get and Range need not see such a swap, and it may still be done after
+	// them. A driver that settles an unknown outcome by itself takes a row that is new
+	// for swapped. The driver may remove the row after reclaimAt; 0 means never.
+	// Errors: Invalid (a plain table), Unavailable, Unknown.
 	Swap(ctx context.Context, t Table, key Key, old, new []byte, reclaimAt mayfly.Instant) (swapped bool, current []byte, err error)
 
 	// Tables returns the tables that the store was opened with. Every operation

@@ -24,7 +24,7 @@ type Signals interface {
 // Signal reports that cached data is out of date.
 type Signal struct {
 	Topic Topic
-	ID    mayfly.ID     // Row, RestoredSet: the item
+	ID    mayfly.ID     // Row, RestoredSet: the item; TokenDenied: 128 bits that name the token
 	Owner mayfly.UserID // Relations: whose relations
 }
 
@@ -36,6 +36,7 @@ const (
 	RowChanged Topic = iota + 1
 	RestoredSet
 	RelationsChanged
+	TokenDenied
 )
 
 // Subscription is the subscription of one cache.

@@ -23,6 +23,7 @@ type Set struct {
 	Cold    Blobs
 	Limits  Limits
 	Signals Signals
+	KV      KV    // entries that carry their own expiry (K1)
 	Fuse    *Fuse // blown when a store can no longer promise durability (I20)
 
 	// Deletions is the deletion ledger: which accounts were erased. It is kept

@@ -45,6 +45,9 @@ type Declaration struct {
 	// ByUsers is set when users write rows as often as they like: new ones are refused
 	// while the disk is nearly full, before writes that end items would fail.
 	ByUsers bool
+	// ErasedByPart is set when a part of a product removes the rows of a user with what
+	// they name (accounterase.Part): account erasure itself leaves them to it.
+	ErasedByPart bool
 	// NotByServer is set when only the owner may remove rows: a server that expires
 	// rows by itself ignores the reclaim time (L13).
 	NotByServer bool

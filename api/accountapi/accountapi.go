@@ -34,10 +34,11 @@ func Routes(accounts *account.Accounts) []httpapi.Route {
 		Example: `-H 'Content-Type: application/json' -d '{"refresh_token":"…"}'`, Handle: h.getToken,
 	}, {
 		Method: "POST", Pattern: "/v1/token/revoke", ID: "revokeToken", Tag: "tokens", Limit: httpapi.ReadLimit, MaxBody: smallBody,
-		Summary: "Sign out: revoke a refresh token and all tokens that replace it",
-		About:   "Any refresh token of the login will do. The answer is the same for a token that is unknown. Access tokens are valid until they expire.",
-		Body:    httpapi.JSONOf[wire.Revocation](), Answers: []httpapi.Answer{{Status: http.StatusNoContent, About: "None of these refresh tokens is accepted."}},
-		Example: `-H 'Content-Type: application/json' -d '{"refresh_token":"…"}'`, Handle: h.revokeToken,
+		Summary: "Sign out: revoke a refresh token and all tokens that replace it, and an access token",
+		About: "Any refresh token of the login will do. The answer is the same for a token that is unknown. Of the access tokens only the one that is sent is revoked; " +
+			"others are valid until they expire.",
+		Body: httpapi.JSONOf[wire.Revocation](), Answers: []httpapi.Answer{{Status: http.StatusNoContent, About: "None of these tokens is accepted."}},
+		Example: `-H 'Content-Type: application/json' -d '{"refresh_token":"…","access_token":"…"}'`, Handle: h.revokeToken,
 	}}
 	routes = append(routes, h.listRoutes(mayfly.CloseFriend, "/v1/me/close-friends", "CloseFriend", "my close friends")...)
 	routes = append(routes, h.listRoutes(mayfly.Blocked, "/v1/me/blocks", "Block", "the users whom I block")...)
@@ -90,11 +91,18 @@ func (h *handlers) revokeToken(c *httpapi.Call) error {
 	if err := c.ReadJSON(&in); err != nil {
 		return err
 	}
-	if in.RefreshToken == "" {
-		return mayfly.Errorf(mayfly.Invalid, "the request has no refresh token").WithHint("send refresh_token")
+	if in.RefreshToken == "" && in.AccessToken == "" {
+		return mayfly.Errorf(mayfly.Invalid, "the request has no token").WithHint("send refresh_token, access_token or both")
 	}
-	if err := h.accounts.SignOut(c.Context(), in.RefreshToken, c.Now); err != nil {
-		return err
+	if in.RefreshToken != "" {
+		if err := h.accounts.SignOut(c.Context(), in.RefreshToken, c.Now); err != nil {
+			return err
+		}
+	}
+	if in.AccessToken != "" {
+		if err := h.accounts.Revoke(c.Context(), in.AccessToken, c.Now); err != nil {
+			return err
+		}
 	}
 	return c.NoContent()
 }

@@ -1,7 +1,7 @@
 // Package adminapi serves what operators and support use, on the admin listener:
 // health, metrics, explanations, walks, holds, restores, dead letters, account
-// erasure, upkeep, the audit log and profiles. It returns its routes to package
-// httpapi.
+// erasure, denied tokens, upkeep, the key-value store, the audit log and profiles. It returns its routes
+// to package httpapi.
 //
 // Every operation that changes something needs a reason, which the audit log
 // keeps (C6), and is refused while the clock is in doubt (L7).
@@ -18,6 +18,7 @@ import (
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/account"
@@ -39,13 +40,18 @@ type Operator interface {
 // Operations are what support and operators do, in the types of package wire. The
 // command line uses the same operations on a folder that no node serves.
 type Operations interface {
-	Restore(ctx context.Context, in wire.RestoreRequest, by string, progress func(done, of int), now mayfly.Instant) (wire.Restored, error)
+	Restore(ctx context.Context, in wire.RestoreRequest, by audit.Actor, progress func(done, of int), now mayfly.Instant) (wire.Restored, error)
 	Runs(ctx context.Context, from mayfly.Instant, cursor string, limit int, now mayfly.Instant) (wire.Runs, error)
 	DeadLetters(ctx context.Context, item mayfly.ID, step, cursor string, limit int) (wire.DeadLetters, error)
-	RetryDead(ctx context.Context, item mayfly.ID, step, by, reason string, now mayfly.Instant) error
-	DropDead(ctx context.Context, item mayfly.ID, step, by, reason string, now mayfly.Instant) error
-	Orphans(ctx context.Context, by, reason string, most int, now mayfly.Instant) (wire.Orphans, error)
+	RetryDead(ctx context.Context, item mayfly.ID, step string, by audit.Actor, reason string, now mayfly.Instant) error
+	DropDead(ctx context.Context, item mayfly.ID, step string, by audit.Actor, reason string, now mayfly.Instant) error
+	DenyToken(ctx context.Context, in wire.TokenDenial, by audit.Actor, now mayfly.Instant) error
+	Orphans(ctx context.Context, by audit.Actor, reason string, most int, now mayfly.Instant) (wire.Orphans, error)
 	Scrubbed() wire.Scrub
+	KVStatus(ctx context.Context) (wire.KVStatus, error)
+	AddKVKey(ctx context.Context, namespace string, by audit.Actor, reason string, now mayfly.Instant) (wire.KVCredential, error)
+	RemoveKVKey(ctx context.Context, namespace, id string, by audit.Actor, reason string, now mayfly.Instant) error
+	Purges(ctx context.Context, cursor string, limit int) (wire.Purges, error)
 	AuditRecords(ctx context.Context, cursor string, limit int) (wire.AuditRecords, error)
 	VerifyAudit(ctx context.Context, heads []string) (wire.AuditReport, error)
 }
@@ -68,6 +74,7 @@ func Routes(operator Operator, accounts *account.Accounts, gatherer prometheus.G
 	routes = append(routes, h.supportRoutes()...)
 	routes = append(routes, h.walkRoutes()...)
 	routes = append(routes, h.upkeepRoutes()...)
+	routes = append(routes, h.kvRoutes()...)
 	routes = append(routes, profileRoutes()...)
 	for i := range routes {
 		routes[i].Admin, routes[i].Product = true, Product
@@ -122,7 +129,7 @@ func confirmedNow(c *httpapi.Call) (mayfly.Instant, error) {
 
 // change reads the reason of an operation, does it at a confirmed time and answers
 // with 204.
-func change(c *httpapi.Call, do func(by, reason string, now mayfly.Instant) error) error {
+func change(c *httpapi.Call, do func(by audit.Actor, reason string, now mayfly.Instant) error) error {
 	reason, err := readReason(c)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine/audit"
 )
 
 func (h *handlers) healthRoutes(gatherer prometheus.Gatherer) []httpapi.Route {
@@ -90,7 +91,31 @@ func (h *handlers) supportRoutes() []httpapi.Route {
 			Summary: "Erase everything of a user, except items that are held",
 			Answers: httpapi.Answers[wire.Receipt](http.StatusOK, "What was erased so far; a second pass follows."), Handle: h.eraseAccount,
 		}),
+		{
+			Method: "POST", Pattern: "/v1/denied-tokens", ID: "denyToken", Tag: "support", Scopes: admin(), MaxBody: smallBody,
+			Summary: "Refuse an access token before its end", Body: httpapi.JSONOf[wire.TokenDenial](),
+			Answers: done(), Example: `-H 'Content-Type: application/json' -d '{"token":"…","reason":"…"}'`, Handle: h.denyToken,
+		},
 	}
+}
+
+// denyToken is POST /v1/denied-tokens.
+func (h *handlers) denyToken(c *httpapi.Call) error {
+	var in wire.TokenDenial
+	if err := c.ReadJSON(&in); err != nil {
+		return err
+	}
+	if err := checkReason(in.Reason); err != nil {
+		return err
+	}
+	now, err := confirmedNow(c)
+	if err != nil {
+		return err
+	}
+	if err := h.operator.Operations().DenyToken(c.Context(), in, c.Caller.Actor(), now); err != nil {
+		return err
+	}
+	return c.NoContent()
 }
 
 // explain is GET /v1/explain/{id}.
@@ -136,12 +161,14 @@ func (h *handlers) release(c *httpapi.Call) error {
 	return changeItem(c, h.operator.Restore().Release)
 }
 
-func changeItem(c *httpapi.Call, do func(ctx context.Context, id mayfly.ID, by, reason string, now mayfly.Instant) error) error {
+func changeItem(c *httpapi.Call, do func(ctx context.Context, id mayfly.ID, by audit.Actor, reason string, now mayfly.Instant) error) error {
 	id, err := c.ItemID("id")
 	if err != nil {
 		return err
 	}
-	return change(c, func(by, reason string, now mayfly.Instant) error { return do(c.Context(), id, by, reason, now) })
+	return change(c, func(by audit.Actor, reason string, now mayfly.Instant) error {
+		return do(c.Context(), id, by, reason, now)
+	})
 }
 
 // restore is POST /v1/restores.
@@ -280,12 +307,12 @@ func (h *handlers) listDeadLetters(c *httpapi.Call) error {
 	return c.JSON(http.StatusOK, letters)
 }
 
-func changeDeadLetter(c *httpapi.Call, do func(ctx context.Context, item mayfly.ID, step, by, reason string, now mayfly.Instant) error) error {
+func changeDeadLetter(c *httpapi.Call, do func(ctx context.Context, item mayfly.ID, step string, by audit.Actor, reason string, now mayfly.Instant) error) error {
 	item, err := c.ItemID("item")
 	if err != nil {
 		return err
 	}
-	return change(c, func(by, reason string, now mayfly.Instant) error {
+	return change(c, func(by audit.Actor, reason string, now mayfly.Instant) error {
 		return do(c.Context(), item, c.Request.PathValue("step"), by, reason, now)
 	})
 }
@@ -305,6 +332,10 @@ func (h *handlers) upkeepRoutes() []httpapi.Route {
 			Method: "GET", Pattern: "/v1/scrub", ID: "getScrub", Tag: "upkeep", Scopes: admin(), Summary: "Show what re-reading cold copies has found since the start",
 			Answers: httpapi.Answers[wire.Scrub](http.StatusOK, "The findings."),
 			Handle:  func(c *httpapi.Call) error { return c.JSON(http.StatusOK, h.operator.Operations().Scrubbed()) },
+		},
+		{
+			Method: "GET", Pattern: "/v1/purges", ID: "listPurges", Tag: "upkeep", Scopes: admin(), Summary: "List purges of the edge that are not verified",
+			Params: httpapi.Paging(), Answers: httpapi.Answers[wire.Purges](http.StatusOK, "A page of purges."), Handle: h.listPurges,
 		},
 		{
 			Method: "GET", Pattern: "/v1/audit", ID: "listAudit", Tag: "audit", Scopes: admin(), Summary: "List what support and operators did, newest first",
@@ -366,4 +397,17 @@ func (h *handlers) verifyAudit(c *httpapi.Call) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, report)
+}
+
+// listPurges is GET /v1/purges.
+func (h *handlers) listPurges(c *httpapi.Call) error {
+	cursor, limit, err := c.Page()
+	if err != nil {
+		return err
+	}
+	purges, err := h.operator.Operations().Purges(c.Context(), cursor, limit)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, purges)
 }

@@ -18,13 +18,14 @@ import (
 // sent and how much followed, and that gives up a slow reader (C9).
 type responseWriter struct {
 	http.ResponseWriter
-	control *http.ResponseController
-	head    bool // the request is a HEAD: no body is sent
-	status  int
-	bytes   int64
-	timeout time.Duration
-	waited  time.Duration // for the reader
-	first   func()        // called once, right before the first byte
+	control  *http.ResponseController
+	head     bool // the request is a HEAD: no body is sent
+	status   int
+	bytes    int64
+	timeout  time.Duration
+	deadline time.Time     // for the reader, as it was last set
+	waited   time.Duration // for the reader
+	first    func()        // called once, right before the first byte
 }
 
 func (w *responseWriter) WriteHeader(status int) {
@@ -33,7 +34,7 @@ func (w *responseWriter) WriteHeader(status int) {
 	}
 	if status >= 200 {
 		w.status = status
-		_ = w.control.SetWriteDeadline(time.Now().Add(w.timeout)) // an answer without a body waits for its reader too
+		w.allow(time.Now(), w.timeout) // an answer without a body waits for its reader too
 		w.first()
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -51,10 +52,19 @@ func (w *responseWriter) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	begun := time.Now()
-	_ = w.control.SetWriteDeadline(begun.Add(w.timeout + min(allowance(int64(len(p))), allowance(w.bytes)-w.waited))) // a connection without deadlines has no slow reader
+	w.allow(begun, w.timeout+min(allowance(int64(len(p))), allowance(w.bytes)-w.waited))
 	n, err := w.ResponseWriter.Write(p)
 	w.waited += time.Since(begun)
 	return n, err
+}
+
+// allow gives up the reader after a time. Setting a deadline costs, so that one that
+// is nearly the same stays.
+func (w *responseWriter) allow(now time.Time, lasts time.Duration) {
+	if deadline := now.Add(lasts); deadline.Sub(w.deadline).Abs() > w.timeout/100 {
+		_ = w.control.SetWriteDeadline(deadline) // a connection without deadlines has no slow reader
+		w.deadline = deadline
+	}
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -138,11 +148,21 @@ func (c *Call) Deliver(status int, v any) error {
 		return mayfly.Gone
 	}
 	c.w.Header()["Etag"] = []string{tag}
-	if !c.route.Changes() && matches(c.Request.Header["If-None-Match"], tag) {
+	if !c.route.Changes() && Matches(c.Request.Header["If-None-Match"], tag) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	c.sendJSON(status, buf.Bytes())
+	return nil
+}
+
+// Send answers with a body of any type. If something that it contains has ended
+// meanwhile it sends nothing and returns Gone (I4).
+func (c *Call) Send(status int, typ string, body []byte) error {
+	if c.isLate() {
+		return mayfly.Gone
+	}
+	c.send(status, typ, body)
 	return nil
 }
 
@@ -152,9 +172,9 @@ func (c *Call) NoContent() error {
 	return nil
 }
 
-// matches reports whether one of the tags of an If-None-Match is tag; weak tags
+// Matches reports whether one of the tags of an If-None-Match is tag; weak tags
 // compare like strong ones there.
-func matches(headers []string, tag string) bool {
+func Matches(headers []string, tag string) bool {
 	for _, h := range headers {
 		for one := range strings.SplitSeq(h, ",") {
 			one = strings.TrimPrefix(strings.TrimSpace(one), "W/")
@@ -181,9 +201,8 @@ func (c *Call) sendJSON(status int, body []byte) {
 
 // send sends a whole answer. That the client is gone is no error of ours.
 func (c *Call) send(status int, typ string, body []byte) {
-	h := c.w.Header()
-	h.Set("Content-Type", typ)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	c.set("Content-Type", typ)
+	c.set("Content-Length", strconv.Itoa(len(body)))
 	c.w.WriteHeader(status)
 	_, _ = c.w.Write(body)
 }

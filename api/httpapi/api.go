@@ -11,6 +11,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -50,6 +51,7 @@ type Options struct {
 	Origins     []string      // web origins that may call from a browser
 	Proxies     []string      // networks whose X-Forwarded-For is trusted
 	BodyTimeout time.Duration // how long a client may pause while it sends or reads a body; default 30 s
+	Edge        bool          // name cacheable answers for the edge (Surrogate-Key, Mayfly-Until)
 
 	Logger   *slog.Logger          // default: no log
 	Registry prometheus.Registerer // default: a new registry
@@ -97,6 +99,8 @@ type API struct {
 	log       *slog.Logger
 	metrics   *metrics
 	proxies   Proxies
+	crossSite *http.CrossOriginProtection
+	publicURL *url.URL // nil: not known
 	refusals  refusals
 	buffers   buffers
 	chunks    chunks
@@ -118,6 +122,14 @@ func New(o Options) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.crossSite, err = crossSiteProtection(o.Origins); err != nil {
+		return nil, err
+	}
+	if o.PublicURL != "" {
+		if a.publicURL, err = url.Parse(o.PublicURL); err != nil {
+			return nil, err // not reached: withDefaults has parsed it
+		}
+	}
 	if a.proxies, err = ParseProxies(o.Proxies); err != nil {
 		return nil, err
 	}
@@ -129,6 +141,7 @@ func New(o Options) (*API, error) {
 		return nil, err
 	}
 	a.routes = append(public, admin...)
+	cors.headers(public)
 	if a.public, err = a.listener(public, cors); err != nil {
 		return nil, err
 	}
@@ -178,29 +191,81 @@ func (a *API) listener(routes []Route, cors origins) (h http.Handler, err error)
 		}
 	}()
 	mux := http.NewServeMux()
-	methods := map[string]bool{}
+	methods, hosts, all := map[string]bool{}, map[string]bool{}, map[string]http.Handler{}
+	literal := map[string]map[string]bool{} // the methods of paths without parameters
 	for _, rt := range routes {
-		methods[rt.Method] = true
-		mux.Handle(rt.Method+" "+rt.Pattern, a.handler(rt, cors))
+		methods[rt.Method], hosts[rt.Host] = true, true
+		if path := rt.Path(); !strings.Contains(path, "{") {
+			if literal[path] == nil {
+				literal[path] = map[string]bool{}
+			}
+			literal[path][rt.Method] = true
+			literal[path][http.MethodHead] = literal[path][http.MethodGet]
+		}
+		all[rt.Method+" "+rt.Host+rt.Pattern] = a.handler(rt, cors)
 	}
-	unknown := a.handler(Route{Method: "any", Pattern: "unknown", Handle: func(c *Call) error { return c.noRoute(mux, methods) }}, cors)
+	delete(hosts, "")
+	for _, rt := range routes { // on a host of its own a product must not hide them
+		for host := range hosts {
+			if rt.Product == kernelProduct && rt.Pattern != "/{$}" {
+				all[rt.Method+" "+host+rt.Pattern] = a.handler(rt, cors)
+			}
+		}
+	}
+	for pattern, h := range all {
+		where, isHead := strings.CutPrefix(pattern, http.MethodHead+" ")
+		if _, has := all[http.MethodGet+" "+where]; isHead && has {
+			continue
+		}
+		if where, isGet := strings.CutPrefix(pattern, http.MethodGet+" "); isGet {
+			h = withHead(h, all[http.MethodHead+" "+where])
+		}
+		mux.Handle(pattern, h)
+	}
+	unknown := a.handler(Route{Method: "any", Pattern: "unknown", Handle: func(c *Call) error { return c.noRoute(mux, methods, literal) }}, cors)
 	mux.Handle("/", unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect || checkPath(r) != nil {
 			unknown.ServeHTTP(w, r) // the mux would answer with a redirect
 			return
 		}
+		if methods := literal[r.URL.Path]; methods != nil && !methods[r.Method] {
+			unknown.ServeHTTP(w, r) // the mux would call a route of another method whose pattern matches every path
+			return
+		}
 		mux.ServeHTTP(w, r)
 	}), nil
+}
+
+// withHead returns the handler of a pattern for GET, which the mux also calls for
+// HEAD: head, if it is not nil, answers those. Registered on its own, a HEAD of
+// /{name} would conflict with the GET of every other path.
+func withHead(get, head http.Handler) http.Handler {
+	if head == nil {
+		return get
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			head.ServeHTTP(w, r)
+			return
+		}
+		get.ServeHTTP(w, r)
+	})
 }
 
 const methodCode = "method"
 
 // noRoute answers a request that has no route: 405 if another method has one,
 // else 404.
-func (c *Call) noRoute(mux *http.ServeMux, methods map[string]bool) error {
+func (c *Call) noRoute(mux *http.ServeMux, methods map[string]bool, literal map[string]map[string]bool) error {
 	var allowed []string
-	for method := range methods {
+	if known := literal[c.Request.URL.Path]; known != nil {
+		methods = known
+	}
+	for method, has := range methods {
+		if !has {
+			continue
+		}
 		probe := &http.Request{Method: method, URL: c.Request.URL, Host: c.Request.Host}
 		if _, pattern := mux.Handler(probe); pattern != "/" && pattern != "" {
 			allowed = append(allowed, method)
@@ -209,18 +274,29 @@ func (c *Call) noRoute(mux *http.ServeMux, methods map[string]bool) error {
 			}
 		}
 	}
-	p := problemOf(mayfly.NotFound)
-	p.Detail, p.Hint = "there is no such route", "/docs/api lists the routes"
-	if len(allowed) > 0 {
-		slices.Sort(allowed)
-		allow := strings.Join(slices.Compact(allowed), ", ")
-		c.w.Header().Set("Allow", allow)
-		p = problemOf(mayfly.Invalid)
-		p.Title, p.Status, p.Code, p.Type = methodTitle, http.StatusMethodNotAllowed, methodCode, "/docs/api#"+methodCode
-		p.Detail, p.Hint = "", "use one of "+allow
+	if len(allowed) == 0 {
+		c.sendNoRoute()
+		return nil
 	}
+	slices.Sort(allowed)
+	allow := strings.Join(slices.Compact(allowed), ", ")
+	c.w.Header().Set("Allow", allow)
+	p := problemOf(mayfly.Invalid)
+	p.Title, p.Status, p.Code, p.Type = methodTitle, http.StatusMethodNotAllowed, methodCode, "/docs/api#"+methodCode
+	p.Detail, p.Hint = "", "use one of "+allow
 	c.sendProblem(p)
 	return nil
+}
+
+// ErrNoRoute is returned by the handler of a pattern that matches more paths than it
+// serves: the answer is that of a path without a route.
+var ErrNoRoute = errors.New("there is no such route")
+
+func (c *Call) sendNoRoute() {
+	p := problemOf(mayfly.NotFound)
+	p.Detail, p.Hint = ErrNoRoute.Error(), "/docs/api lists the routes"
+	typ := c.Prefers(problemTypes()...) // whatever route has matched
+	c.sendProblemBytes(p.Status, typ, problemBytes(p, typ))
 }
 
 // readinessRoute is GET and HEAD /readyz of the public listener. It reports

@@ -31,6 +31,9 @@ func (c *Call) authorize() error {
 	if err := c.checkScope(); err != nil {
 		return err
 	}
+	if err := c.checkOrigin(); err != nil {
+		return err
+	}
 	if err := c.takeRateLimit(); err != nil {
 		return err
 	}
@@ -44,7 +47,7 @@ func (c *Call) authorize() error {
 func (c *Call) HasToken() bool { return len(c.Request.Header["Authorization"]) > 0 }
 
 // authenticate finds out who calls; a request without a token is anonymous (C1).
-func (c *Call) authenticate() error {
+func (c *Call) authenticate() (err error) {
 	headers := c.Request.Header["Authorization"]
 	if len(headers) > 1 {
 		return mayfly.Errorf(mayfly.Unauthenticated, "there are two Authorization headers").WithHint("send one")
@@ -54,11 +57,12 @@ func (c *Call) authenticate() error {
 		if !ok || !strings.EqualFold(scheme, "Bearer") {
 			return mayfly.Errorf(mayfly.Unauthenticated, "the Authorization header has no Bearer token").WithHint("send Authorization: Bearer with a token")
 		}
-		caller, err := c.api.accounts.Verify(c.Context(), strings.TrimSpace(bearer), c.Now)
-		if err != nil {
+		bearer = strings.TrimSpace(bearer)
+		if prefix := c.route.KeyPrefix; prefix != "" && strings.HasPrefix(bearer, prefix) {
+			c.Key = mayfly.Secret(bearer)
+		} else if c.Caller, err = c.api.accounts.Verify(c.Context(), bearer, c.Now); err != nil {
 			return err
 		}
-		c.Caller = caller
 	}
 	users := c.Request.Header["Mayfly-User"]
 	switch {
@@ -92,7 +96,7 @@ func (c *Call) limitFailedAuth(err error) error {
 // checkScope refuses a token that has no scope for this route.
 func (c *Call) checkScope() error {
 	switch needed := c.route.Scopes; {
-	case len(needed) == 0 || slices.ContainsFunc(needed, c.Caller.Has):
+	case len(needed) == 0 || c.Key != "" || slices.ContainsFunc(needed, c.Caller.Has):
 		return nil
 	case !c.HasToken():
 		return mayfly.Errorf(mayfly.Unauthenticated, "a token is required")
@@ -101,6 +105,15 @@ func (c *Call) checkScope() error {
 	default:
 		return mayfly.Errorf(mayfly.Denied, "the token has no scope for this").WithHint("it needs the scope " + scopeList(needed))
 	}
+}
+
+// checkOrigin refuses a request of a page of another site, where the route asks for
+// that. A page cannot send a token that it does not have.
+func (c *Call) checkOrigin() error {
+	if !c.route.SameOrigin || c.HasToken() || c.api.crossSite.Check(c.Request) == nil {
+		return nil
+	}
+	return mayfly.Errorf(mayfly.Denied, "a page of another site has sent this request").WithHint("send it from a page of this server, or with a token")
 }
 
 func scopeList(scopes []account.Scope) string {
@@ -115,7 +128,7 @@ func scopeList(scopes []account.Scope) string {
 func (c *Call) takeRateLimit() error {
 	switch {
 	case c.route.Rate.Count > 0:
-		return c.countLimited("route", c.api.accounts.TakeFrom(c.Context(), c.route.ID, c.route.Rate, c.Caller, c.Address, c.Now))
+		return c.countLimited("route", c.api.accounts.TakeFrom(c.Context(), c.route.ID, c.route.Rate, 1, c.Caller, c.Address, c.Now))
 	case c.route.Limit == WriteLimit:
 		c.Body.charge = c.takeWrite
 		return c.takeWrite()
@@ -133,6 +146,11 @@ func (c *Call) takeWrite() error {
 // themselves what counts.
 func (c *Call) TakeRead() error {
 	return c.countLimited(ReadLimit, c.api.accounts.TakeRead(c.Context(), c.Caller, c.Address, c.Now))
+}
+
+// TakeFrom counts cost against a rate of its own, in the bucket of that name.
+func (c *Call) TakeFrom(bucket string, rate account.Rate, cost int) error {
+	return c.countLimited("route", c.api.accounts.TakeFrom(c.Context(), bucket, rate, cost, c.Caller, c.Address, c.Now))
 }
 
 func (c *Call) countLimited(kind Limit, err error) error {

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -25,17 +27,21 @@ import (
 type Call struct {
 	Request *http.Request
 	Caller  account.Principal // who calls; zero without a token
+	Key     mayfly.Secret     // a key of the product that was sent in the place of a token, not checked
 	Address netip.Addr        // where the call comes from
 	Now     mayfly.Instant    // when it arrived: everything about this request is decided by this instant
 	Body    *Body
 
 	api    *API
 	route  *Route
+	meter  *meter
 	cors   origins // the web origins that this listener allows
 	w      *responseWriter
 	id     string         // of the request
 	ends   mayfly.Instant // when the first item of the answer ends for the caller; 0: none ends
 	sentAt mayfly.Instant // when the first byte was sent, as isLate has read it
+	values [14]string     // of the headers of the answer
+	used   int            // how many of values
 }
 
 // Context returns the context of the request.
@@ -54,6 +60,24 @@ func (c *Call) ReadClock() clock.Reading { return c.api.clock.Read() }
 // which URL users reach it.
 func (c *Call) URL(path string) string { return c.api.o.PublicURL + path }
 
+// AbsoluteURL returns the absolute URL of a path on a host; an empty host is the one
+// by which users reach the API, or, if that is not known, the one of this request.
+func (c *Call) AbsoluteURL(host, path string) string {
+	base := c.api.publicURL
+	if base == nil {
+		base = &url.URL{Scheme: "http", Host: c.Request.Host}
+		if c.Request.TLS != nil {
+			base.Scheme = "https"
+		}
+	}
+	if host == "" {
+		host = base.Host
+	} else if port := base.Port(); port != "" && !strings.Contains(host, ":") {
+		host += ":" + port
+	}
+	return base.Scheme + "://" + host + strings.TrimSuffix(base.Path, "/") + path
+}
+
 // Warn logs something that went wrong without being an error of the call.
 func (c *Call) Warn(message string, err error) {
 	c.api.log.WarnContext(c.Context(), message, "request", c.id, "route", c.route.Pattern, "error", err)
@@ -67,7 +91,7 @@ func (a *API) handler(rt Route, cors origins) http.Handler {
 	meter := a.metrics.of(rt)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
-		c := &Call{api: a, route: &rt, cors: cors, Request: r, Now: a.clock.Read().Now, id: requestID(r)}
+		c := &Call{api: a, route: &rt, meter: meter, cors: cors, Request: r, Now: a.clock.Read().Now, id: requestID(r)}
 		c.w = &responseWriter{ResponseWriter: w, control: http.NewResponseController(w), head: r.Method == http.MethodHead, timeout: answerTimeout(r, a.o.BodyTimeout), first: c.measureLateness}
 		c.Body = newBody(w, r, rt.MaxBody, a.o.BodyTimeout)
 		a.metrics.underway.Inc()
@@ -114,13 +138,23 @@ func (c *Call) serve() {
 
 // setHeaders sets the headers that every answer has.
 func (c *Call) setHeaders() {
-	h := c.w.Header()
-	h["Mayfly-Request"] = []string{c.id}
-	h["X-Content-Type-Options"] = []string{"nosniff"}
-	h["Content-Security-Policy"] = []string{"default-src 'none'; sandbox; frame-ancestors 'none'"}
-	h["Referrer-Policy"] = []string{"no-referrer"}
-	h["Cache-Control"] = []string{noStore}
-	h["Cross-Origin-Resource-Policy"] = []string{"cross-origin"} // CORS and the token decide who may read
+	c.set("Mayfly-Request", c.id)
+	c.set("X-Content-Type-Options", "nosniff")
+	c.set("Content-Security-Policy", "default-src 'none'; sandbox; frame-ancestors 'none'")
+	c.set("Referrer-Policy", "no-referrer")
+	c.set("Cache-Control", noStore)
+	c.set("Cross-Origin-Resource-Policy", "cross-origin") // CORS and the token decide who may read
+}
+
+// set sets a header by its canonical name, without an allocation of its own.
+func (c *Call) set(name, value string) {
+	if c.used == len(c.values) {
+		c.w.Header()[name] = []string{value}
+		return
+	}
+	c.values[c.used] = value
+	c.used++
+	c.w.Header()[name] = c.values[c.used-1 : c.used : c.used]
 }
 
 const noStore = "private, no-store"

@@ -52,7 +52,7 @@ func TestARefusedUploadReachesEveryClientAsAnAnswer(t *testing.T) {
 		}
 		return refusedUpload{Method: method, URL: server.URL + path, Headers: headers, Length: length, want: want, code: code}
 	}
-	reserved := nodetest.ReadJSON[wire.Upload](t, h.Want(nodetest.Request{As: "ben", Method: "POST", Path: "/v1/uploads", Body: `{"media":1}`}, 201))
+	reserved := nodetest.ReadJSON[wire.Upload](t, h.Want(nodetest.Request{As: "ben", Method: "POST", Path: "/v1/uploads", Body: fmt.Sprintf(`{"media":[{"length":%d}]}`, 4*length)}, 201))
 	uploads := []refusedUpload{
 		upload("ben", "POST", "/v1/stories", "text/csv", 415, "unsupported"),
 		upload("ben", "POST", "/v1/stories?audience=everyone", "image/jpeg", 415, "unsupported"), // zeros are no picture

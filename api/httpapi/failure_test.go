@@ -114,13 +114,13 @@ func TestAServiceGetsNoTokensForAnErasedAccount(t *testing.T) {
 // A client that lost the answer may put the same bytes again (I3).
 func TestAMediumMayBePutAgain(t *testing.T) {
 	h := newTestNode(t)
-	u := nodetest.ReadJSON[wire.Upload](t, h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: `{"media":1}`}, 201))
-	put := nodetest.Request{As: "ana", Method: "PUT", Path: "/v1/uploads/" + u.ID.String() + "/0", Type: "image/jpeg", Body: picture(t, 3)}
+	u := nodetest.ReadJSON[wire.Upload](t, h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: announced(1)}, 201))
+	put := nodetest.Request{As: "ana", Method: "PUT", Path: "/v1/uploads/" + u.ID.String() + "/0", Type: "image/jpeg", Body: padded(t, 3)}
 	first := nodetest.ReadJSON[wire.Uploaded](t, h.Want(put, 201))
 	if again := nodetest.ReadJSON[wire.Uploaded](t, h.Want(put, 201)); again != first {
 		t.Errorf("%+v, then %+v", first, again)
 	}
-	put.Body = picture(t, 4)
+	put.Body = padded(t, 4)
 	h.Want(put, 409)
 }
 

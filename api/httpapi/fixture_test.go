@@ -1,10 +1,12 @@
 package httpapi_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
@@ -29,6 +31,22 @@ func newTestNode(t testing.TB, set ...setting) *testNode {
 
 // picture returns a small JPEG; each n gives other bytes.
 func picture(t testing.TB, n byte) string { return string(fixture.Photo(t, n)) }
+
+// padded is a picture of the length that announced reserves.
+func padded(t testing.TB, n byte) string { return string(fixture.Padded(fixture.Photo(t, n))) }
+
+// announced is the body that reserves an upload of padded pictures.
+func announced(media int) string {
+	var in wire.NewUpload
+	for _, m := range fixture.Expect(media) {
+		in.Media = append(in.Media, wire.NewMedium{Type: "image/jpeg", Length: m.Length})
+	}
+	text, err := json.Marshal(in)
+	if err != nil {
+		panic(err) // a struct of ours
+	}
+	return string(text)
+}
 
 // never returns a valid id that no item has.
 func never(t testing.TB, birth mayfly.Instant, lasts time.Duration) mayfly.ID {

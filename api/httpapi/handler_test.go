@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,70 @@ func TestOnlyConfiguredOriginsMayCallFromABrowser(t *testing.T) {
 	}
 }
 
+// Where any origin may call, the answer is the same with an origin and without one: a
+// cache keeps one of them for all (C9).
+func TestAnAnswerForAnyOriginDependsOnNone(t *testing.T) {
+	h := newTestNode(t, anonymousPastes, func(c *config.Config) { c.Listen.Origins = []string{"*"} })
+	w := h.Want(nodetest.Request{As: "anonymous", Method: "POST", Path: "/", Type: "text/plain", Body: "words"}, http.StatusCreated)
+	path := strings.TrimPrefix(strings.TrimSpace(w.Body.String()), "http://example.com")
+	for _, prefix := range []string{"", "/raw"} {
+		without := h.Get("anonymous", prefix+path, 200).Header()
+		with := h.Want(nodetest.Request{As: "anonymous", Method: "GET", Path: prefix + path, Header: map[string]string{"Origin": "https://app.example.org"}}, 200).Header()
+		for _, name := range []string{"Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Vary"} {
+			if a, b := without.Values(name), with.Values(name); !slices.Equal(a, b) || len(a) == 0 && name != "Vary" {
+				t.Errorf("%s%s: %s is %q, with an origin %q", prefix, path, name, a, b)
+			}
+		}
+	}
+	some := newTestNode(t, anonymousPastes, func(c *config.Config) { c.Listen.Origins = []string{"https://app.example.org"} })
+	w = some.Want(nodetest.Request{As: "anonymous", Method: "POST", Path: "/", Type: "text/plain", Body: "words"}, http.StatusCreated)
+	path = strings.TrimPrefix(strings.TrimSpace(w.Body.String()), "http://example.com")
+	if vary := some.Get("anonymous", path, 200).Header().Values("Vary"); !slices.Contains(vary, "Origin") || !slices.Contains(vary, "Accept") {
+		t.Errorf("Vary is %q", vary)
+	}
+}
+
+// A page of another origin may send and read every header that a route declares.
+func TestTheHeadersOfEveryRouteMayBeUsedFromABrowser(t *testing.T) {
+	h := newTestNode(t, anonymousPastes, func(c *config.Config) { c.Listen.Origins = []string{"*"} })
+	answer := h.Want(nodetest.Request{As: "anonymous", Method: "OPTIONS", Path: "/v1/stories", Header: map[string]string{"Origin": "https://app.example.org", "Access-Control-Request-Method": "POST"}}, 204).Header()
+	list := func(name string) []string {
+		return strings.Split(strings.ToLower(answer.Get(name)), ", ")
+	}
+	allowed, exposed, seen := list("Access-Control-Allow-Headers"), list("Access-Control-Expose-Headers"), 0
+	for path, item := range nodetest.Document(t, h.Public).Paths.Map() {
+		for method, op := range item.Operations() {
+			for _, p := range op.Parameters {
+				if p.Value.In == "header" {
+					if seen++; !slices.Contains(allowed, strings.ToLower(p.Value.Name)) {
+						t.Errorf("%s %s: %s is not allowed", method, path, p.Value.Name)
+					}
+				}
+			}
+			for _, r := range op.Responses.Map() {
+				for name := range r.Value.Headers {
+					if seen++; !slices.Contains(exposed, strings.ToLower(name)) && !slices.Contains([]string{"cache-control", "content-type", "content-length"}, strings.ToLower(name)) { // those are exposed always
+						t.Errorf("%s %s: %s is not exposed", method, path, name)
+					}
+				}
+			}
+		}
+	}
+	for _, name := range []string{"mayfly-password", "mayfly-delete-token", "mayfly-burn", "mayfly-reads", "mayfly-lifetime", "mayfly-private", "mayfly-title", "mayfly-language", "mayfly-ttl", "authorization", "content-type"} {
+		if !slices.Contains(allowed, name) {
+			t.Errorf("%s is not allowed", name)
+		}
+	}
+	for _, name := range []string{"mayfly-expires", "mayfly-delete-token", "content-disposition", "retry-after"} {
+		if !slices.Contains(exposed, name) {
+			t.Errorf("%s is not exposed", name)
+		}
+	}
+	if seen < 100 {
+		t.Errorf("%d headers looked at", seen)
+	}
+}
+
 func TestARequestKeepsItsIDIfAllCharactersAreAllowed(t *testing.T) {
 	h := newTestNode(t)
 	for sent, kept := range map[string]bool{"abc-123": true, "": false, "a b": false, "a\"b": false, strings.Repeat("x", 65): false} {
@@ -215,19 +280,36 @@ func TestAMediumIsNotServedByAChangedURL(t *testing.T) {
 // it is sent and whether or not it is accepted.
 func TestMediaCostWritesByTheirBytes(t *testing.T) {
 	h := newTestNode(t, func(c *config.Config) { c.Rates.Writes = config.Rate{Count: 6, Per: time.Hour} })
-	upload := nodetest.ReadJSON[wire.Upload](t, h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: `{"media":2}`}, 201))
-	long := string(picture(t, 1)) + strings.Repeat("x", 17<<20)
+	upload := nodetest.ReadJSON[wire.Upload](t, h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: fmt.Sprintf(`{"media":[{"length":%[1]d},{"length":%[1]d}]}`, 17<<20)}, 201))
+	long := picture(t, 1) + strings.Repeat("x", 17<<20-len(picture(t, 1)))
 	put := func(n int, body string, want int) {
 		t.Helper()
 		h.Want(nodetest.Request{As: "ana", Method: "PUT", Path: fmt.Sprintf("/v1/uploads/%s/%d", upload.ID, n), Type: "image/jpeg", Body: body}, want)
 	}
 	put(0, long, 201)       // 1 + 3 of 6
-	put(1, "no photo", 415) // 5
+	put(1, "no photo", 400) // 5
 	put(1, long, 429)       // 6 and one more
 	put(1, "no photo", 429)
 	h.Want(nodetest.Request{As: "ben", Method: "POST", Path: "/v1/stories", Type: "image/jpeg", Body: long}, 201)
 	h.Want(nodetest.Request{As: "ben", Method: "POST", Path: "/v1/stories", Type: "image/jpeg", Body: long}, 201)
 	h.Want(nodetest.Request{As: "ben", Method: "POST", Path: "/v1/stories", Type: "image/jpeg", Body: string(picture(t, 1))}, 429)
+}
+
+// The budget is freed by publishing; Retry-After is the end of the oldest upload.
+func TestReservingOverTheBudgetIsAnswered429(t *testing.T) {
+	h := newTestNode(t, func(c *config.Config) { c.Media.MaxOpen = 2 })
+	reserve := nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: announced(1)}
+	upload := nodetest.ReadJSON[wire.Upload](t, h.Want(reserve, 201))
+	h.Machine.Advance(time.Hour)
+	h.Want(reserve, 201)
+	w := h.Want(reserve, 429)
+	if got := w.Header().Get("Retry-After"); got != fmt.Sprint(23*60*60) || !strings.Contains(w.Body.String(), "2 uploads with 8192 bytes are reserved and not published") || !strings.Contains(w.Body.String(), `"hint":"publish`) {
+		t.Errorf("Retry-After %s: %s", got, w.Body)
+	}
+	h.Want(nodetest.Request{As: "ana", Method: "PUT", Path: "/v1/uploads/" + upload.ID.String() + "/0", Type: "image/jpeg", Body: padded(t, 1)}, 201)
+	h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/stories", Body: `{"upload":"` + upload.ID.String() + `"}`}, 201)
+	h.Want(reserve, 201)
+	h.Want(reserve, 429)
 }
 
 func TestWhileTheClockIsInDoubtWritesAreRefusedAndReadsAreServed(t *testing.T) {
@@ -237,7 +319,7 @@ func TestWhileTheClockIsInDoubtWritesAreRefusedAndReadsAreServed(t *testing.T) {
 	body, typ := nodetest.Form(t, "media", picture(t, 1))
 	for _, q := range []nodetest.Request{
 		{As: "ana", Method: "POST", Path: "/v1/stories", Type: typ, Body: body},
-		{As: "ana", Method: "POST", Path: "/v1/uploads", Body: `{"media":1}`},
+		{As: "ana", Method: "POST", Path: "/v1/uploads", Body: announced(1)},
 		{As: "admin", Method: "PUT", Path: "/v1/holds/" + s.ID.String(), Body: `{"reason":"x"}`, Admin: true},
 	} {
 		w := h.Want(q, 503)
@@ -255,8 +337,9 @@ func TestWhileTheClockIsInDoubtWritesAreRefusedAndReadsAreServed(t *testing.T) {
 func TestAnAmbiguousBodyOrQueryIsRefused(t *testing.T) {
 	h := newTestNode(t)
 	for _, body := range []string{
-		`{"media":1,"media":2}`, `{"Media":1}`, `{"MEDIA":1}`, `{"media":1}{}`, `{"media":1} x`, `{"media":NaN}`, `{"media":1,}`, `{"media":"1"}`, `{"media":1.5}`,
-		"{\"media\":1,\"\xff\":2}", strings.Repeat(`{"media":`, 10_000), `{"media":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", `null`, `"x"`, ``, ` `,
+		`{"media":[{"length":1}],"media":[]}`, `{"Media":[{"length":1}]}`, `{"MEDIA":[{"length":1}]}`, `{"media":[{"length":1}]}{}`, `{"media":[{"length":1}]} x`, `{"media":[{"length":1}],}`,
+		`{"media":[{"length":NaN}]}`, `{"media":[{"length":"1"}]}`, `{"media":[{"length":1.5}]}`, `{"media":[{"Length":1}]}`, `{"media":[{"length":1,"length":2}]}`, `{"media":[{"length":1,"LENGTH":2}]}`, `{"media":[{"length":1,"x":2}]}`,
+		"{\"media\":[{\"length\":1}],\"\xff\":2}", strings.Repeat(`{"media":`, 10_000), `{"media":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", `null`, `"x"`, ``, ` `,
 	} {
 		w := h.Do(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Type: "application/json", Body: body})
 		if w.Code != 400 && w.Code != 413 || !strings.Contains(w.Body.String(), `"hint"`) {
@@ -272,7 +355,7 @@ func TestAnAmbiguousBodyOrQueryIsRefused(t *testing.T) {
 	for _, query := range []string{"limit=1&limit=2", "cursor=%zz", "a;b=1", "limit=1&cursor=a&cursor=b"} {
 		h.Get("ana", "/v1/me/archive?"+query, 400)
 	}
-	h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: `{"media":1}`, Header: map[string]string{"Content-Encoding": "gzip"}}, 415)
+	h.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: announced(1), Header: map[string]string{"Content-Encoding": "gzip"}}, 415)
 }
 
 // A load balancer asks the public listener, which must not reveal the reason.

@@ -64,7 +64,7 @@ func TestAProblemIsSentInTheTypeThatTheCallerAccepts(t *testing.T) {
 			t.Errorf("Accept %q: %d %s, want %s", accept, w.Code, got, want)
 		}
 	}
-	if got := get(h, "/v1/test", "text/plain").Body.String(); got != "The request is not valid\na <b> is not valid\nsend a & b\n" {
+	if got := get(h, "/v1/test", "text/plain").Body.String(); got != "a <b> is not valid (send a & b)\n" {
 		t.Errorf("%q", got)
 	}
 	if got := get(h, "/v1/test", "text/html").Body.String(); !strings.Contains(got, "<p>a &lt;b&gt; is not valid</p>\n<p>send a &amp; b</p>") {

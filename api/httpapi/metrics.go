@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,19 +55,41 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(errs...)
 }
 
-// meter measures one route. Its label values are looked up once.
+// meter measures one route. Its label values are looked up once, when there is
+// something to count.
 type meter struct {
-	product, route, method string
-	requests               *prometheus.CounterVec
-	duration               prometheus.Observer
+	requests func(status string) prometheus.Counter
+	verdicts func(verdict string) prometheus.Counter
+	mediaOut func() prometheus.Counter
+	duration prometheus.Observer
 }
 
-func (m *metrics) of(rt Route) meter {
-	return meter{rt.Product, rt.Pattern, rt.Method, m.requests, m.durations.WithLabelValues(rt.Product, rt.Pattern)}
+func (m *metrics) of(rt Route) *meter {
+	return &meter{
+		requests: lookedUpOnce(func(status string) prometheus.Counter {
+			return m.requests.WithLabelValues(rt.Product, rt.Pattern, rt.Method, status)
+		}),
+		verdicts: lookedUpOnce(func(verdict string) prometheus.Counter { return m.verdicts.WithLabelValues(rt.Product, verdict) }),
+		mediaOut: sync.OnceValue(func() prometheus.Counter { return m.mediaBytes.WithLabelValues(rt.Product, "out") }),
+		duration: m.durations.WithLabelValues(rt.Product, rt.Pattern),
+	}
 }
 
-func (m meter) answered(status int, took time.Duration) {
-	m.requests.WithLabelValues(m.product, m.route, m.method, strconv.Itoa(status)).Inc()
+// lookedUpOnce remembers the counter of each label value.
+func lookedUpOnce(lookUp func(label string) prometheus.Counter) func(label string) prometheus.Counter {
+	var known sync.Map
+	return func(label string) prometheus.Counter {
+		if c, ok := known.Load(label); ok {
+			return c.(prometheus.Counter)
+		}
+		c := lookUp(label)
+		known.Store(label, c)
+		return c
+	}
+}
+
+func (m *meter) answered(status int, took time.Duration) {
+	m.requests(strconv.Itoa(status)).Inc()
 	m.duration.Observe(took.Seconds())
 }
 
@@ -83,7 +106,7 @@ func (c *Call) CountVerdict(shown string, err error) {
 	default:
 		return
 	}
-	c.api.metrics.verdicts.WithLabelValues(c.route.Product, verdict).Inc()
+	c.meter.verdicts(verdict).Inc()
 }
 
 // CountBirth counts an item that was published.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
@@ -20,8 +21,9 @@ type Schema map[string]any
 // Schemas are components of the document, by name.
 type Schemas map[string]Schema
 
-// document returns the OpenAPI document of a table of routes.
-func document(title, about, version string, routes []Route) ([]byte, error) {
+// document checks a table of routes and returns its OpenAPI document, which is
+// encoded on the first call: it takes longer than the rest of a start.
+func document(title, about, version string, routes []Route) (func() ([]byte, error), error) {
 	d := &documenter{components: Schemas{}, strict: map[reflect.Type]bool{}}
 	ids := map[string]bool{}
 	for _, rt := range routes {
@@ -47,7 +49,7 @@ func document(title, about, version string, routes []Route) ([]byte, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
-	return json.MarshalIndent(map[string]any{
+	all := map[string]any{
 		"openapi": "3.1.0",
 		"info":    map[string]any{"title": title, "version": version, "description": about, "license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"}},
 		"paths":   paths,
@@ -56,7 +58,8 @@ func document(title, about, version string, routes []Route) ([]byte, error) {
 			"securitySchemes": map[string]any{"bearer": map[string]any{"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
 			"headers":         documentedHeaders(),
 		},
-	}, "", " ")
+	}
+	return sync.OnceValues(func() ([]byte, error) { return json.MarshalIndent(all, "", " ") }), nil
 }
 
 // documenter makes schemas from the types of package wire and their tags, so that
@@ -145,9 +148,12 @@ func (d *documenter) responses(rt Route) map[string]any {
 }
 
 func headerRefs(names []string) map[string]any {
-	refs := map[string]any{}
+	refs, known := map[string]any{}, documentedHeaders()
 	for _, name := range names {
 		refs[name] = map[string]any{"$ref": "#/components/headers/" + name}
+		if known[name] == nil { // a product's own: its route says what it is
+			refs[name] = map[string]any{"schema": Schema{"type": "string"}}
+		}
 	}
 	return refs
 }
@@ -256,7 +262,7 @@ func (d *documenter) field(f reflect.StructField) Schema {
 	if v, ok := f.Tag.Lookup("example"); ok {
 		p["examples"] = []string{v}
 	}
-	for _, keyword := range []string{"minLength", "maxLength", "minimum", "maximum", "maxItems"} {
+	for _, keyword := range []string{"minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems"} {
 		if v, ok := f.Tag.Lookup(keyword); ok {
 			p[keyword] = d.number(f, v)
 		}
@@ -289,8 +295,12 @@ func (a *API) documentRoute(title, about string, routes []Route) (Route, error) 
 		Method: "GET", Pattern: "/openapi.json", ID: "getDocument", Tag: "pages", Product: kernelProduct, Summary: "This document",
 		Answers: []Answer{{Status: http.StatusOK, About: "OpenAPI 3.1.", Content: Content{{Type: jsonType, Schema: Schema{"type": "object"}}}}},
 	}
-	text, err := document(title, about, a.o.Version, append(slices.Clone(routes), rt))
+	encoded, err := document(title, about, a.o.Version, append(slices.Clone(routes), rt))
 	rt.Handle = func(c *Call) error {
+		text, err := encoded()
+		if err != nil {
+			return fmt.Errorf("httpapi: document: %w", err)
+		}
 		c.w.Header().Set("Cache-Control", "public, max-age=300")
 		c.sendJSON(http.StatusOK, text)
 		return nil

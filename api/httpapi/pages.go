@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mayflyhq/mayfly"
 )
@@ -32,40 +33,54 @@ func (a *API) pageRoutes(routes []Route) ([]Route, error) {
 			Answers: []Answer{{Status: http.StatusOK, About: "A page.", Content: Content{{Type: "text/html", Schema: Schema{"type": "string"}}}}},
 		}
 	}
+	isHome := func(rt Route) bool { return rt.Method == http.MethodGet && rt.Pattern == "/{$}" && rt.Host == "" }
 	docs, home := html("/docs/api", "readDocs", "The API for people to read"), html("/{$}", "readHome", "What this server is, and what to try")
-	document, err := a.documentRoute("Mayfly", apiAbout, append(slices.Clone(routes), docs, home))
+	pages := []Route{docs}
+	if !slices.ContainsFunc(routes, isHome) { // no product has a start page
+		pages = append(pages, home)
+	}
+	document, err := a.documentRoute("Mayfly", apiAbout, append(slices.Clone(routes), pages...))
 	if err != nil {
 		return nil, err
 	}
-	all := append(slices.Clone(routes), document, docs, home)
+	all := append(append(slices.Clone(routes), document), pages...)
 	if docs.Handle, err = page(docsPage, docsOf(a.o.PublicURL, all)); err != nil {
 		return nil, err
 	}
 	if home.Handle, err = page(homePage, map[string]any{"Version": a.o.Version}); err != nil {
 		return nil, err
 	}
+	if len(pages) == 1 {
+		return []Route{document, docs}, nil
+	}
 	return []Route{document, docs, home}, nil
 }
 
 const apiAbout = "Stories that are served until their deadline, to the millisecond. Errors are application/problem+json with a code for programs and a hint for people. Instants are RFC 3339 in UTC with milliseconds."
 
-// page returns a handler that answers with a page, which is rendered once.
+// page returns a handler that answers with a page, which is rendered once, on
+// the first request.
 func page(text string, data any) (func(*Call) error, error) {
-	var b bytes.Buffer
 	t, err := template.New("page").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(pageStyle) }}).Parse(text) //nolint:gosec // it is embedded
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: page: %w", err)
 	}
-	if err := t.Execute(&b, data); err != nil {
-		return nil, fmt.Errorf("httpapi: page: %w", err)
-	}
+	rendered := sync.OnceValues(func() ([]byte, error) {
+		var b bytes.Buffer
+		err := t.Execute(&b, data)
+		return b.Bytes(), err
+	})
 	sum := sha256.Sum256([]byte(pageStyle))
 	policy := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	return func(c *Call) error {
+		text, err := rendered()
+		if err != nil {
+			return fmt.Errorf("httpapi: page: %w", err)
+		}
 		h := c.w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Cache-Control", "public, max-age=300")
-		c.send(http.StatusOK, "text/html; charset=utf-8", b.Bytes())
+		c.send(http.StatusOK, "text/html; charset=utf-8", text)
 		return nil
 	}, nil
 }

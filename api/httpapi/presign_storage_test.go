@@ -23,7 +23,7 @@ import (
 )
 
 // storage is a tier with an HTTP server of its own. A presigned URL allows one
-// method on one key until it expires.
+// method on one key, with one length, until it expires.
 type storage struct {
 	store.Blobs
 	server *httptest.Server
@@ -36,6 +36,7 @@ type storage struct {
 type grant struct {
 	method string
 	key    mayfly.BlobKey
+	length int64 // of a PUT
 	until  mayfly.Instant
 }
 
@@ -47,24 +48,32 @@ func newStorage(t testing.TB, tier store.Blobs, now func() mayfly.Instant) *stor
 	return s
 }
 
-// Presign returns a URL whose validity is in whole seconds, as with S3.
-func (s *storage) Presign(_ context.Context, what store.Access, key mayfly.BlobKey, lasts time.Duration) (string, error) {
+func (s *storage) PresignGet(_ context.Context, key mayfly.BlobKey, lasts time.Duration) (string, error) {
+	return s.sign(grant{method: http.MethodGet, key: key}, lasts)
+}
+
+func (s *storage) PresignPut(_ context.Context, key mayfly.BlobKey, length int64, lasts time.Duration) (string, error) {
+	return s.sign(grant{method: http.MethodPut, key: key, length: length}, lasts)
+}
+
+// sign returns a URL whose validity is in whole seconds, as with S3.
+func (s *storage) sign(g grant, lasts time.Duration) (string, error) {
 	if lasts < time.Second || lasts%time.Second != 0 {
 		return "", mayfly.Errorf(mayfly.Invalid, "a URL cannot be valid for %s", lasts)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := fmt.Sprint(len(s.grants))
-	method := map[store.Access]string{store.Read: http.MethodGet, store.Write: http.MethodPut}[what]
-	s.grants[name] = grant{method, key, (s.now() / 1000 * 1000).Add(lasts)}
-	return s.server.URL + "/" + string(key) + "?grant=" + name, nil
+	g.until = (s.now() / 1000 * 1000).Add(lasts)
+	s.grants[name] = g
+	return s.server.URL + "/" + string(g.key) + "?grant=" + name, nil
 }
 
 func (s *storage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	g, ok := s.grants[r.URL.Query().Get("grant")]
 	s.mu.Unlock()
-	if !ok || g.method != r.Method || "/"+string(g.key) != r.URL.Path || s.now() > g.until {
+	if !ok || g.method != r.Method || "/"+string(g.key) != r.URL.Path || s.now() > g.until || r.Method == http.MethodPut && r.ContentLength != g.length {
 		w.WriteHeader(http.StatusForbidden)
 		return
 	}

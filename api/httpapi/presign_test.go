@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,12 +10,13 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
 func (p *presignedNode) reserve(media int) wire.Upload {
 	p.Helper()
-	return nodetest.ReadJSON[wire.Upload](p, p.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: fmt.Sprintf(`{"media":%d}`, media)}, http.StatusCreated))
+	return nodetest.ReadJSON[wire.Upload](p, p.Want(nodetest.Request{As: "ana", Method: "POST", Path: "/v1/uploads", Body: announced(media)}, http.StatusCreated))
 }
 
 func (p *presignedNode) publishUpload(upload mayfly.ID, status int) wire.Story {
@@ -45,10 +45,10 @@ func TestAStoryIsPutToTheStorageAndReadFromItDirectly(t *testing.T) {
 	upload := p.reserve(2)
 	for n, target := range upload.Put {
 		at := target.Presigned
-		if at == nil || at.MaxBytes != 64<<20 || at.Until != p.Now().Add(15*time.Minute) || !strings.HasPrefix(at.URL, p.hot.server.URL) {
+		if at == nil || target.Length != int64(len(padded(t, 1))) || at.Until != p.Now().Add(15*time.Minute) || !strings.HasPrefix(at.URL, p.hot.server.URL) {
 			t.Fatalf("%+v", target)
 		}
-		if status, _ := p.send(http.MethodPut, at.URL, picture(t, byte(n))); status != http.StatusOK {
+		if status, _ := p.send(http.MethodPut, at.URL, padded(t, byte(n))); status != http.StatusOK {
 			t.Errorf("put: %d", status)
 		}
 	}
@@ -158,7 +158,7 @@ func TestUploadedBytesAreServedByNoRouteBeforeTheyArePublished(t *testing.T) {
 	p := newPresignedNode(t, true)
 	upload := p.reserve(1)
 	put := upload.Put[0].Presigned.URL
-	p.send(http.MethodPut, put, picture(t, 1))
+	p.send(http.MethodPut, put, padded(t, 1))
 	if status, _ := p.send(http.MethodGet, put, ""); status != http.StatusForbidden {
 		t.Errorf("GET of the URL for PUT: %d", status)
 	}
@@ -185,12 +185,12 @@ func TestAnInvalidMediumInTheStorageIsRefusedWhenItIsPublished(t *testing.T) {
 		body   string
 		status int
 	}{{"a page", http.StatusUnsupportedMediaType}, {picture(t, 1)[:200], http.StatusBadRequest}} {
-		p.send(http.MethodPut, put, bad.body)
+		p.send(http.MethodPut, put, string(fixture.Padded([]byte(bad.body))))
 		p.publishUpload(upload.ID, bad.status)
 	}
-	p.send(http.MethodPut, put, picture(t, 2))
+	p.send(http.MethodPut, put, padded(t, 2))
 	p.Machine.Advance(20 * time.Minute) // the URL has expired; the uploaded bytes remain
-	if status, _ := p.send(http.MethodPut, put, picture(t, 3)); status != http.StatusForbidden {
+	if status, _ := p.send(http.MethodPut, put, padded(t, 3)); status != http.StatusForbidden {
 		t.Errorf("put after the URL expired: %d", status)
 	}
 	p.publishUpload(upload.ID, http.StatusCreated)

@@ -3,6 +3,9 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,11 +169,19 @@ func detailOf(err error, defaultHint string) (detail, hint string) {
 func problemTypes() []string { return []string{problemType, "text/plain", "text/html"} }
 
 // refusals are the bytes of the two problems that say nothing, made once, by
-// media type.
-type refusals struct{ notFound, gone map[string][]byte }
+// media type, and the Content-Security-Policy of a problem that is a page.
+type refusals struct {
+	notFound, gone map[string][]byte
+	policy         string
+}
 
 func newRefusals() refusals {
-	r := refusals{map[string][]byte{}, map[string][]byte{}}
+	sum := sha256.Sum256([]byte(pageStyle))
+	r := refusals{
+		map[string][]byte{},
+		map[string][]byte{},
+		"default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; sandbox; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	}
 	for _, typ := range problemTypes() {
 		r.notFound[typ] = problemBytes(problemOf(mayfly.NotFound), typ)
 		r.gone[typ] = problemBytes(problemOf(mayfly.Gone), typ)
@@ -189,13 +200,13 @@ func problemBytes(p wire.Problem, typ string) []byte {
 	}
 	switch typ {
 	case "text/plain":
-		return []byte(strings.Join(append([]string{p.Title}, lines...), "\n") + "\n")
-	case "text/html":
-		title, body := html.EscapeString(p.Title), ""
-		for _, line := range lines {
-			body += "<p>" + html.EscapeString(line) + "</p>\n"
+		text := cmp.Or(p.Detail, p.Title)
+		if p.Hint != "" {
+			text += " (" + p.Hint + ")"
 		}
-		return []byte("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>" + title + "</title>\n<h1>" + title + "</h1>\n" + body + "</html>\n")
+		return []byte(text + "\n") // one line, for people who use curl
+	case "text/html":
+		return problemPage(p, lines)
 	}
 	b, err := json.Marshal(p)
 	if err != nil {
@@ -204,11 +215,55 @@ func problemBytes(p wire.Problem, typ string) []byte {
 	return append(b, '\n')
 }
 
-// acceptedProblemType returns the media type in which the caller prefers a
-// problem: problem+json unless it accepts another one more.
-func acceptedProblemType(accept []string) string {
-	best, bestQuality := problemType, 0.0
-	for _, typ := range problemTypes() {
+//go:embed page_problem.html
+var problemTemplate string
+
+// problemPage returns a problem as a page. It is made from the problem alone, so
+// that a refusal is the same bytes whatever its reason.
+func problemPage(p wire.Problem, lines []string) []byte {
+	if len(lines) == 0 {
+		lines = []string{explanationOf(p.Status)}
+	}
+	body := ""
+	for _, line := range lines {
+		body += "<p>" + html.EscapeString(line) + "</p>\n"
+	}
+	return []byte(strings.NewReplacer(
+		"{{style}}", pageStyle, "{{status}}", strconv.Itoa(p.Status), "{{title}}", html.EscapeString(p.Title), "{{body}}", body,
+	).Replace(problemTemplate))
+}
+
+// explanationOf says to people what a status means of which the problem says
+// nothing more.
+func explanationOf(status int) string {
+	switch status {
+	case http.StatusNotFound:
+		return "Nothing is shown at this address. It may have been deleted, read for the last time, be meant for others, or never have existed."
+	case http.StatusGone:
+		return "This link has expired. What was here is no longer shown."
+	default:
+		return "The request was not carried out."
+	}
+}
+
+// problemType returns the media type in which the caller prefers a problem:
+// problem+json, or text if the route says so, unless it accepts another one more.
+func (c *Call) problemType() string {
+	if c.route.TextFirst {
+		return c.Prefers("text/plain", problemType, "text/html")
+	}
+	return c.Prefers(problemTypes()...)
+}
+
+// Prefers returns the media type that the caller accepts most, of those offered; the
+// first of them if it prefers none.
+func (c *Call) Prefers(offered ...string) string {
+	return preferred(c.Request.Header["Accept"], offered)
+}
+
+func preferred(accept, offered []string) string {
+	best, bestQuality := offered[0], 0.0
+	for _, typ := range offered {
 		if q := acceptedQuality(accept, typ); q > bestQuality {
 			best, bestQuality = typ, q
 		}
@@ -254,31 +309,38 @@ func acceptedQuality(accept []string, typ string) float64 {
 
 // sendProblem sends a problem in the media type that the caller prefers.
 func (c *Call) sendProblem(p wire.Problem) {
-	typ := acceptedProblemType(c.Request.Header["Accept"])
+	typ := c.problemType()
 	c.sendProblemBytes(p.Status, typ, problemBytes(p, typ))
 }
 
 func (c *Call) sendProblemBytes(status int, typ string, body []byte) {
+	if typ == "text/html" {
+		c.w.Header().Set("Content-Security-Policy", c.api.refusals.policy)
+	}
 	if strings.HasPrefix(typ, "text/") {
 		typ += "; charset=utf-8"
 	}
-	c.drainBody()
+	c.DrainBody()
 	c.send(status, typ, body)
 }
 
 // refuse sends one of the two problems that say nothing.
 func (c *Call) refuse(status int, bodies map[string][]byte) {
-	typ := acceptedProblemType(c.Request.Header["Accept"])
+	typ := c.problemType()
 	c.sendProblemBytes(status, typ, bodies[typ])
 }
 
 // fail answers with the problem of an error.
 func (c *Call) fail(err error) {
 	h := c.w.Header()
-	for _, name := range []string{"Etag", "Accept-Ranges", "Content-Range", "Content-Length", "Content-Disposition", "Location", "Last-Modified"} {
+	for _, name := range []string{"Etag", "Accept-Ranges", "Content-Range", "Content-Length", "Content-Disposition", "Location", "Last-Modified", "Surrogate-Key", "Mayfly-Until"} {
 		h.Del(name)
 	}
 	h.Set("Cache-Control", noStore)
+	if errors.Is(err, ErrNoRoute) {
+		c.sendNoRoute()
+		return
+	}
 	kind := KindOf(err)
 	switch kind {
 	case mayfly.NotFound:
@@ -295,6 +357,12 @@ func (c *Call) fail(err error) {
 		h.Set("Retry-After", "1")
 	}
 	p := problemOf(err)
+	if errors.Is(err, ErrPrecondition) {
+		p.Status = http.StatusPreconditionFailed
+	}
+	if errors.As(err, &impossible{}) {
+		p.Status, p.Title = http.StatusUnprocessableEntity, "This operation is not supported here"
+	}
 	if p.Status >= http.StatusInternalServerError && c.clientLeft() {
 		p = problemOf(mayfly.Invalid)
 		p.Status, p.Title, p.Hint = statusClientLeft, "The client closed the connection", ""
@@ -303,6 +371,23 @@ func (c *Call) fail(err error) {
 		c.api.log.ErrorContext(c.Context(), "request failed", "request", c.id, "route", c.route.Pattern, "error", err)
 	}
 	c.sendProblem(p)
+}
+
+// ErrPrecondition, wrapped in an error of kind Conflict, is answered with 412.
+var ErrPrecondition = errors.New("it is not as If-Match or If-None-Match demands")
+
+// impossible is an error that Impossible has made.
+type impossible struct{ error }
+
+func (i impossible) Unwrap() error { return i.error }
+
+// Impossible returns err as one that is answered with 422 if its kind is Unsupported: the
+// operation is not supported, and another format of the request would not help.
+func Impossible(err error) error {
+	if KindOf(err) != mayfly.Unsupported {
+		return err
+	}
+	return impossible{err}
 }
 
 // statusClientLeft is the status, in metrics and logs, of a request whose client
@@ -321,8 +406,11 @@ func challenge(hasToken bool) string {
 
 func retryAfter(err error) string {
 	wait := time.Second
+	var waits interface{ RetryAfter() time.Duration }
 	if limited := (account.Limited{}); errors.As(err, &limited) {
 		wait = limited.RetryAfter
+	} else if errors.As(err, &waits) {
+		wait = waits.RetryAfter()
 	}
 	return strconv.Itoa(max(1, int((wait+time.Second-1)/time.Second)))
 }

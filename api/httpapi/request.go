@@ -24,6 +24,9 @@ const jsonType = "application/json"
 // checkPath refuses every path that could be read in two ways: what a proxy let
 // through as one path must not be another path here.
 func checkPath(r *http.Request) error {
+	if r.URL.RawPath == "" && isPlain(r.URL.Path) { // nearly all are
+		return nil
+	}
 	path, raw := r.URL.Path, strings.ToLower(r.URL.EscapedPath())
 	switch {
 	case !strings.HasPrefix(path, "/"), !utf8.ValidString(path):
@@ -34,6 +37,22 @@ func checkPath(r *http.Request) error {
 		return nil
 	}
 	return mayfly.Errorf(mayfly.Invalid, "the path is ambiguous").WithHint("write it as /openapi.json does: single slashes, no dots, no needless escapes")
+}
+
+// isPlain reports whether a path has only letters, digits, - and _ between single
+// slashes, and dots after one of them.
+func isPlain(path string) bool {
+	before := byte(0)
+	for i := range len(path) {
+		switch c := path[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+		case c == '/' && before != '/', c == '.' && before != '/' && before != '.':
+		default:
+			return false
+		}
+		before = path[i]
+	}
+	return strings.HasPrefix(path, "/")
 }
 
 // checkQuery refuses a query of which a part would be ignored: one that cannot be
@@ -181,9 +200,10 @@ func (b *Body) drain(r *http.Request, most int64) bool {
 	return b.ended
 }
 
-// drainBody drains the body before the request is refused. The answer is the last
+// DrainBody reads the rest of the body before the request is refused, so that the
+// client gets the answer. The answer is the last
 // of its connection if the client still sends.
-func (c *Call) drainBody() {
+func (c *Call) DrainBody() {
 	most := int64(drainedOfUnknown)
 	if c.Caller.Scopes != nil {
 		most = drainedOfUser
@@ -217,7 +237,7 @@ func (c *Call) RequireType(want string) error {
 
 // ParseJSON reads one object into v, a pointer to a struct.
 func ParseJSON(in []byte, v any) error {
-	if err := checkJSON(in, fieldNames(reflect.TypeOf(v).Elem())); err != nil {
+	if err := checkJSON(in, reflect.TypeOf(v)); err != nil {
 		return err
 	}
 	dec := json.NewDecoder(bytes.NewReader(in))
@@ -246,16 +266,16 @@ const maxDepth = 32
 // checkJSON refuses JSON that parsers understand differently. It accepts one
 // object in valid UTF-8 whose names are spelled as in the document, none of them
 // twice.
-func checkJSON(in []byte, names []string) error {
+func checkJSON(in []byte, t reflect.Type) error {
 	if trimmed := bytes.TrimLeft(in, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
 		return mayfly.Errorf(mayfly.Invalid, "the body is not a JSON object").WithHint("send an object, such as {}; see /openapi.json")
 	}
 	if !utf8.Valid(in) {
 		return mayfly.Errorf(mayfly.Invalid, "the body is not UTF-8").WithHint("send JSON in UTF-8")
 	}
-	c := jsonChecker{in: json.NewDecoder(bytes.NewReader(in)), names: names, replaced: bytes.ContainsRune(in, utf8.RuneError) || bytes.Contains(bytes.ToLower(in), []byte(`\ufffd`))}
+	c := jsonChecker{in: json.NewDecoder(bytes.NewReader(in)), replaced: bytes.ContainsRune(in, utf8.RuneError) || bytes.Contains(bytes.ToLower(in), []byte(`\ufffd`))}
 	c.in.UseNumber()
-	if err := c.value(1); err != nil {
+	if err := c.value(1, t); err != nil {
 		return badJSON(err)
 	}
 	if _, err := c.in.Token(); !errors.Is(err, io.EOF) {
@@ -267,11 +287,14 @@ func checkJSON(in []byte, names []string) error {
 // jsonChecker goes through the tokens of a value.
 type jsonChecker struct {
 	in       *json.Decoder
-	names    []string // of the outermost object
-	replaced bool     // whether U+FFFD was sent as such
+	replaced bool // whether U+FFFD was sent as such
 }
 
-func (c jsonChecker) value(depth int) error {
+// value checks a value that is going to be decoded into t; nil: not into a type of ours.
+func (c jsonChecker) value(depth int, t reflect.Type) error {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	if depth > maxDepth {
 		return mayfly.Errorf(mayfly.Invalid, "the JSON is nested too deeply").WithHint("see /openapi.json")
 	}
@@ -285,12 +308,15 @@ func (c jsonChecker) value(depth int) error {
 	case json.Delim:
 		seen := map[string]bool{}
 		for c.in.More() {
+			var inner reflect.Type
 			if token == '{' {
-				if err := c.name(depth, seen); err != nil {
+				if inner, err = c.name(t, seen); err != nil {
 					return err
 				}
+			} else if t != nil && t.Kind() == reflect.Slice {
+				inner = t.Elem()
 			}
-			if err := c.value(depth + 1); err != nil {
+			if err := c.value(depth+1, inner); err != nil {
 				return err
 			}
 		}
@@ -299,20 +325,26 @@ func (c jsonChecker) value(depth int) error {
 	return err
 }
 
-func (c jsonChecker) name(depth int, seen map[string]bool) error {
+// name checks the name of a field of t, and returns the type of the field.
+func (c jsonChecker) name(t reflect.Type, seen map[string]bool) (reflect.Type, error) {
 	token, err := c.in.Token()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	name, _ := token.(string)
-	switch {
-	case seen[name]:
-		return mayfly.Errorf(mayfly.Invalid, "%.40q occurs twice in an object", name).WithHint("send it once")
-	case depth == 1 && !slices.Contains(c.names, name):
-		return mayfly.Errorf(mayfly.Invalid, "unknown field %.40q", name).WithHint("the fields are " + strings.Join(c.names, ", "))
+	if seen[name] {
+		return nil, mayfly.Errorf(mayfly.Invalid, "%.40q occurs twice in an object", name).WithHint("send it once")
 	}
 	seen[name] = true
-	return c.text(name)
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil, c.text(name)
+	}
+	names := fieldNames(t)
+	at := slices.Index(names, name)
+	if at < 0 {
+		return nil, mayfly.Errorf(mayfly.Invalid, "unknown field %.40q", name).WithHint("the fields are " + strings.Join(names, ", "))
+	}
+	return t.Field(at).Type, c.text(name)
 }
 
 // text refuses half of a surrogate pair, which Go's decoder would replace.

@@ -32,11 +32,23 @@ type Route struct {
 	Summary string
 	About   string // a longer description for the document
 
+	// Host is the host name that the route is served on; empty: on every one that has
+	// no routes of its own.
+	Host string
+	// TextFirst sends problems as text to callers that accept anything, such as curl.
+	TextFirst bool
+	// SameOrigin refuses requests that a page of another site sends, unless they carry
+	// a token: no page can make a visitor's browser call the route.
+	SameOrigin bool
+
 	Admin       bool            // served on the listener for operators
 	WhileClosed bool            // answered even while users are not served
 	Scopes      []account.Scope // the token needs one of them; none: no token is needed
-	Limit       Limit
-	Rate        account.Rate // a rate of its own, counted apart instead of Limit; a Count of 0: none
+	// KeyPrefix begins the product's own keys, which a caller may send in the place of a
+	// token. Scopes do not hold for it: the handler checks Call.Key.
+	KeyPrefix string
+	Limit     Limit
+	Rate      account.Rate // a rate of its own, counted apart instead of Limit; a Count of 0: none
 
 	Params       []Param // of query and headers; and of the path, where PathParam does not describe them
 	Body         Content
@@ -138,7 +150,10 @@ func (rt Route) WithoutBody(id, summary string) Route {
 }
 
 // Path returns the pattern as the document writes it.
-func (rt Route) Path() string { return strings.TrimSuffix(rt.Pattern, "{$}") }
+// A parameter of several segments is one there.
+func (rt Route) Path() string {
+	return strings.Replace(strings.TrimSuffix(rt.Pattern, "{$}"), "...}", "}", 1)
+}
 
 // Changes reports whether the route changes something.
 func (rt Route) Changes() bool {
@@ -160,7 +175,7 @@ func (rt Route) pathNames() []string {
 	var names []string
 	for part := range strings.SplitSeq(rt.Pattern, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok && part != "{$}" {
-			names = append(names, strings.TrimSuffix(name, "}"))
+			names = append(names, strings.TrimSuffix(strings.TrimSuffix(name, "}"), "..."))
 		}
 	}
 	return names

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
@@ -85,6 +86,10 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 		},
 		"revokeToken": {
 			{as: "anonymous", method: "POST", path: "/v1/token/revoke", body: `{"refresh_token":"forged"}`, status: 204},
+			{as: "anonymous", method: "POST", path: "/v1/token/revoke", body: `{"access_token":"forged"}`, status: 204},
+			{as: "stranger", method: "POST", path: "/v1/token/revoke", body: `{"access_token":"{token}"}`, status: 204},
+			{as: "stranger", method: "POST", path: "/v1/token/revoke", body: `{"access_token":"{token}"}`, status: 401, has: []string{"the token was revoked"}},
+			{as: "anonymous", method: "POST", path: "/v1/token/revoke", body: `{"refresh_token":"forged","access_token":"{token}"}`, status: 204},
 			{as: "anonymous", method: "POST", path: "/v1/token/revoke", body: `{}`, status: 400},
 			{as: "anonymous", method: "POST", path: "/v1/token/revoke", typ: "text/plain", body: `{}`, status: 415},
 		},
@@ -94,11 +99,17 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "moderator", method: "GET", path: "/v1/me/preflight", status: 403},
 		},
 		"reserveUpload": {
-			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":2}`, status: 201, has: []string{`"put":[{"method":"PUT","url":"/v1/uploads/`}},
-			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":11}`, status: 400},
+			{as: "ana", method: "POST", path: "/v1/uploads", body: announced(2), status: 201, has: []string{`"put":[{"method":"PUT","url":"/v1/uploads/`}},
+			{as: "ana", method: "POST", path: "/v1/uploads", body: announced(11), status: 400},
+			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":[]}`, status: 400},
 			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":"two"}`, status: 400, has: []string{"media"}},
+			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":[{"length":"long"}]}`, status: 400, has: []string{"media.length"}},
+			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":[{}]}`, status: 400, has: []string{"a length of 0 bytes"}},
+			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":[{"length":1,"Length":2}]}`, status: 400, has: []string{"unknown field"}},
+			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":[{"length":99999999999}]}`, status: 413},
+			{as: "ana", method: "POST", path: "/v1/uploads", body: `{"media":[{"type":"image/tiff","length":1}]}`, status: 415},
 			{as: "ana", method: "POST", path: "/v1/uploads", typ: "application/json", body: `[1]`, status: 400},
-			{as: "anonymous", method: "POST", path: "/v1/uploads", body: `{"media":2}`, status: 401},
+			{as: "anonymous", method: "POST", path: "/v1/uploads", body: announced(2), status: 401},
 		},
 		"getUpload": {
 			{as: "ana", method: "GET", path: "/v1/uploads/{upload}", status: 200, has: []string{`"done":false`}},
@@ -107,15 +118,17 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "ana", method: "GET", path: "/v1/uploads/{never}", status: 404},
 		},
 		"putMedium": {
-			{as: "ben", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: photo, status: 404},
-			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: "text that is no picture", status: 415},
-			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: photo, status: 201, has: []string{`"width":64`}},
-			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: photo, status: 201, has: []string{`"width":64`}},
-			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/7", typ: "image/jpeg", body: photo, status: 404},
-			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/01", typ: "image/jpeg", body: photo, status: 400},
-			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: picture(t, 9), status: 409},
+			{as: "ben", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: padded(t, 1), status: 404},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: string(fixture.Padded([]byte("text that is no picture"))), status: 415},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: padded(t, 1) + "x", status: 400, has: []string{"more bytes than the 4096"}},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: padded(t, 1)[:4000], status: 400},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: padded(t, 1), status: 201, has: []string{`"width":64`}},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: padded(t, 1), status: 201, has: []string{`"width":64`}},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/7", typ: "image/jpeg", body: padded(t, 1), status: 404},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/01", typ: "image/jpeg", body: padded(t, 1), status: 400},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/0", typ: "image/jpeg", body: padded(t, 9), status: 409},
 			{as: "ana", method: "POST", path: "/v1/stories", body: `{"upload":"{upload}"}`, status: 409},
-			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/1", typ: "image/jpeg", body: photo, status: 201},
+			{as: "ana", method: "PUT", path: "/v1/uploads/{upload}/1", typ: "image/jpeg", body: padded(t, 1), status: 201},
 			{as: "ben", method: "POST", path: "/v1/stories", body: `{"upload":"{upload}"}`, status: 404},
 			{as: "ana", method: "POST", path: "/v1/stories", body: `{"upload":"{upload}","audience":"everyone"}`, status: 201, has: []string{`"media":[{`}},
 		},
@@ -272,6 +285,5 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 		"headReadiness": {{as: "anonymous", method: "HEAD", path: "/readyz", status: 200, has: []string{"no-store"}, hasNot: []string{`{"ready"`}}},
 		"getDocument":   {{as: "anonymous", method: "GET", path: "/openapi.json", status: 200, has: []string{`"openapi": "3.1.0"`}}},
 		"readDocs":      {{as: "anonymous", method: "GET", path: "/docs/api", status: 200, has: []string{"publishStory", "curl", "style-src &#39;"[:9]}, hasNot: []string{"<script"}}},
-		"readHome":      {{as: "anonymous", method: "GET", path: "/", status: 200, has: []string{"Try it", "text/html"}}, {as: "anonymous", method: "GET", path: "/nowhere", status: 404, has: []string{"/docs/api"}}},
 	}
 }

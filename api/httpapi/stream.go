@@ -165,10 +165,13 @@ func (s *stream) run() (reason string, err error) {
 }
 
 // tokenEnded reports whether the token with which the stream was opened has
-// ended. A stream that was opened without one has none that could.
+// ended or was denied. A stream that was opened without one has none that could.
 func (s *stream) tokenEnded() bool {
 	until := s.c.Caller.Until
-	return until != 0 && s.c.api.clock.Read().Now >= until
+	if until == 0 {
+		return false
+	}
+	return s.c.api.clock.Read().Now >= until || errors.Is(s.c.api.accounts.CheckDenied(s.ctx, s.c.Caller), mayfly.Unauthenticated)
 }
 
 // complete sends the events that still wait after the source has returned.

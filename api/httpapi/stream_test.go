@@ -172,6 +172,29 @@ func TestAnIdleStreamSendsHeartbeatsAndEndsWithTheToken(t *testing.T) {
 	})
 }
 
+func TestAStreamSendsNothingAfterItsTokenWasDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreamServer(t, 1)
+		more := make(chan struct{})
+		s.source = func(ctx context.Context, send func(httpapi.Event) bool) error {
+			send(httpapi.Event{Data: "first"})
+			<-more
+			send(httpapi.Event{Data: "second"})
+			<-ctx.Done()
+			return nil
+		}
+		res := s.open(time.Hour)
+		synctest.Wait()
+		s.Must(s.Accounts().Revoke(t.Context(), strings.TrimPrefix(res.Request.Header.Get("Authorization"), "Bearer "), s.Now()))
+		close(more)
+		if got := linesOf(res); !slices.Equal(got, []string{"data: first", "event: end", "data: token"}) {
+			t.Errorf("%q", got)
+		}
+		<-s.stopped
+		s.wantEnded("token", 1)
+	})
+}
+
 func TestADrainEndsEveryStreamAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreamServer(t, 1)

@@ -121,7 +121,7 @@ func TestTheAuditLogHasTheActorAndTheReasonOfAHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, record := range page.Records {
-		if r := record.Entry; r.Verb == audit.Hold && strings.Contains(r.Actor, "moderator") && r.Reason == "a court asks" && r.Subject.Item == s.ID {
+		if r := record.Entry; r.Verb == audit.Hold && r.Actor == (audit.Actor{Issuer: "mayfly", Subject: "moderator"}) && r.Reason == "a court asks" && r.Subject.Item == s.ID {
 			return
 		}
 	}

@@ -186,7 +186,8 @@ func (h *handlers) getMedium(c *httpapi.Call) (err error) {
 		served.End = m.Story.Item.End()
 	}
 	if m.Story.Item.Audience == mayfly.Everyone && !m.Story.Archived && pass.Viewer.IsZero() && !pass.Moderator {
-		served.Cache = min(maxSharedCache, pass.Until.Sub(c.Now)) // no longer than the URL is valid
+		served.Cache, served.URLUntil = maxSharedCache, pass.Until
+		served.Keys = httpapi.CacheKeys{Item: id, Owner: m.Story.Item.Owner}
 	}
 	return c.ServeMedia(served)
 }

@@ -136,7 +136,7 @@ func (h *handlers) presignPuts(c *httpapi.Call, r upload.Reservation, now mayfly
 	if !h.mayPresign(c) {
 		return make([]upload.PutURL, len(r.Media))
 	}
-	urls, err := h.stories.Uploads().PresignPuts(c.Context(), r, now)
+	urls, err := h.stories.Uploads().PresignPuts(c.Context(), c.Caller.User, r, now)
 	if err != nil {
 		c.Warn("presign failed", err)
 	}

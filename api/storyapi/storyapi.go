@@ -100,10 +100,10 @@ func Routes(o Options) ([]httpapi.Route, error) {
 		},
 		{
 			Method: "POST", Pattern: "/v1/uploads", ID: "reserveUpload", Tag: "uploads", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: smallBody,
-			Summary: "Reserve an upload for media that are put one by one", Problems: publish,
-			About: "Put each medium to its url. Where presigned is set, the storage accepts the medium instead, without a token; it is read, and refused if it is not valid, when the upload is published.",
+			Summary: "Reserve an upload for media that are put one by one", Problems: append(publish, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType),
+			About: "What was reserved and not published is bounded in number and in bytes. Put each medium to its url. Where presigned is set, the storage accepts the medium instead, without a token; it is read, and refused if it is not valid, when the upload is published.",
 			Body:  httpapi.JSONOf[wire.NewUpload](), Answers: httpapi.Answers[wire.Upload](http.StatusCreated, "The reservation."),
-			Example: `-H 'Content-Type: application/json' -d '{"media":1}'`, Handle: h.reserveUpload,
+			Example: `-H 'Content-Type: application/json' -d '{"media":[{"type":"image/jpeg","length":48213}]}'`, Handle: h.reserveUpload,
 		},
 		{
 			Method: "GET", Pattern: "/v1/uploads/{upload}", ID: "getUpload", Tag: "uploads", Scopes: user, Limit: httpapi.ReadLimit, Problems: absent, Params: uploadParams(),

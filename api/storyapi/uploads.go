@@ -22,7 +22,11 @@ func (h *handlers) reserveUpload(c *httpapi.Call) error {
 	if now.Err != nil {
 		return now.Err // an upload id may not be minted while the clock is in doubt (L7)
 	}
-	r, err := h.stories.Reserve(c.Context(), c.Caller.User, in.Media, now.Steady)
+	expected := make([]upload.Expected, len(in.Media))
+	for n, m := range in.Media {
+		expected[n] = upload.Expected{Type: m.Type, Length: m.Length}
+	}
+	r, err := h.stories.Reserve(c.Context(), c.Caller.User, expected, now.Steady)
 	if err != nil {
 		return err
 	}
@@ -46,9 +50,9 @@ func (h *handlers) showUpload(c *httpapi.Call, r upload.Reservation, now mayfly.
 	presigned := h.presignPuts(c, r, now)
 	out := wire.Upload{ID: r.Upload, ExpiresAt: r.Deadline, Put: make([]wire.PutTarget, len(r.Media))}
 	for n, m := range r.Media {
-		out.Put[n] = wire.PutTarget{Method: http.MethodPut, URL: c.URL("/v1/uploads/" + r.Upload.String() + "/" + strconv.Itoa(n)), Done: m.Done}
+		out.Put[n] = wire.PutTarget{Method: http.MethodPut, URL: c.URL("/v1/uploads/" + r.Upload.String() + "/" + strconv.Itoa(n)), Length: m.Length, Done: m.Done}
 		if p := presigned[n]; p.URL != "" {
-			out.Put[n].Presigned = &wire.PutURL{URL: p.URL, Until: p.Until, MaxBytes: p.Most}
+			out.Put[n].Presigned = &wire.PutURL{URL: p.URL, Until: p.Until}
 		}
 	}
 	return out

@@ -8,9 +8,19 @@ type TokenRequest struct {
 	User         string `json:"user,omitempty" maxLength:"256" doc:"For services: the user's UUID, or ~ and the subject that the home issuer uses."`
 }
 
-// Revocation names the login to sign out of.
+// Revocation names the tokens to revoke: a login, an access token, or both.
 type Revocation struct {
-	RefreshToken string `json:"refresh_token" maxLength:"4096" doc:"Any refresh token of the login."`
+	RefreshToken string `json:"refresh_token,omitempty" maxLength:"4096" doc:"Any refresh token of the login to sign out of."`
+	AccessToken  string `json:"access_token,omitempty" maxLength:"8192" doc:"An access token, which is refused from now on."`
+}
+
+// TokenDenial asks to refuse an access token before its end: the token itself, or
+// its id.
+type TokenDenial struct {
+	Token  string `json:"token,omitempty" maxLength:"8192" doc:"The access token."`
+	ID     string `json:"id,omitempty" maxLength:"256" doc:"The claim jti of a token that is not at hand."`
+	Issuer string `json:"issuer,omitempty" maxLength:"256" doc:"The issuer of the token with that id; default the server itself."`
+	Reason string `json:"reason" minLength:"1" maxLength:"1000"`
 }
 
 // Tokens are an access token and the refresh token for the next one.

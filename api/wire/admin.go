@@ -49,6 +49,22 @@ type DeadLetter struct {
 	Tries    []Try          `json:"tries" doc:"The last attempts, oldest first."`
 }
 
+// Purges is a page of purges of the edge that are not verified (E1).
+type Purges struct {
+	Purges []Purge `json:"purges"`
+	Next   string  `json:"next,omitempty"`
+}
+
+// Purge is a purge of the edge that is not verified.
+type Purge struct {
+	Key      string         `json:"key" doc:"The surrogate key: i-ID of an item, o-USER of everything of a user."`
+	Cause    string         `json:"cause" doc:"The event that it follows, such as story.deleted."`
+	Since    mayfly.Instant `json:"since" format:"date-time"`
+	Next     mayfly.Instant `json:"next" format:"date-time" doc:"When the edge is asked again."`
+	Attempts int            `json:"attempts"`
+	Reason   string         `json:"reason" doc:"Why the last attempt did not verify it; empty: it was too early to tell."`
+}
+
 // Health is the state of a node and of its roles.
 type Health struct {
 	Ready    bool              `json:"ready"`
@@ -158,7 +174,9 @@ type AuditRecord struct {
 	At      mayfly.Instant `json:"at" format:"date-time"`
 	Chain   string         `json:"chain"`
 	Number  int64          `json:"number" doc:"The position in the chain."`
-	Actor   string         `json:"actor"`
+	Actor   string         `json:"actor" doc:"The subject of the actor's token, or the name of the node that did it by itself."`
+	Issuer  string         `json:"issuer,omitempty" doc:"The issuer of the actor's token."`
+	For     *mayfly.UserID `json:"for,omitempty" format:"uuid" doc:"The user for whom a service acted."`
 	Verb    string         `json:"verb"`
 	Outcome string         `json:"outcome" enum:"intended,done,refused,failed"`
 	Item    *mayfly.ID     `json:"item,omitempty" format:"uuid"`

@@ -105,7 +105,13 @@ type Preflight struct {
 
 // NewUpload reserves an upload for media that are put one by one.
 type NewUpload struct {
-	Media int `json:"media" minimum:"1" maximum:"10" doc:"The number of media."`
+	Media []NewMedium `json:"media" minItems:"1" maxItems:"10"`
+}
+
+// NewMedium announces a medium that is going to be put.
+type NewMedium struct {
+	Type   string `json:"type,omitempty" doc:"What you take it for: a type that is not supported, or too large for its type, is refused at once. The bytes decide what it is."`
+	Length int64  `json:"length" minimum:"1" doc:"How many bytes you will send. A medium with more or fewer is refused."`
 }
 
 // Upload is a reservation: put each medium to its URL, then publish.
@@ -119,6 +125,7 @@ type Upload struct {
 type PutTarget struct {
 	Method    string  `json:"method" enum:"PUT"`
 	URL       string  `json:"url" format:"uri-reference"`
+	Length    int64   `json:"length" doc:"How many bytes the medium has, as reserved."`
 	Done      bool    `json:"done" doc:"Whether the server has the medium. What was put to a presigned URL counts only when it is published."`
 	Presigned *PutURL `json:"presigned,omitempty" doc:"Where the storage accepts the medium instead, without a token; absent if it does not."`
 }
@@ -127,9 +134,8 @@ type PutTarget struct {
 // read, validated and cleaned when the upload is published; until then it can be
 // put again.
 type PutURL struct {
-	URL      string         `json:"url" format:"uri" doc:"Send the bytes with PUT, with Content-Length and without Authorization."`
-	Until    mayfly.Instant `json:"url_until" format:"date-time" doc:"Until when it is valid. Get the upload again for another one."`
-	MaxBytes int64          `json:"max_bytes" doc:"A larger medium is refused when the upload is published."`
+	URL   string         `json:"url" format:"uri" doc:"Send the bytes with PUT, without Authorization and with Content-Length, which is signed: the storage refuses any other length."`
+	Until mayfly.Instant `json:"url_until" format:"date-time" doc:"Until when it is valid. Get the upload again for another one."`
 }
 
 // Uploaded describes a medium that was put to an upload.

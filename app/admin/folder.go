@@ -115,7 +115,7 @@ func (f *Folder) Scrub(ctx context.Context, mibs int64) (wire.Scrub, error) {
 
 // Verify measures the seven words over the whole folder; it reads the bytes of media
 // unless quick.
-func (f *Folder) Verify(ctx context.Context, quick bool) (*verify.Report, wire.Orphans, error) {
+func (f *Folder) Verify(ctx context.Context, quick bool) (*verify.Report, error) {
 	show, end := f.show("verify", "minutes of deadlines")
 	defer end()
 	return f.node.AdminOperations().Verify(ctx, quick, func(minutes int) { show(minutes, 0) }, f.now)

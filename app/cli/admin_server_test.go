@@ -52,6 +52,9 @@ func adminScript() []adminStep {
 		{exitOK, "B: archive is dropped", "dlq drop B --by ben --reason it-will-not"},
 		{exitWrong, "no such dead letter", "dlq retry --all --by ben --reason x"},
 		{exitOK, "There are no dead letters", "dlq list"},
+		{exitUsage, "a reason is required", "token deny some-id --by ben"},
+		{exitUsage, "no token of the issuer", "token deny some-id --issuer shop --by ben --reason stolen"},
+		{exitOK, "the token is denied", "token deny some-id --by ben --reason stolen"},
 		{exitOK, "0 of them orphans", "orphans"},
 		{exitUsage, "a reason is required", "orphans --erase --by ben"},
 		{exitOK, "0 erased", "orphans --erase --by ben --reason weekly"},
@@ -120,9 +123,39 @@ func TestAdminVerbsPrintTheSameOnAStoppedFolderAndThroughTheServer(t *testing.T)
 			t.Errorf("mayfly %s prints through the server\n%s\nand on the folder\n%s", step.args, got[i], want[i])
 		}
 	}
-	if list := served.run(exitOK, "", "audit", "list"); !strings.Contains(list, "ben of mayfly") {
+	if list := served.run(exitOK, "", "audit", "list"); !regexp.MustCompile(`(?m) ben +mayfly +hold `).MatchString(list) {
 		t.Errorf("the caller is not in\n%s", list)
 	}
+}
+
+func TestATokenFromStandardInputIsDenied(t *testing.T) {
+	f := newFolder(t)
+	items := f.stories(1)
+	f.run(exitOK, "", "audit", "list") // makes the key
+	token := strings.TrimSpace(f.run(exitOK, "", "token", "--scope", "admin"))
+	hold := []string{"hold", items[0].ID.String(), "--token", token, "--reason", "case 1"}
+	f.run(exitOK, "is held", hold...)
+	deny := func(code int, want, text string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "in")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func(stdin *os.File) { os.Stdin = stdin; _ = in.Close() }(os.Stdin)
+		os.Stdin = in
+		if said := f.run(code, want, "token", "deny", "--by", "ben", "--reason", "stolen"); strings.Contains(said, token) {
+			t.Errorf("the token is in\n%s", said)
+		}
+	}
+	deny(exitUsage, "no token on standard input", "\n")
+	deny(exitUsage, "not accepted anyway", token[:len(token)-4]+"AAAA")
+	deny(exitOK, "the token is denied", token+"\n")
+	f.run(exitWrong, "the token was revoked", hold...)
+	f.run(exitOK, "deny_token", "audit", "list")
 }
 
 func TestSavedAuditHeadsAreVerifiedOnTheFolderAndThroughTheServer(t *testing.T) {

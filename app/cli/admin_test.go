@@ -20,6 +20,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // dataFolder is a data folder that no process uses.
@@ -141,6 +142,20 @@ func TestVerifyFindsWhatIsLost(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	f.run(exitWrong, "LOST 1", "verify", "--quick")
+}
+
+// A violation that is no fault of the data but of the answers is planted in package node.
+func TestVerifyFindsEveryViolationInAStoppedFolder(t *testing.T) {
+	for _, v := range fixture.Violations() {
+		if v.Answer {
+			continue
+		}
+		t.Run(v.Name, func(t *testing.T) {
+			f := newFolder(t)
+			f.with(func(s *profile.Store, n *node.Node) { v.Plant(t, &s.Set, n.Clock().Read().Steady) })
+			f.run(exitWrong, v.Word.String()+" 1", "verify", "--quick")
+		})
+	}
 }
 
 // bury makes the archive step of items a dead letter.

@@ -32,7 +32,7 @@ func newAuditList() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the records, newest first", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
 		return a.do(c, nil, func(ctx context.Context, api admin.API) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "AT\tWHO\tWHAT\tOUTCOME\tSUBJECT\tREASON\tDETAIL")
+			fmt.Fprintln(w, "AT\tWHO\tISSUER\tWHAT\tOUTCOME\tSUBJECT\tREASON\tDETAIL")
 			left := limit
 			for r, err := range api.Audit(ctx) {
 				if err != nil {
@@ -41,7 +41,7 @@ func newAuditList() *cobra.Command {
 				if left--; left < 0 {
 					break
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.At, r.Actor, r.Verb, r.Outcome, subject(r), r.Reason, r.Detail)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.At, who(r), r.Issuer, r.Verb, r.Outcome, subject(r), r.Reason, r.Detail)
 			}
 			return w.Flush()
 		})
@@ -49,6 +49,13 @@ func newAuditList() *cobra.Command {
 	a.flags(c)
 	c.Flags().IntVar(&limit, "limit", 100, "maximum number of records")
 	return c
+}
+
+func who(r wire.AuditRecord) string {
+	if r.For != nil {
+		return r.Actor + " for " + r.For.String()
+	}
+	return r.Actor
 }
 
 func subject(r wire.AuditRecord) string {

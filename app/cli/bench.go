@@ -49,6 +49,7 @@ func newBench() *cobra.Command {
 	c.Flags().StringVar(&o.Dir, "dir", "", "folder to create the data folder in, which chooses the disk (default the system's folder for temporary files)")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of ids, owners and arrivals")
 	c.Flags().StringVar(&o.Peers, "peers", "", "folder of the programs that make peers built (default: peers, beside this program)")
+	c.Flags().StringVar(&o.Plot, "plot", "", "kv: file for a plot of the space on disk over time, in SVG")
 	c.Flags().StringVar(&s.file, "config", "", "cluster: configuration file (default ./"+config.DefaultFile+", if it exists)")
 	c.Flags().StringVar(&s.profile, "profile", "", "cluster: the profile to measure; only cluster has servers to measure")
 	c.Flags().StringArrayVar(&s.set, "set", nil, "cluster: set one key, such as --set cassandra.replication_factor=1")

@@ -14,12 +14,13 @@ func newDemo() *cobra.Command {
 	var child string
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show the life of stories in seconds, over HTTP, and check it",
+		Short: "Show the life of stories, pastes and keys in seconds, and check it",
 		Long: "Starts a server on free ports with every window shortened to seconds. ana and ben publish; close friends, followers,\n" +
 			"other users, users without an account and a moderator read over HTTP, most often around the deadlines. A server is killed\n" +
-			"and started again; stories are archived, opened from cold storage, reshared, deleted, held and restored. A table shows the\n" +
-			"life of every story. It prints the server's address and what to try while it runs, which is a minute or until Ctrl-C. At the\n" +
-			"end it prints the verdict and removes its files.\n\n" +
+			"and started again; stories are archived, opened from cold storage, reshared, deleted, held and restored. A paste and\n" +
+			"a key of the Redis protocol are read around their ends. A table shows the life of every story. It prints the\n" +
+			"server's address and what to try while it runs, which is a minute or until Ctrl-C. At the end it prints the verdict and\n" +
+			"removes its files.\n\n" +
 			"The verdict counts what must never happen:\n" +
 			"  LOST         acknowledged, but missing\n" +
 			"  RESURRECTED  ended, but served again\n" +

@@ -160,12 +160,16 @@ func TestARequestInProgressFinishesWhenTheServerStops(t *testing.T) {
 	}()
 	<-begun // the server has asked for the body
 	r.stop()
-	for { // until it takes no new connection
+	r.awaitLog("stopping, finishing requests")
+	// Until it takes no new connection; not for long, because a port that is free again may
+	// be another process's a moment later.
+	for range 100 {
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.api, "http://"))
 		if err != nil {
 			break
 		}
 		_ = c.Close()
+		time.Sleep(10 * time.Millisecond)
 	}
 	close(rest)
 	got := <-published

@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/app/admin"
 	"github.com/mayflyhq/mayfly/app/node"
 )
 
@@ -35,8 +40,46 @@ func newToken() *cobra.Command {
 	c.Flags().StringVar(&t.scope, "scope", "user", "user, service, moderator or admin")
 	c.Flags().DurationVar(&t.lasts, "for", 12*time.Hour, "lifetime of the token")
 	completeWords(c, "scope", scopes()...)
+	c.AddCommand(newTokenDeny())
 	return c
 }
+
+func newTokenDeny() *cobra.Command {
+	var a adminFlags
+	var op operation
+	var in wire.TokenDenial
+	c := &cobra.Command{
+		Use: "deny [ID]", Short: "Refuse an access token before its end",
+		Long: "Refuses an access token from now on, on every node. It reads the token from standard input, or takes its id (the claim jti)\n" +
+			"as an argument. A denied token cannot be allowed again. Refresh tokens end by signing out (POST /v1/token/revoke).\n\n" + adminHelp,
+		Example: "  mayfly token deny --reason 'found in a log' < stolen-token\n  mayfly token deny ID --issuer https://shop.example --reason 'case 4711'",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			in.Reason = op.reason
+			if len(args) == 1 {
+				in.ID = args[0]
+			} else if text, err := io.ReadAll(io.LimitReader(c.InOrStdin(), maxTokenText)); err != nil {
+				return err
+			} else if in.Token = strings.TrimSpace(string(text)); in.Token == "" {
+				return usage(mayfly.Errorf(mayfly.Invalid, "there is no token on standard input").WithHint("name its id, or pass the token: mayfly token deny < FILE"))
+			}
+			return a.do(c, &op, func(ctx context.Context, api admin.API) error {
+				if err := api.DenyToken(ctx, in); err != nil {
+					return err
+				}
+				fmt.Fprintln(c.OutOrStdout(), "the token is denied")
+				return nil
+			})
+		},
+	}
+	a.flags(c)
+	op.flags(c)
+	c.Flags().StringVar(&in.Issuer, "issuer", "", "issuer of the token with that ID (default the server itself)")
+	return c
+}
+
+// maxTokenText is more than the longest access token has.
+const maxTokenText = 16 << 10
 
 type tokenVerb struct {
 	settings    settings

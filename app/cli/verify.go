@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mayflyhq/mayfly"
-	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/admin"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/engine/verify"
@@ -33,7 +32,7 @@ func newVerify() *cobra.Command {
 			"  LATE         a step is overdue by hours, or an ended item is served\n" +
 			"  LEAK         served to a stranger or to its author, who may not see it\n" +
 			"  DOUBLE       media that two items own, or two events for one\n" +
-			"  ORPHAN       media older than a day that no item owns\n\n" +
+			"  ORPHAN       media older than a day that no item owns, or rows of an erased item\n\n" +
 			"A word that could not be measured says so, with the reason. The exit code is 1 if any of them is not 0. On a cluster the nodes check for lost media, orphans and damaged cold copies\n" +
 			"themselves; mayfly orphans and mayfly scrub with --admin print what they found.",
 		Example: "  mayfly verify --data ./mayfly-data\n  mayfly verify --quick        compare sizes and stored hashes only",
@@ -55,11 +54,11 @@ func runVerify(c *cobra.Command, flags *adminFlags, quick bool) error {
 			WithHint("mayfly scrub and mayfly orphans print what a node has found, mayfly explain ID explains one item, each with --admin URL")
 	}
 	err = admin.OnFolder(c.Context(), o, func(ctx context.Context, f *admin.Folder) error {
-		found, orphans, err := f.Verify(ctx, quick)
+		found, err := f.Verify(ctx, quick)
 		if err != nil {
 			return err
 		}
-		printReport(c.OutOrStdout(), found, orphans)
+		printReport(c.OutOrStdout(), found)
 		if !found.Clean() {
 			return errWrong
 		}
@@ -72,9 +71,9 @@ func runVerify(c *cobra.Command, flags *adminFlags, quick bool) error {
 	return err
 }
 
-func printReport(out io.Writer, v *verify.Report, o wire.Orphans) {
+func printReport(out io.Writer, v *verify.Report) {
 	fmt.Fprintf(out, "%s items with %s media checked, %s bytes read; %s stored objects checked\n",
-		humanize.Comma(v.Items), humanize.Comma(v.Media), humanize.Comma(v.Bytes), humanize.Comma(int64(o.Looked)))
+		humanize.Comma(v.Items), humanize.Comma(v.Media), humanize.Comma(v.Bytes), humanize.Comma(v.Objects))
 	var states []string
 	for state := range v.States {
 		states = append(states, state)
@@ -86,8 +85,8 @@ func printReport(out io.Writer, v *verify.Report, o wire.Orphans) {
 	for _, line := range v.Faults() {
 		fmt.Fprintln(out, line)
 	}
-	if o.Strange > 0 {
-		fmt.Fprintf(out, "%d objects have keys that mayfly does not use; they were skipped\n", o.Strange)
+	if v.Strange > 0 {
+		fmt.Fprintf(out, "%d objects have keys that mayfly does not use; they were skipped\n", v.Strange)
 	}
 	for w := range verify.Words {
 		if why := v.WhyUnmeasured(w); why != "" {

@@ -32,6 +32,7 @@ func TestAClusterWithoutItsServersIsRefused(t *testing.T) {
 		"roles is empty":                  func(c *config.Config) { c.Roles = nil },
 		"roles has":                       func(c *config.Config) { c.Roles = []string{"sweep"} },
 		"embedded profile is one process": func(c *config.Config) { c.Profile, c.Roles = config.Embedded, []string{"api"} },
+		"kv.events is true":               func(c *config.Config) { c.KV.Events = true },
 		"tokens.key_file is empty":        func(c *config.Config) { c.Tokens.KeyFile = "" },
 		"cassandra.hosts is empty":        func(c *config.Config) { c.Cassandra.Hosts = nil },
 		"cassandra.hosts has \"a/b\"":     func(c *config.Config) { c.Cassandra.Hosts = []string{"a/b"} },

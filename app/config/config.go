@@ -44,6 +44,8 @@ type Config struct {
 	Rates   Rates
 	Traces  Traces
 	Stories Stories
+	Pastes  Pastes
+	KV      KV `key:"kv"`
 	Births  Births
 	Walk    Walk
 	Ends    Ends
@@ -53,6 +55,7 @@ type Config struct {
 	Disk    Disk
 	Memory  Memory
 	Media   Media
+	Edge    Edge
 
 	Cassandra Cassandra
 	Redis     Redis
@@ -85,6 +88,73 @@ type Stories struct {
 	URLs, ArchiveURLs time.Duration
 }
 
+// Pastes configures pastes.
+type Pastes struct {
+	// Off removes the routes and pages of pastes. What was created before still expires
+	// and is erased.
+	Off bool
+	// Anonymous lets anyone create pastes, without a token.
+	Anonymous bool
+	// Host is the host name that pastes are served on, such as paste.example.org: a second
+	// name of this server. Use one if your product has its own pages on the first: what users
+	// paste then comes from another origin. Empty serves them beside the API.
+	Host string
+	// Lifetime is the lifetime of a paste whose author chooses none; ShortestLifetime and
+	// LongestLifetime bound what they may choose.
+	Lifetime, ShortestLifetime, LongestLifetime mayfly.Lifetime
+	// Never lets authors create pastes that never expire.
+	Never bool
+	// MaxSize is the size of the largest paste.
+	MaxSize Bytes
+	// Rate is how many pastes a user, or an IP address without a token, may create, and
+	// HourlyBytes how many bytes they may send in an hour, at least max_size; 0 means no limit.
+	Rate        Rate
+	HourlyBytes Bytes
+	// PageCache is the memory for rendered pages and for the bytes of small public pastes.
+	PageCache Bytes
+}
+
+// KV configures the key-value store (K1). Listen.KV is the address of its Redis protocol.
+// Sync, ReclaimWithin and Memory are of the embedded profile.
+type KV struct {
+	// Off removes the routes and the listener of the key-value store. What was stored before
+	// still expires and is erased.
+	Off bool
+	// Namespaces are made at the start, for programs of the operator: they belong to no user.
+	// "mayfly kv key add" makes their keys. A namespace that is removed from the list stays.
+	Namespaces []string
+	// MaxNamespaces is how many namespaces one user or service can make.
+	MaxNamespaces int
+	// Quota is how many bytes of keys and values a namespace holds. This and the limits below
+	// hold for Namespaces, and are the most that users can choose for their own; 0 means no limit.
+	Quota Bytes
+	// DefaultTTL is the time to live of a key that is written without one; 0 is LongestTTL.
+	// LongestTTL is the longest time to live; 0 lets keys live for ever.
+	DefaultTTL, LongestTTL time.Duration
+	// MaxKey and MaxValue are the sizes of the longest key and of the largest value. A cluster
+	// writes 4MiB at once.
+	MaxKey, MaxValue Bytes
+	// Rate is how many commands and requests a namespace serves; 0 means no limit.
+	Rate Rate
+	// Events announces expired keys of Namespaces to subscribers. Users choose it for their own.
+	// It is not possible on a cluster.
+	Events bool
+	// LastWriteWins lets nodes of a cluster write keys of Namespaces without agreement. Like
+	// Events it is fixed when a namespace is made. Conditions, increments, WATCH and changes of
+	// an expiry alone are refused there then.
+	LastWriteWins bool
+	// AllowFlush allows the commands KEYS and FLUSHDB, which take long on many keys.
+	AllowFlush bool
+	// Sync is when a write is durable. "always": before it is acknowledged. "everysec": within
+	// a second, so that a crash may lose what was acknowledged in the last second.
+	Sync string
+	// ReclaimWithin is the time after its expiry within which the space of a key is free again,
+	// or a 4096th of its lifetime if that is longer.
+	ReclaimWithin time.Duration
+	// Memory is the size of the block cache and the write buffers of the key-value database.
+	Memory Bytes
+}
+
 // Listen configures the listeners: addresses, TLS, proxies and timeouts (C9).
 type Listen struct {
 	// API is the address of the public listener. It also serves /readyz for load balancers.
@@ -93,11 +163,14 @@ type Listen struct {
 	// administration. It has no TLS: keep it on loopback or on a private network. Empty
 	// turns it off.
 	Admin string
+	// KV is the address at which the key-value store speaks the Redis protocol, such as
+	// 127.0.0.1:6380. It uses the TLS certificate below. Empty turns it off.
+	KV string `key:"kv"`
 	// Public is the URL at which users reach the server, such as https://stories.example.org.
 	// If it is empty, media URLs are relative.
 	Public string
 	// Cert and Key are PEM files: the TLS certificate and its private key. If they are
-	// empty, the server speaks plain HTTP.
+	// empty, the server speaks plain HTTP, and the plain Redis protocol.
 	Cert string `key:"cert_file"`
 	Key  string `key:"key_file"`
 	// ACME lists the domains for which certificates are obtained from a CA automatically.
@@ -121,7 +194,7 @@ type Listen struct {
 	// DrainWithin is how long requests in progress may then take to finish.
 	DrainAfter  time.Duration
 	DrainWithin time.Duration `key:"drain_timeout"`
-	// Connections is the maximum number of open connections, and PerAddress that of one
+	// Connections is the maximum number of open connections of a listener, and PerAddress that of one
 	// client: an IPv4 address, or a /64 network of IPv6. The networks of Proxies have no limit
 	// of their own: name yours there if users come through a proxy.
 	Connections int `key:"max_connections"`
@@ -160,7 +233,8 @@ type Rates struct {
 	// Writes and Reads are the limits of each user.
 	Writes, Reads Rate
 	// AddressReads and AddressWrites are the limits of each IP address for requests without
-	// a token. POST /v1/token counts as a read; no other change is possible without a token yet.
+	// a token. POST /v1/token counts as a read, deleting a paste by its delete token as a write;
+	// pastes.rate limits new pastes.
 	AddressReads, AddressWrites Rate
 }
 
@@ -327,6 +401,20 @@ type Memory struct {
 	MediaCache, MediaMemtable Bytes
 }
 
+// Edge configures the shared caches in front of the API, which keep public answers for a
+// short time. Without it answers carry no surrogate keys, and nothing is purged.
+type Edge struct {
+	// Varnish lists the URLs of the Varnish servers that run deploy/varnish/mayfly.vcl, such as
+	// http://10.0.0.5:6081: each of them, not a load balancer before them. What ends is purged on
+	// all of them.
+	Varnish []string
+	// Secret is what a purge is allowed by: MAYFLY_PURGE_SECRET of the environment of the
+	// Varnish servers. It can be written as file:PATH.
+	Secret mayfly.Secret
+	// Timeout is the longest time that one purge request may take.
+	Timeout time.Duration
+}
+
 // Media configures uploads and media.
 type Media struct {
 	// Inline is the size up to which a medium is stored in the media database
@@ -339,6 +427,11 @@ type Media struct {
 	// MaxConcurrent is the maximum number of media that one user may send to this node at
 	// the same time. One more returns 429.
 	MaxConcurrent int
+	// MaxOpen and MaxUnpublished bound what one user has reserved and not published: the
+	// number of uploads and the sum of their bytes. One more returns 429. An upload counts
+	// until it is published or UploadLife has passed.
+	MaxOpen        int
+	MaxUnpublished Bytes
 	// MaxBody is the maximum size of the text and overlays of one item.
 	MaxBody Bytes
 	// UploadLife is how long an upload is kept until it is published.

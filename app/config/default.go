@@ -38,6 +38,10 @@ func Default() Config {
 			MaxImage: mayfly.DefaultMaxImage, MaxVideo: mayfly.DefaultMaxVideo, MaxPixels: mayfly.DefaultMaxPixels, Thumbnails: 1, ThumbnailPixels: 16_000_000,
 			URLs: time.Minute, ArchiveURLs: time.Hour,
 		},
+		Pastes: Pastes{
+			Lifetime: lifetimes(7 * day)[0], ShortestLifetime: lifetimes(10 * time.Minute)[0], LongestLifetime: lifetimes(365 * day)[0],
+			MaxSize: 10 * MiB, Rate: Rate{120, time.Hour}, HourlyBytes: 200 * MiB, PageCache: 16 * MiB,
+		},
 		Births: Births{Timeout: mayfly.DefaultBirthTimeout, KeepKeys: mayfly.DefaultKeepKeys, RemindAfter: mayfly.DefaultRemindAfter},
 		Walk: Walk{
 			Cadence:  mayfly.DefaultCadence,
@@ -66,6 +70,7 @@ func Default() Config {
 		Retry: Retry{Tries: mayfly.DefaultTries, Longest: mayfly.DefaultLongestPause},
 		Clock: Clock{Limit: mayfly.DefaultClockLimit, Outage: mayfly.DefaultClockOutage, SavePeriod: mayfly.DefaultSavePeriod},
 		Log:   Log{Retention: mayfly.DefaultLogRetention, TrimEvery: mayfly.DefaultTrimEvery},
+		KV:    KV{MaxNamespaces: 16, Quota: 256 * MiB, MaxKey: 4 * KiB, MaxValue: 16 * MiB, Sync: "always", ReclaimWithin: 10 * time.Minute, Memory: 40 * MiB},
 		Disk:  Disk{Floor: GiB, Share: 0.25, ReclaimEvery: mayfly.DefaultReclaimEvery, ReclaimMediaEvery: 15 * time.Minute, EraseRowsEvery: 12 * time.Hour},
 		Memory: Memory{
 			Limit:         448 * MiB,
@@ -76,7 +81,17 @@ func Default() Config {
 			MediaCache:    8 * MiB,
 			MediaMemtable: 8 * MiB,
 		},
-		Media: Media{Inline: 64 * KiB, Max: mayfly.DefaultMaxMedium, MaxCount: mayfly.MaxMedia, MaxConcurrent: mayfly.DefaultMaxConcurrent, MaxBody: mayfly.DefaultMaxBody, UploadLife: lifetimes(mayfly.DefaultUploadLife)[0]},
+		Edge: Edge{Timeout: 2 * time.Second},
+		Media: Media{
+			Inline:         64 * KiB,
+			Max:            mayfly.DefaultMaxMedium,
+			MaxCount:       mayfly.MaxMedia,
+			MaxConcurrent:  mayfly.DefaultMaxConcurrent,
+			MaxOpen:        mayfly.DefaultMaxOpen,
+			MaxUnpublished: mayfly.DefaultMaxUnpublished,
+			MaxBody:        mayfly.DefaultMaxBody,
+			UploadLife:     lifetimes(mayfly.DefaultUploadLife)[0],
+		},
 
 		Cassandra: Cassandra{Keyspace: "mayfly", Copies: 3, Timeout: 4 * time.Second},
 		Redis:     Redis{Prefix: "mayfly", Lease: time.Second},

@@ -13,7 +13,7 @@ import (
 // Validate returns all errors in the settings, each with a hint. They are of kind
 // Invalid.
 func (c Config) Validate() error {
-	return errors.Join(slices.Concat(c.ranges(), c.relations(), c.Listen.check(), c.Tokens.check(), c.Rates.check(), c.Traces.check(), c.Stories.check(c.Media), c.cluster())...)
+	return errors.Join(slices.Concat(c.ranges(), c.relations(), c.Listen.check(), c.Tokens.check(), c.Rates.check(), c.Traces.check(), c.Stories.check(c.Media), c.Pastes.check(c.Media), c.KV.check(), c.Edge.check(), c.cluster())...)
 }
 
 func invalid(hint, format string, args ...any) error {
@@ -92,6 +92,8 @@ func (c Config) ranges() []error {
 		{"media.max", int64(c.Media.Max), 1, int64(5 * GiB)},
 		{"media.max_count", int64(c.Media.MaxCount), 1, 10},
 		{"media.max_concurrent", int64(c.Media.MaxConcurrent), 1, 10_000},
+		{"media.max_open", int64(c.Media.MaxOpen), 1, 1_000},
+		{"media.max_unpublished", int64(c.Media.MaxUnpublished), int64(c.Media.Max), math.MaxInt64},
 		{"s3.spool_bytes", int64(c.S3.SpoolBytes), int64(8 * MiB), math.MaxInt64},
 		{"media.max_body", int64(c.Media.MaxBody), int64(KiB), int64(4 * MiB)},
 	})...)
@@ -154,7 +156,7 @@ func (c Config) relations() []error {
 	if least := c.Media.UploadLife.Duration() + c.Births.Timeout; c.Ends.OrphanAge < least {
 		errs = append(errs, invalid(fmt.Sprintf("set it to %s or more: younger media may still be published", least), "ends.orphan_age is %s", c.Ends.OrphanAge))
 	}
-	if parts := c.Memory.Parts(); parts > c.Memory.Limit/4*3 {
+	if parts := c.Memory.Parts() + c.KV.Memory; parts > c.Memory.Limit/4*3 {
 		errs = append(errs, invalid("raise memory.limit or lower the caches: they may take three quarters of it",
 			"the caches and buffers take %d MiB of memory.limit %d MiB", parts/MiB, c.Memory.Limit/MiB))
 	}

@@ -27,6 +27,9 @@ func (c Config) cluster() []error {
 			errs = append(errs, invalid("write all: no other process can do the rest", "the embedded profile is one process, and roles is %s", c.Roles[0]))
 		}
 	case Cluster:
+		if c.KV.Events {
+			errs = append(errs, invalid("write false: Cassandra does not tell when a key expires", "kv.events is true on a cluster"))
+		}
 		if c.Tokens.KeyFile == "" {
 			errs = append(errs, invalid("set the same file on all nodes: each must accept the tokens of the others", "tokens.key_file is empty on a cluster"))
 		}

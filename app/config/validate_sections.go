@@ -5,10 +5,13 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mayflyhq/mayfly"
 )
 
 // check checks the listeners.
@@ -24,16 +27,17 @@ func (l Listen) check() []error {
 		{"listen.max_connections", int64(l.Connections), 1, 1 << 20},
 		{"listen.max_connections_per_address", int64(l.PerAddress), 1, 1 << 20},
 	})...)
-	for _, at := range []struct{ name, address string }{{"listen.api", l.API}, {"listen.admin", l.Admin}} {
-		if at.address == "" && at.name == "listen.admin" {
-			continue
-		}
-		if !isAddress(at.address) {
-			errs = append(errs, invalid("write a host and a port, such as 127.0.0.1:7420 or :7420", "%s is %q", at.name, at.address))
+	type named struct{ name, text string }
+	addresses := []named{{"listen.api", l.API}, {"listen.admin", l.Admin}, {"listen.kv", l.KV}}
+	for _, at := range addresses {
+		if !isAddress(at.text) && (at.text != "" || at.name == "listen.api") {
+			errs = append(errs, invalid("write a host and a port, such as 127.0.0.1:7420 or :7420", "%s is %q", at.name, at.text))
 		}
 	}
-	if l.API == l.Admin && !strings.HasSuffix(l.API, ":0") {
-		errs = append(errs, invalid("choose another port for one of them", "listen.api and listen.admin are both %q", l.API))
+	for i, at := range addresses[1:] {
+		if slices.ContainsFunc(addresses[:i+1], func(other named) bool { return other.text == at.text }) && at.text != "" && !strings.HasSuffix(at.text, ":0") {
+			errs = append(errs, invalid("choose another port for one of them", "two of listen.api, listen.admin and listen.kv are %q", at.text))
+		}
 	}
 	if l.Public != "" && !isURL(l.Public, "http", "https") {
 		errs = append(errs, invalid("write a URL such as https://stories.example.org", "listen.public is %q", withoutSecret(l.Public)))
@@ -115,11 +119,16 @@ func (r Rates) check() (errs []error) {
 		name string
 		rate Rate
 	}{{"rates.writes", r.Writes}, {"rates.reads", r.Reads}, {"rates.address_reads", r.AddressReads}, {"rates.address_writes", r.AddressWrites}} {
-		if one.rate.Count != 0 && (one.rate.Count < 0 || one.rate.Per < time.Second || one.rate.Per > 7*24*time.Hour) {
-			errs = append(errs, invalid("write a number and a duration from 1s to 7d, such as 300/3h, or 0 for no limit", "%s is %s", one.name, one.rate))
-		}
+		errs = append(errs, checkRate(one.name, one.rate)...)
 	}
 	return errs
+}
+
+func checkRate(name string, r Rate) []error {
+	if r.Count != 0 && (r.Count < 0 || r.Per < time.Second || r.Per > 7*24*time.Hour) {
+		return []error{invalid("write a number and a duration from 1s to 7d, such as 300/3h, or 0 for no limit", "%s is %s", name, r)}
+	}
+	return nil
 }
 
 func (t Traces) check() (errs []error) {
@@ -182,4 +191,76 @@ func isLoopback(text string) bool {
 	}
 	address, err := netip.ParseAddr(u.Hostname())
 	return u.Hostname() == "localhost" || err == nil && address.IsLoopback()
+}
+
+// check checks the edge.
+func (e Edge) check() []error {
+	errs := spans([]span{{"edge.timeout", e.Timeout, 10 * time.Millisecond, time.Minute}})
+	for _, server := range e.Varnish {
+		if !isURL(server, "http", "https") {
+			errs = append(errs, invalid("write a URL such as http://10.0.0.5:6081", "edge.varnish has %q", withoutSecret(server)))
+		}
+	}
+	if len(e.Varnish) > 0 && e.Secret == "" {
+		errs = append(errs, invalid("set it to MAYFLY_PURGE_SECRET of the Varnish servers", "edge.varnish is set and edge.secret is empty"))
+	}
+	return errs
+}
+
+// check checks the pastes.
+func (p Pastes) check(m Media) (errs []error) {
+	errs = counts([]count{
+		{"pastes.max_size", int64(p.MaxSize), 1, int64(m.Max)},
+		{"pastes.hourly_bytes", int64(p.HourlyBytes), 0, 1 << 50},
+		{"pastes.page_cache", int64(p.PageCache), 0, 1 << 40},
+	})
+	if p.HourlyBytes != 0 && p.HourlyBytes < p.MaxSize {
+		errs = append(errs, invalid("set it to at least pastes.max_size, or to 0 for no limit", "pastes.hourly_bytes %s is less than pastes.max_size %s: no paste of that size could ever be sent", p.HourlyBytes, p.MaxSize))
+	}
+	for _, l := range []struct {
+		name     string
+		lifetime mayfly.Lifetime
+	}{{"pastes.lifetime", p.Lifetime}, {"pastes.shortest_lifetime", p.ShortestLifetime}, {"pastes.longest_lifetime", p.LongestLifetime}} {
+		if !l.lifetime.Valid() || l.lifetime == mayfly.Never {
+			errs = append(errs, invalid("write a lifetime such as 7d; pastes.never allows pastes without an end", "%s is %s", l.name, l.lifetime))
+		}
+	}
+	if p.Lifetime.Duration() < p.ShortestLifetime.Duration() || p.Lifetime.Duration() > p.LongestLifetime.Duration() {
+		errs = append(errs, invalid("choose one between them", "pastes.lifetime %s is not between pastes.shortest_lifetime %s and pastes.longest_lifetime %s", p.Lifetime, p.ShortestLifetime, p.LongestLifetime))
+	}
+	if p.Host != "" && (strings.ContainsAny(p.Host, ":/ *{}") || !strings.Contains(p.Host, ".")) {
+		errs = append(errs, invalid("write a host name without scheme and port, such as paste.example.org", "pastes.host is %q", p.Host))
+	}
+	return errs
+}
+
+// check checks the key-value store.
+func (k KV) check() []error {
+	errs := counts([]count{
+		{"kv.max_namespaces", int64(k.MaxNamespaces), 1, 10_000},
+		{"kv.quota", int64(k.Quota), 0, 1 << 50},
+		{"kv.max_key", int64(k.MaxKey), 1, int64(4 * KiB)},
+		{"kv.max_value", int64(k.MaxValue), 1, int64(16 * MiB)},
+		{"kv.memory", int64(k.Memory), int64(2 * MiB), int64(64 * GiB)},
+	})
+	errs = append(errs, spans([]span{
+		{"kv.default_ttl", k.DefaultTTL, 0, 100 * year},
+		{"kv.longest_ttl", k.LongestTTL, 0, 100 * year},
+		{"kv.reclaim_within", k.ReclaimWithin, 5 * time.Minute, 24 * time.Hour},
+	})...)
+	errs = append(errs, checkRate("kv.rate", k.Rate)...)
+	if k.LongestTTL > 0 && k.DefaultTTL > k.LongestTTL {
+		errs = append(errs, invalid("make kv.default_ttl shorter", "kv.default_ttl %s is longer than kv.longest_ttl %s", durationText(k.DefaultTTL), durationText(k.LongestTTL)))
+	}
+	if k.Sync != "always" && k.Sync != "everysec" {
+		errs = append(errs, invalid("write always or everysec", "kv.sync is %q", k.Sync))
+	}
+	for i, name := range k.Namespaces {
+		if !regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`).MatchString(name) { // as product/kv
+			errs = append(errs, invalid("use 1 to 64 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit", "kv.namespaces has %.70q", name))
+		} else if slices.Contains(k.Namespaces[:i], name) {
+			errs = append(errs, invalid("write it once", "kv.namespaces has %s twice", name))
+		}
+	}
+	return errs
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/product/account"
@@ -12,6 +13,9 @@ import (
 // ProductOptions are the settings of accounts and products.
 type ProductOptions struct {
 	Stories config.Stories
+	Pastes  config.Pastes
+	KV      config.KV
+	Listen  config.Listen
 	Tokens  config.Tokens
 	Rates   config.Rates
 	// Alone says that no other node publishes to the same store.
@@ -45,7 +49,13 @@ func (n *Node) open(ctx context.Context, products []Product) error {
 			return err
 		}
 	}
-	if err := n.openAccounts(); err != nil {
+	if err := n.openEdge(); err != nil {
+		return err
+	}
+	if n.o.Gate.Elapsed == nil {
+		n.o.Gate.Elapsed = func() time.Duration { return n.o.Source.Read().Boot } // counts the time in which the machine was suspended
+	}
+	if err := n.openAccounts(ctx); err != nil {
 		return err
 	}
 	if err := n.openEngine(ctx); err != nil {
@@ -55,7 +65,7 @@ func (n *Node) open(ctx context.Context, products []Product) error {
 }
 
 // openAccounts opens the accounts. It comes before the gate, which reads relations.
-func (n *Node) openAccounts() (err error) {
+func (n *Node) openAccounts(ctx context.Context) (err error) {
 	p := n.o.Products
 	if p.Key == nil {
 		return nil
@@ -63,8 +73,11 @@ func (n *Node) openAccounts() (err error) {
 	o := account.Options{
 		Rows: n.set.Rows, Signals: n.set.Signals, Limits: n.set.Limits, Key: p.Key,
 		Issuer: p.Tokens.Issuer, Audience: p.Tokens.Audience, Home: p.Tokens.Home,
-		Access: p.Tokens.Access, Refresh: p.Tokens.Refresh,
+		Access: p.Tokens.Access, Refresh: p.Tokens.Refresh, Elapsed: n.o.Gate.Elapsed,
 		Writes: store.Rate(p.Rates.Writes), Reads: store.Rate(p.Rates.Reads), AddressReads: store.Rate(p.Rates.AddressReads), AddressWrites: store.Rate(p.Rates.AddressWrites),
+	}
+	if n.edge != nil {
+		o.Purge = n.edge.Owner
 	}
 	if p.Tokens.Trusted != "" {
 		o.Trusted = account.Trusted{Issuer: p.Tokens.Trusted, File: p.Tokens.JWKSFile, URL: p.Tokens.JWKSURL, Every: p.Tokens.JWKSEvery}
@@ -72,7 +85,7 @@ func (n *Node) openAccounts() (err error) {
 			o.Trusted.Scopes = append(o.Trusted.Scopes, account.Scope(scope))
 		}
 	}
-	if n.accounts, err = account.New(o); err != nil {
+	if n.accounts, err = account.New(ctx, o); err != nil {
 		return err
 	}
 	if n.o.Gate.Relations == nil {
@@ -85,7 +98,10 @@ func (n *Node) openAccounts() (err error) {
 func (n *Node) closeEngine() error {
 	var errs []error
 	if n.accounts != nil {
-		n.accounts.Close()
+		errs = append(errs, n.accounts.Close())
+	}
+	if n.closeEdge != nil {
+		n.closeEdge()
 	}
 	if n.engine.hydrate != nil {
 		n.engine.hydrate.Close()

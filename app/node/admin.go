@@ -19,6 +19,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/scrub"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // AdminOperations does what support and operators ask for, with the types of the
@@ -37,7 +38,7 @@ const restoredFor = 24 * time.Hour
 // Restore restores one item, or undoes a run of a walk. It calls progress, which may
 // be nil, with the number of restored items and of all items of the run. If a run is
 // undone in part, the failures are counted and are no error.
-func (d AdminOperations) Restore(ctx context.Context, in wire.RestoreRequest, by string, progress func(done, of int), now mayfly.Instant) (wire.Restored, error) {
+func (d AdminOperations) Restore(ctx context.Context, in wire.RestoreRequest, by audit.Actor, progress func(done, of int), now mayfly.Instant) (wire.Restored, error) {
 	until := now.Add(restoredFor)
 	if in.Until != nil && *in.Until != 0 {
 		until = *in.Until
@@ -55,7 +56,7 @@ func (d AdminOperations) Restore(ctx context.Context, in wire.RestoreRequest, by
 	return wire.Restored{ID: &item.ID, ServesUntil: &item.ServesUntil, Restored: 1}, nil
 }
 
-func (d AdminOperations) undo(ctx context.Context, in wire.RestoreRequest, by string, until mayfly.Instant, progress func(done, of int), now mayfly.Instant) (wire.Restored, error) {
+func (d AdminOperations) undo(ctx context.Context, in wire.RestoreRequest, by audit.Actor, until mayfly.Instant, progress func(done, of int), now mayfly.Instant) (wire.Restored, error) {
 	run, err := parseRun(in.Run)
 	if err != nil {
 		return wire.Restored{}, err
@@ -92,9 +93,32 @@ func parseRun(text string) (mayfly.Run, error) {
 
 func runText(run mayfly.Run) string { return fmt.Sprintf("%016x", uint64(run)) }
 
+// DenyToken refuses an access token from now on: the one that is given, or the one
+// with an id. Errors: Invalid, Unavailable, Unknown.
+func (d AdminOperations) DenyToken(ctx context.Context, in wire.TokenDenial, by audit.Actor, now mayfly.Instant) (err error) {
+	var token account.AccessToken
+	switch {
+	case (in.Token == "") == (in.ID == "") || in.Token != "" && in.Issuer != "":
+		return mayfly.Errorf(mayfly.Invalid, "either token or id is required").WithHint("give the token, or its id and its issuer")
+	case in.Token != "":
+		token, err = d.n.accounts.ReadAccess(ctx, in.Token, now)
+		if errors.Is(err, mayfly.Unauthenticated) { // not the caller's own
+			return mayfly.Errorf(mayfly.Invalid, "the token is not accepted anyway: %v", err)
+		}
+	default:
+		token, err = d.n.accounts.AccessNamed(in.Issuer, in.ID, now)
+	}
+	if err != nil {
+		return err
+	}
+	detail := fmt.Sprintf("token %.200q of %.200q", token.ID, token.Issuer)
+	entry := audit.Entry{Actor: by, Verb: audit.DenyToken, Subject: audit.Subject{User: token.User}, Reason: in.Reason, Detail: detail}
+	return d.n.engine.audit.Do(ctx, entry, now, func() (string, error) { return detail, d.n.accounts.Deny(ctx, token) })
+}
+
 // Orphans looks for media that no item owns, among most objects of a tier at most
 // (0: the default of a node), and reports them; with a reason it erases them.
-func (d AdminOperations) Orphans(ctx context.Context, by, reason string, most int, now mayfly.Instant) (wire.Orphans, error) {
+func (d AdminOperations) Orphans(ctx context.Context, by audit.Actor, reason string, most int, now mayfly.Instant) (wire.Orphans, error) {
 	return d.orphans(ctx, collect.Run{Now: now, Most: most, Erase: reason != "", By: by, Reason: reason})
 }
 
@@ -108,34 +132,18 @@ func (d AdminOperations) orphans(ctx context.Context, run collect.Run) (wire.Orp
 	return out, err
 }
 
-// allObjects is larger than the number of objects in any folder.
-const allObjects = 1 << 30
-
 // Verify measures the seven words over everything in a store that no other process
 // uses: it compares every row with its content, its media, the event log and what
 // the gate serves of it, and every stored object with the row that names it. It
 // reads the bytes of media unless quick.
-func (d AdminOperations) Verify(ctx context.Context, quick bool, progress func(minutes int), now mayfly.Instant) (*verify.Report, wire.Orphans, error) {
-	found, err := verify.Run(ctx, d.n.set, verify.Options{
-		Now: now, Bytes: !quick, Progress: progress, Each: d.n.VerifyItem, Gate: d.n.engine.gate, Group: "verify",
+func (d AdminOperations) Verify(ctx context.Context, quick bool, progress func(minutes int), now mayfly.Instant) (*verify.Report, error) {
+	r, err := verify.Run(ctx, d.n.set, verify.Options{
+		Now: now, Bytes: !quick, Progress: progress, Each: d.n.VerifyItem, Objects: true, Gate: d.n.engine.gate, Group: "verify",
 	})
 	if err != nil {
-		return nil, wire.Orphans{}, err
+		return nil, err
 	}
-	orphans, err := d.orphans(ctx, collect.Run{Now: now, Most: allObjects, All: true})
-	if err != nil {
-		return nil, orphans, err
-	}
-	for _, key := range orphans.Examples {
-		found.Add(verify.Orphan, "%s", key)
-	}
-	for range orphans.Orphans - len(orphans.Examples) {
-		found.Add(verify.Orphan, "an object that no item owns")
-	}
-	if orphans.Whole {
-		found.Unmeasured(verify.Orphan, "")
-	}
-	return found, orphans, nil
+	return r, d.n.verifyStores(ctx, r, now)
 }
 
 // Scrubbed returns what the node's scrub has read and found since the start.
@@ -236,7 +244,7 @@ const retriedAfter = mayfly.DefaultRemindAfter
 
 // RetryDead schedules the step of a dead letter again. Errors: Invalid, NotFound,
 // Conflict.
-func (d AdminOperations) RetryDead(ctx context.Context, item mayfly.ID, step, by, reason string, now mayfly.Instant) error {
+func (d AdminOperations) RetryDead(ctx context.Context, item mayfly.ID, step string, by audit.Actor, reason string, now mayfly.Instant) error {
 	dead, err := d.dead(ctx, item, step)
 	if err != nil {
 		return err
@@ -247,7 +255,7 @@ func (d AdminOperations) RetryDead(ctx context.Context, item mayfly.ID, step, by
 
 // DropDead removes a dead letter: its step is never done. Errors: Invalid, NotFound,
 // Conflict.
-func (d AdminOperations) DropDead(ctx context.Context, item mayfly.ID, step, by, reason string, now mayfly.Instant) error {
+func (d AdminOperations) DropDead(ctx context.Context, item mayfly.ID, step string, by audit.Actor, reason string, now mayfly.Instant) error {
 	dead, err := d.dead(ctx, item, step)
 	if err != nil {
 		return err
@@ -375,8 +383,11 @@ func placeAt(cursor string) (p audit.Place, err error) {
 func auditRecord(r audit.Record) wire.AuditRecord {
 	e := r.Entry
 	out := wire.AuditRecord{
-		At: r.At, Chain: r.Chain, Number: int64(r.Number), Actor: e.Actor, Verb: e.Verb.String(), Outcome: e.Outcome.String(),
+		At: r.At, Chain: r.Chain, Number: int64(r.Number), Actor: e.Actor.Subject, Issuer: e.Actor.Issuer, Verb: e.Verb.String(), Outcome: e.Outcome.String(),
 		Reason: e.Reason, Detail: e.Detail,
+	}
+	if !e.Actor.For.IsZero() {
+		out.For = &e.Actor.For
 	}
 	if !e.Subject.Item.IsZero() {
 		out.Item = &e.Subject.Item
@@ -426,7 +437,7 @@ func (d AdminOperations) VerifyAudit(ctx context.Context, heads []string) (wire.
 
 // RetryDead schedules dead letters again, due at due, and returns how many. Each is
 // recorded in the audit log (C6).
-func (n *Node) RetryDead(ctx context.Context, dead []remind.Dead, by, reason string, due, now mayfly.Instant) (done int, err error) {
+func (n *Node) RetryDead(ctx context.Context, dead []remind.Dead, by audit.Actor, reason string, due, now mayfly.Instant) (done int, err error) {
 	for _, d := range dead {
 		err := n.audited(ctx, audit.RetryDeadLetter, d, by, reason, now, func() error {
 			return remind.Retry(ctx, n.set, d.ID, d.Step, due)
@@ -440,13 +451,13 @@ func (n *Node) RetryDead(ctx context.Context, dead []remind.Dead, by, reason str
 }
 
 // DropDead removes a dead letter and records the reason in the audit log.
-func (n *Node) DropDead(ctx context.Context, d remind.Dead, by, reason string, now mayfly.Instant) error {
+func (n *Node) DropDead(ctx context.Context, d remind.Dead, by audit.Actor, reason string, now mayfly.Instant) error {
 	return n.audited(ctx, audit.DropDeadLetter, d, by, reason, now, func() error {
 		return remind.Drop(ctx, n.set.Rows, d.ID, d.Step)
 	})
 }
 
-func (n *Node) audited(ctx context.Context, verb audit.Verb, d remind.Dead, by, reason string, now mayfly.Instant, do func() error) error {
+func (n *Node) audited(ctx context.Context, verb audit.Verb, d remind.Dead, by audit.Actor, reason string, now mayfly.Instant, do func() error) error {
 	entry := audit.Entry{Actor: by, Verb: verb, Subject: audit.Subject{Item: d.ID}, Reason: reason, Detail: d.Step.String()}
 	intent, err := n.engine.audit.Record(ctx, entry, now)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
@@ -89,11 +90,11 @@ func TestRunsAreListedFromAnInstantOnInPages(t *testing.T) {
 				t.Errorf("%q: %v", cursor, err)
 			}
 		}
-		done, err := n.AdminOperations().Restore(t.Context(), wire.RestoreRequest{Run: all[0].Run, DryRun: true}, "ben", nil, now)
+		done, err := n.AdminOperations().Restore(t.Context(), wire.RestoreRequest{Run: all[0].Run, DryRun: true}, audit.Actor{Subject: "ben"}, nil, now)
 		if err != nil || done.Restored > 0 {
 			t.Errorf("%+v %v", done, err)
 		}
-		if _, err := n.AdminOperations().Restore(t.Context(), wire.RestoreRequest{Run: "12", DryRun: true}, "ben", nil, now); !errors.Is(err, mayfly.NotFound) {
+		if _, err := n.AdminOperations().Restore(t.Context(), wire.RestoreRequest{Run: "12", DryRun: true}, audit.Actor{Subject: "ben"}, nil, now); !errors.Is(err, mayfly.NotFound) {
 			t.Errorf("a run that never was: %v", err)
 		}
 	})
@@ -167,14 +168,14 @@ func TestDeadLettersAreListedByItemAndStepInPages(t *testing.T) {
 			}
 		}
 		operations := n.AdminOperations()
-		if err := operations.RetryDead(t.Context(), items[0].ID, "archive", "ben", "it is back", now); err != nil {
+		if err := operations.RetryDead(t.Context(), items[0].ID, "archive", audit.Actor{Subject: "ben"}, "it is back", now); err != nil {
 			t.Error(err)
 		}
-		if err := operations.DropDead(t.Context(), items[0].ID, "erase", "ben", "it will not", now); err != nil {
+		if err := operations.DropDead(t.Context(), items[0].ID, "erase", audit.Actor{Subject: "ben"}, "it will not", now); err != nil {
 			t.Error(err)
 		}
 		for _, err := range []error{
-			operations.RetryDead(t.Context(), items[0].ID, "archive", "ben", "again", now), operations.DropDead(t.Context(), items[0].ID, "erase", "ben", "again", now),
+			operations.RetryDead(t.Context(), items[0].ID, "archive", audit.Actor{Subject: "ben"}, "again", now), operations.DropDead(t.Context(), items[0].ID, "erase", audit.Actor{Subject: "ben"}, "again", now),
 		} {
 			if !errors.Is(err, mayfly.NotFound) {
 				t.Errorf("what is no dead letter any more: %v", err)
@@ -193,7 +194,7 @@ func TestTheAuditLogIsReadInPagesAndVerified(t *testing.T) {
 		var held []mayfly.ID
 		for i := range 4 {
 			item := mustPublish(t, n, time.Hour)
-			if err := n.Restore().Hold(t.Context(), item.ID, "ben", fmt.Sprintf("case %d", i), n.Clock().Read().Steady); err != nil {
+			if err := n.Restore().Hold(t.Context(), item.ID, audit.Actor{Subject: "ben"}, fmt.Sprintf("case %d", i), n.Clock().Read().Steady); err != nil {
 				t.Fatal(err)
 			}
 			held = append(held, item.ID)
@@ -229,15 +230,15 @@ func TestTheAdminAPIListsOrphansAndErasesThemForAReason(t *testing.T) {
 		leave(t, n, 5)
 		time.Sleep(25 * time.Hour)
 		now := n.Clock().Read().Now
-		look, err := n.AdminOperations().Orphans(t.Context(), "ben", "", 0, now)
+		look, err := n.AdminOperations().Orphans(t.Context(), audit.Actor{Subject: "ben"}, "", 0, now)
 		if err != nil || look.Orphans != 5 || look.Erased != 0 || !look.Whole || len(look.Examples) != 5 {
 			t.Errorf("%+v %v", look, err)
 		}
-		part, err := n.AdminOperations().Orphans(t.Context(), "ben", "", 2, now)
+		part, err := n.AdminOperations().Orphans(t.Context(), audit.Actor{Subject: "ben"}, "", 2, now)
 		if err != nil || part.Orphans != 2 || part.Whole {
 			t.Errorf("of two objects: %+v %v", part, err)
 		}
-		done, err := n.AdminOperations().Orphans(t.Context(), "ben", "weekly", 0, now)
+		done, err := n.AdminOperations().Orphans(t.Context(), audit.Actor{Subject: "ben"}, "weekly", 0, now)
 		if err != nil || done.Erased != 5 {
 			t.Errorf("%+v %v", done, err)
 		}

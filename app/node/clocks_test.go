@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // asks returns the answer to a user's request.
@@ -135,6 +136,7 @@ func TestANodeThatGoesOffWhileItRunsStopsAtOnce(t *testing.T) {
 
 // A store that cannot say its time for a while changes nothing.
 func TestANodeThatCannotCompareKeepsItsVerdictForTenMinutes(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
 	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		mute := &muteServers{}
 		w.set.Time = mute

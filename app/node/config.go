@@ -37,7 +37,10 @@ func FromConfig(c config.Config) Options {
 			Timeout: c.Births.Timeout, KeepKeys: c.Births.KeepKeys, RemindAfter: c.Births.RemindAfter,
 			MaxBody: int(c.Media.MaxBody),
 		},
-		Uploads: upload.Options{Life: c.Media.UploadLife, MaxMedium: int64(c.Media.Max), MaxMedia: c.Media.MaxCount, MaxConcurrent: c.Media.MaxConcurrent, Limits: mediaLimits(c.Stories), Spool: c.Data},
+		Uploads: upload.Options{
+			Life: c.Media.UploadLife, MaxMedium: int64(c.Media.Max), MaxMedia: c.Media.MaxCount, MaxConcurrent: c.Media.MaxConcurrent,
+			MaxOpen: c.Media.MaxOpen, MaxUnpublished: int64(c.Media.MaxUnpublished), Limits: mediaLimits(c.Stories), Spool: c.Data,
+		},
 		Walk: walk.Options{
 			Settle: c.Walk.Settle, Page: c.Walk.Page, Batch: c.Walk.Batch, Budget: c.Walk.Lateness,
 			Lease: c.Walk.Lease, Timeout: c.Walk.Timeout, RemindAfter: c.Births.RemindAfter,
@@ -54,7 +57,8 @@ func FromConfig(c config.Config) Options {
 		},
 		Remind:          remind.Options{Settle: c.Walk.Settle, Tries: uint32(c.Retry.Tries), After: c.Births.RemindAfter, Longest: c.Retry.Longest},
 		Tombstones:      remind.Tombstones{Kept: e.Tombstone},
-		Products:        ProductOptions{Alone: c.Profile == config.Embedded, Stories: c.Stories, Tokens: c.Tokens, Rates: c.Rates, Presign: c.S3.Presign},
+		Products:        ProductOptions{Alone: c.Profile == config.Embedded, Stories: c.Stories, Pastes: c.Pastes, KV: c.KV, Listen: c.Listen, Tokens: c.Tokens, Rates: c.Rates, Presign: c.Profile != config.Embedded && c.S3.Presign},
+		Edge:            c.Edge,
 		ArchiveLateness: e.ArchiveLateness,
 		Upkeep:          Upkeep{OrphansEvery: e.OrphansEvery, OrphanAge: e.OrphanAge, ScrubBytes: int64(e.ScrubBytes), ScrubEvery: e.ScrubEvery},
 	}

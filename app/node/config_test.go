@@ -17,7 +17,7 @@ import (
 // writes a reminder for each tombstone. The reminder is due when the configured
 // time is over, whichever walk made the tombstone (L13).
 func TestRemindersToTidyFollowTheConfiguredTombstone(t *testing.T) {
-	pace.Slow(t, "a node that lives for a month of virtual time")
+	pace.Heavy(t, "a node that lives for a month of virtual time")
 	in(t, func(t *testing.T, set store.Set, m *machine) {
 		cfg := config.Default()
 		cfg.Ends.Tombstone, cfg.Ends.RetireAfter = 4*24*time.Hour, 3*time.Hour

@@ -9,11 +9,13 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // A node that has nothing to do must cost a shared store little: at most 100 reads
 // and 15 conditional writes a second with all shards.
 func TestAnIdleNodeCostsTheStoreLittle(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
 	inCluster(t, func(t *testing.T, w *nodeCluster) {
 		count := &counted{}
 		w.set.Rows, w.set.Ledger = countedRows{w.set.Rows, count}, countedLedger{w.set.Ledger, count}

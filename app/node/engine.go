@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -96,9 +97,6 @@ func (n *Node) openEngine(ctx context.Context) (err error) {
 	if e.intake, err = intake.New(n.set, n.o.Intake); err != nil {
 		return err
 	}
-	if n.o.Gate.Elapsed == nil {
-		n.o.Gate.Elapsed = func() time.Duration { return n.o.Source.Read().Boot } // counts the time in which the machine was suspended
-	}
 	e.gate, err = gate.New(ctx, n.set, n.o.Gate) // last, because it has to be closed
 	return err
 }
@@ -158,7 +156,7 @@ func (n *Node) earning(act walk.Act) walk.Act {
 // acts returns the function for each step that a reminder can be for.
 func (n *Node) acts() remind.Acts {
 	e := &n.engine
-	return remind.Acts{
+	acts := remind.Acts{
 		remind.Announce: e.intake.Announce,
 		remind.Expire:   both(e.sweep.Expire, e.restore.Clean),
 		remind.Archive:  e.archive.Act,
@@ -166,6 +164,10 @@ func (n *Node) acts() remind.Acts {
 		remind.Tidy:     e.erase.TidyAct,
 		remind.Retire:   e.retire.Act,
 	}
+	for _, p := range n.opened {
+		maps.Copy(acts, p.Acts)
+	}
+	return acts
 }
 
 // both returns an act that does one after the other; the second reads the rows again.

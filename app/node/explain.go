@@ -27,7 +27,7 @@ func (n *Node) Explain(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, 
 	}
 	c := &inquiry{id: id, viewer: viewer, at: at}
 	for _, look := range []func(context.Context, *inquiry) error{
-		n.lookAtRow, n.lookAtRelation, n.lookAtIndexes, n.lookAtWalks, n.lookAtReminders, n.lookAtDeadLetters, n.lookAtAudit, n.lookAtMedia, n.lookAtProduct,
+		n.lookAtRow, n.lookAtRelation, n.lookAtIndexes, n.lookAtWalks, n.lookAtReminders, n.lookAtDeadLetters, n.lookAtAudit, n.lookAtMedia, n.lookAtEdge, n.lookAtProduct,
 	} {
 		if err := look(ctx, c); err != nil {
 			return wire.Explanation{}, fmt.Errorf("explain %s: %w", id, err)
@@ -55,6 +55,7 @@ type inquiry struct {
 	behind   []string        // walks that should have processed it and have not
 	dead     []string        // steps that were given up
 	lost     []string        // media that are not where the row says
+	cached   bool            // the edge may still have an answer about it: a purge is not verified
 
 	facts []wire.Fact
 }

@@ -27,6 +27,9 @@ func (c *inquiry) sentences() []string {
 	if len(c.lost) > 0 {
 		all = append(all, fmt.Sprintf("Neither tier has a copy of %s: only a backup can have it.", strings.Join(c.lost, ", ")))
 	}
+	if c.cached {
+		all = append(all, "A purge of the edge is not verified: a cache may still answer with it, for five minutes after its end at most. mayfly purges lists these.")
+	}
 	return all
 }
 

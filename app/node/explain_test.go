@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/restore"
@@ -94,13 +95,13 @@ func TestExplainSaysWhyAStoryIsVisibleOrNot(t *testing.T) {
 		said(t, n, close.ID, moderator, end-1, "serve", "a moderator")
 
 		now := n.Clock().Read().Steady
-		must(t, n.Restore().Hold(t.Context(), close.ID, "support", "a court says so", now))
+		must(t, n.Restore().Hold(t.Context(), close.ID, audit.Actor{Subject: "support"}, "a court says so", now))
 		said(t, n, close.ID, author, now, "hidden", "held")
 		said(t, n, close.ID, moderator, now, "serve", "held")
 		if e := explain(t, n, close.ID, author, now); !strings.Contains(strings.Join(values(e, "audit"), "\n"), "a court says so") {
 			t.Errorf("%+v", e.Facts)
 		}
-		must(t, n.Restore().Release(t.Context(), close.ID, "support", "the court is content", now))
+		must(t, n.Restore().Release(t.Context(), close.ID, audit.Actor{Subject: "support"}, "the court is content", now))
 		_, err := n.Erase().Delete(t.Context(), close.ID, mayfly.ByUser, now)
 		must(t, err)
 		said(t, n, close.ID, author, now, "hidden", "deleted", "by user")
@@ -142,7 +143,7 @@ func TestExplainFollowsAStoryThroughItsLife(t *testing.T) {
 		said(t, n, item.ID, mayfly.ViewerOf(ana), now, "archived", "media are cold")
 
 		until := now.Add(5 * time.Hour)
-		_, err := n.Restore().Item(t.Context(), restore.Request{ID: item.ID, Until: until, By: "support", Reason: "expired by mistake"}, now)
+		_, err := n.Restore().Item(t.Context(), restore.Request{ID: item.ID, Until: until, By: audit.Actor{Subject: "support"}, Reason: "expired by mistake"}, now)
 		must(t, err)
 		said(t, n, item.ID, mayfly.ViewerOf(ben), now, "serve", "restored set", until.String())
 		said(t, n, item.ID, mayfly.ViewerOf(ben), until, "gone", "410")

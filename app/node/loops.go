@@ -87,11 +87,22 @@ func (n *Node) startWork() {
 	if n.o.Reclaim != nil {
 		upkeep("reclaim", n.o.ReclaimEvery, n.o.Reclaim)
 	}
+	if n.edge != nil {
+		upkeep("edge", edgeEvery, n.edge.Pass)
+	}
 	if n.o.EraseRows != nil {
 		upkeep("erase rows", eraseRowsLook, n.o.EraseRows)
 	}
+	for _, p := range n.opened {
+		if p.Upkeep != nil {
+			upkeep(p.Name+" upkeep", productUpkeep, p.Upkeep)
+		}
+	}
 	n.startUpkeep()
 }
+
+// productUpkeep is how often the upkeep of a product is called.
+const productUpkeep = time.Minute
 
 // eraseRowsLook is how often the node asks whether deleted rows are to be erased.
 const eraseRowsLook = 10 * time.Minute

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -28,6 +29,8 @@ type collector struct {
 	consumerLag                       *prometheus.Desc
 	stuck, unerased                   *prometheus.Desc
 	reclaimLag, rowsErased            *prometheus.Desc
+	purges, purgesFailed              *prometheus.Desc
+	unverified, unverifiedAge         *prometheus.Desc
 }
 
 func newCollector(n *Node) *collector {
@@ -60,7 +63,13 @@ func newCollector(n *Node) *collector {
 		unerased:    desc("media_unerased_bytes", "Bytes of deleted media that are still in files."),
 		reclaimLag:  desc("reclaim_lag_seconds", "For how long the oldest row has been past its time and is still there."),
 		rowsErased:  desc("rows_erased_timestamp_seconds", "When deleted rows were last erased from the files of the databases."),
-		scrubBad:    desc("scrub_bad_total", "Cold copies that are not what was uploaded."),
+		purges:      desc("edge_purges_total", "Purges of the edge that were verified."),
+
+		purgesFailed:  desc("edge_purges_failed_total", "Attempts to purge or to ask the edge that failed."),
+		unverified:    desc("edge_unverified_purges", "Purges of the edge that are not verified yet: mayfly purges lists them."),
+		unverifiedAge: desc("edge_unverified_age_seconds", "For how long the oldest purge of the edge has not been verified."),
+
+		scrubBad: desc("scrub_bad_total", "Cold copies that are not what was uploaded."),
 	}
 }
 
@@ -114,6 +123,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			gauge(c.rowsErased, float64(d.RowsErased)/1000)
 		}
 	}
+	p := c.node.purges()
+	counter(c.purges, p.Verified)
+	counter(c.purgesFailed, p.Failed)
+	gauge(c.unverified, float64(p.Unverified))
+	gauge(c.unverifiedAge, r.Steady.Sub(cmp.Or(p.Oldest, r.Steady)).Seconds())
 	for _, l := range c.node.Lags() {
 		gauge(c.consumerLag, float64(l.Events), l.Group, l.Stream.String())
 	}

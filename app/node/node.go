@@ -20,10 +20,12 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/archive"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/edge"
 	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
@@ -35,6 +37,8 @@ import (
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/product/kv"
+	"github.com/mayflyhq/mayfly/product/paste"
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
@@ -80,6 +84,7 @@ type Options struct {
 	// Tombstones is handed to every part of the engine that deletes items.
 	Tombstones remind.Tombstones
 	Products   ProductOptions
+	Edge       config.Edge // the shared caches in front of the API
 
 	ArchiveLateness time.Duration // lateness up to which the walks behind the sweep run slowly; default 10 min
 	ArchiveTimeout  time.Duration // timeout of one of their batches; default 5 min
@@ -91,16 +96,20 @@ type Options struct {
 
 // Node is a running process.
 type Node struct {
-	set      store.Set
-	o        Options
-	clock    *clock.Clock
-	marks    *clock.Marks
-	refused  *prometheus.CounterVec // transitions, by state
-	engine   parts
-	accounts *account.Accounts // nil without a key
-	stories  *story.Stories    // nil without the product
-	opened   []opened          // the products
-	readers  []*logread.Reader // readers of the event log of products
+	set       store.Set
+	o         Options
+	clock     *clock.Clock
+	marks     *clock.Marks
+	refused   *prometheus.CounterVec // transitions, by state
+	engine    parts
+	accounts  *account.Accounts // nil without a key
+	stories   *story.Stories    // nil without the product
+	pastes    *paste.Pastes     // nil without the product
+	kv        *kv.KV            // nil without the product
+	edge      *edge.Purger      // nil without an edge
+	closeEdge func()
+	opened    []opened          // the products
+	readers   []*logread.Reader // readers of the event log of products
 
 	firstRequests *otter.Cache[mayfly.UserID, struct{}] // users whose first request was seen
 

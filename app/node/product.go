@@ -17,6 +17,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/clock"
+	"github.com/mayflyhq/mayfly/engine/edge"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/logread"
 	"github.com/mayflyhq/mayfly/engine/remind"
@@ -53,14 +54,22 @@ type Parts struct {
 	Listeners []Listener
 	// Readers read the event log on nodes that walk. Now and Failed are set by the node.
 	Readers []logread.Options
+	// Acts are what reminders of the product ask for. They are done also while the
+	// product is switched off.
+	Acts remind.Acts
 	// FirstRequest is called at the first authenticated request of a user that this
 	// node sees since its start, and again for users it has forgotten. An error is
 	// reported, the request goes on, and the next request calls it again.
 	FirstRequest func(ctx context.Context, user mayfly.UserID, now mayfly.Instant) error
 	// Verify checks an item of the product; it adds what it finds to the report.
 	Verify func(ctx context.Context, r *verify.Report, item mayfly.Item, body store.FoundBody) error
+	// VerifyStore checks what the product keeps beside items.
+	VerifyStore func(ctx context.Context, r *verify.Report, now mayfly.Instant) error
 	// Explain returns facts about an item of the product, for operators.
 	Explain func(ctx context.Context, item mayfly.Item) ([]wire.Fact, error)
+	// Upkeep is called about once a minute on the node that does the upkeep, with the
+	// confirmed time, also while the product is switched off.
+	Upkeep func(ctx context.Context, now mayfly.Instant) error
 	// Start is called when the node begins its work, Stop before its engine closes.
 	Start func(ctx context.Context) error
 	Stop  func(ctx context.Context) error
@@ -74,7 +83,7 @@ type Listener struct {
 
 // Products returns every product of this module: what a node runs unless Start is
 // given another list.
-func Products() []Product { return []Product{Stories()} }
+func Products() []Product { return []Product{Stories(), Pastes(), KV()} }
 
 // Tables returns every table of the engine, of accounts and of the products, also
 // of those that are off: a store is opened with them. Without products it takes
@@ -83,7 +92,7 @@ func Tables(products ...Product) []store.Table {
 	if len(products) == 0 {
 		products = Products()
 	}
-	all := slices.Concat(engine.Tables(), accounterase.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), upload.Tables(), account.Tables())
+	all := slices.Concat(engine.Tables(), accounterase.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), edge.Tables(), upload.Tables(), account.Tables())
 	for _, p := range products {
 		all = append(all, p.Tables...)
 	}
@@ -173,7 +182,7 @@ func (n *Node) firstRequest(ctx context.Context, user mayfly.UserID, now mayfly.
 }
 
 // startProducts starts the products and, on a node that walks, their readers of
-// the log.
+// the log and that of the edge.
 func (n *Node) startProducts(ctx context.Context) error {
 	for _, p := range n.on() {
 		if p.Start != nil {
@@ -185,16 +194,27 @@ func (n *Node) startProducts(ctx context.Context) error {
 			continue
 		}
 		for _, o := range p.Readers {
-			o.Now = func() mayfly.Instant { return n.clock.Read().Steady }
-			o.Failed = func(stream mayfly.Stream, err error, _ int) { n.o.Problem("reader "+o.Group, err) }
-			r, err := logread.New(n.set, o)
-			if err != nil {
+			if err := n.startReader(o); err != nil {
 				return fmt.Errorf("product %s: %w", p.Name, err)
 			}
-			r.Start(n.running)
-			n.readers = append(n.readers, r)
 		}
 	}
+	if n.edge != nil && n.walks() {
+		return n.startReader(n.edge.Reader())
+	}
+	return nil
+}
+
+// startReader starts a reader of the log.
+func (n *Node) startReader(o logread.Options) error {
+	o.Now = func() mayfly.Instant { return n.clock.Read().Steady }
+	o.Failed = func(stream mayfly.Stream, err error, _ int) { n.o.Problem("reader "+o.Group, err) }
+	r, err := logread.New(n.set, o)
+	if err != nil {
+		return err
+	}
+	r.Start(n.running)
+	n.readers = append(n.readers, r)
 	return nil
 }
 
@@ -237,6 +257,19 @@ func (n *Node) of(item mayfly.Item) (opened, bool) {
 func (n *Node) VerifyItem(ctx context.Context, r *verify.Report, item mayfly.Item, body store.FoundBody) error {
 	if p, found := n.of(item); found && p.Verify != nil {
 		return p.Verify(ctx, r, item, body)
+	}
+	return nil
+}
+
+// verifyStores checks what the products keep beside items.
+func (n *Node) verifyStores(ctx context.Context, r *verify.Report, now mayfly.Instant) error {
+	for _, p := range n.opened {
+		if p.VerifyStore == nil {
+			continue
+		}
+		if err := p.VerifyStore(ctx, r, now); err != nil {
+			return fmt.Errorf("verify product %s: %w", p.Name, err)
+		}
 	}
 	return nil
 }

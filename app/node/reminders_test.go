@@ -14,9 +14,11 @@ import (
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/fixture"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 func TestANodeWhoseRemindersLagIsDegraded(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
 	synctest.Test(t, func(t *testing.T) {
 		set, done := open(t)
 		var away atomic.Bool

@@ -46,7 +46,7 @@ func (n *Node) API(o ServeOptions) (*httpapi.API, error) {
 	}
 	api, err := httpapi.New(httpapi.Options{
 		Accounts: n.Accounts(), Clock: n.clock, Routes: routes, Open: n.serves, Ready: n.readyForUsers, Authenticated: n.firstRequest,
-		PublicURL: o.Listen.Public, Origins: o.Listen.Origins, Proxies: o.Listen.Proxies, BodyTimeout: o.Listen.BodyWithin,
+		PublicURL: o.Listen.Public, Origins: o.Listen.Origins, Proxies: o.Listen.Proxies, BodyTimeout: o.Listen.BodyWithin, Edge: n.edge != nil,
 		Logger: o.Logger, Registry: registry, Tracer: o.Tracer, Version: o.Version,
 	})
 	n.api.Store(api)

@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -33,8 +34,19 @@ func Stories() Product {
 			n.stories, err = story.New(story.Options{
 				Rows: n.set.Rows, Writer: n.set.Writer, Uploads: e.uploads, Intake: e.intake, Gate: e.gate, Hydrate: e.hydrate, Erase: e.erase,
 				Lifetimes: rules.Lifetimes, Longest: longest, Live: rules.Live, Alone: n.o.Products.Alone,
+				Node: n.o.Name, Problem: func(err error) { n.o.Problem("stories", err) },
 			})
-			return Parts{Routes: n.storyRoutes}, err
+			if err != nil {
+				return Parts{}, err
+			}
+			return Parts{
+				Routes: n.storyRoutes, Acts: remind.Acts{remind.Count: n.stories.FinishViews},
+				Start: func(context.Context) error {
+					n.stories.Start(n.running)
+					return nil
+				},
+				Stop: n.stories.Stop,
+			}, nil
 		},
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/node"
+	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 func TestStoriesOfALifetimeThatIsNotAllowedAnyMoreStayInRingAndLimit(t *testing.T) {
@@ -37,6 +39,29 @@ func TestStoriesOfALifetimeThatIsNotAllowedAnyMoreStayInRingAndLimit(t *testing.
 			}
 			if p, err := n.Stories().Preflight(t.Context(), ana, now); err != nil || p.Live != 1 {
 				t.Errorf("%d stories are live, %v", p.Live, err)
+			}
+			stop(t, n)
+		}
+	})
+}
+
+// A node that walks counts the views of a story for good after two days, and its own
+// count survives a restart before that.
+func TestTheCountOfViewsOutlivesTheViews(t *testing.T) {
+	pace.Heavy(t, "a node that lives for hours of virtual time")
+	in(t, func(t *testing.T, set store.Set, m *machine) {
+		n := start(t, set, node.Options{Source: m.source(), Idle: true})
+		item := mustPublish(t, n, time.Hour)
+		must(t, n.Stories().View(t.Context(), item.ID, mayfly.ViewerOf(ben), n.Clock().Read().Now))
+		stop(t, n)
+		for _, after := range []time.Duration{0, 48*time.Hour + 15*time.Minute} {
+			time.Sleep(after)
+			n = start(t, set, node.Options{Source: m.source()})
+			time.Sleep(time.Minute)
+			count, views, _, err := n.Stories().Viewers(t.Context(), item.ID, mayfly.ViewerOf(ana), "", 0, n.Clock().Read().Now)
+			rows, rowsErr := set.Rows.Range(t.Context(), story.ViewCounts, store.Range{Partition: string(item.ID[:]), Limit: 10})
+			if err != nil || rowsErr != nil || count != 1 || (len(views) == 0) != (after > 0) || (rows[0].Clustering == "") != (after > 0) {
+				t.Errorf("after %s: a count of %d, %d listed, %q, %v, %v", after, count, len(views), rows, err, rowsErr)
 			}
 			stop(t, n)
 		}

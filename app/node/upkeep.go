@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/collect"
 	"github.com/mayflyhq/mayfly/engine/scrub"
 	"github.com/mayflyhq/mayfly/engine/walk"
@@ -111,7 +112,7 @@ func (n *Node) collectOrphans(ctx context.Context, now mayfly.Instant) error {
 	if before.At == 0 || run.Abandoned && found.Abandoned == 0 {
 		return nil
 	}
-	run.Erase, run.By, run.Reason = true, n.o.Name, fmt.Sprintf("every %s", n.o.OrphansEvery)
+	run.Erase, run.By, run.Reason = true, audit.Actor{Subject: n.o.Name}, fmt.Sprintf("every %s", n.o.OrphansEvery)
 	done, err := n.engine.collect.Orphans(ctx, run)
 	n.collected(done)
 	return notConflict(err) // another node collects and has moved the watermark

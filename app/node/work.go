@@ -45,7 +45,8 @@ func (n *Node) walks() bool { return n.o.does(Walk) && !n.o.Idle }
 // openWalks opens the walks and the reminders of every shard.
 func (n *Node) openWalks(origin mayfly.Instant) (*work, error) {
 	n.o.Remind.Budget = n.engine.budget
-	n.o.Remind.Slow = map[remind.Step]time.Duration{remind.Archive: n.o.ArchiveTimeout} // it copies
+	// They copy media and read every view.
+	n.o.Remind.Slow = map[remind.Step]time.Duration{remind.Archive: n.o.ArchiveTimeout, remind.Count: n.o.ArchiveTimeout}
 	steps, o := n.steps(), n.o.Walk
 	w := &work{roll: walk.NewRoll(n.set.Rows, walk.Turn{Name: n.o.Name, Holder: o.Holder, Lease: o.Lease, Origin: origin})}
 	for _, shard := range w.roll.Shards() {

@@ -19,7 +19,7 @@ import (
 	"github.com/mayflyhq/mayfly/store/s3store"
 )
 
-// Cluster connects to the servers of cfg: items and rows in Cassandra, events in
+// Cluster connects to the servers of cfg: items, rows and keys in Cassandra, events in
 // Kafka, media in S3, limits and signals in Redis. Each is looked at before it is
 // used; a Redis that is away is none of them (I19), and a Kafka that is away is
 // looked at when it is back. Errors: Invalid (cfg, or a topic that forgets too
@@ -104,7 +104,7 @@ func (s *Store) openCassandra(ctx context.Context, cfg config.Config, t Time) er
 		return fmt.Errorf("cassandra: %w", err)
 	}
 	s.open = append(s.open, ledger)
-	s.Set.Writer, s.Set.Ledger, s.Set.Rows, s.Set.Time = ledger.Writer(), ledger.Ledger(), ledger.Rows(), ledger
+	s.Set.Writer, s.Set.Ledger, s.Set.Rows, s.Set.KV, s.Set.Time = ledger.Writer(), ledger.Ledger(), ledger.Rows(), ledger.KV(), ledger
 	return nil
 }
 

@@ -131,7 +131,7 @@ func (s *Store) openDrivers(f *folder, cfg config.Config, tables []store.Table) 
 	s.Set.Writer, s.Set.Ledger, s.Set.Rows, s.Set.Log = ledger.Writer(), ledger.Ledger(), ledger.Rows(), ledger.Log()
 	s.Set.Hot, s.Set.Cold = tiers[0], tiers[1]
 	s.Set.Limits, s.Set.Signals = memstore.NewLimits(memory.Buckets), memstore.NewSignals()
-	return nil
+	return s.openKV(f, cfg)
 }
 
 // reclaimRows reclaims rows until none is due or budget is used up: the next turn goes

@@ -68,7 +68,7 @@ func TestNewFolderGetsTheNewestFormatAndKeepsIt(t *testing.T) {
 	}
 	names, err := fs.List("data")
 	slices.Sort(names)
-	if want := []string{"FORMAT", "LOCK", "cold", "hot", "ledger"}; err != nil || !slices.Equal(names, want) {
+	if want := []string{"FORMAT", "LOCK", "cold", "hot", "kv", "ledger"}; err != nil || !slices.Equal(names, want) {
 		t.Fatalf("in the folder: %v, %v", names, err)
 	}
 }

@@ -31,6 +31,7 @@ type Store struct {
 
 	open  []io.Closer   // in the order of opening
 	rows  reclaim       // of rows past their time; nil where the servers do it
+	kv    reclaim       // of expired keys; nil where the servers do it
 	media []reclaim     // of deleted media, tier by tier
 	every time.Duration // how often that of media
 	erase eraser        // of deleted rows; zero where the servers do it
@@ -116,14 +117,19 @@ func OpenLog(ctx context.Context, cfg config.Config, tables []store.Table, t Tim
 	return s, nil
 }
 
-// Reclaim takes space back that rows past their time and deleted media still
-// take, and erases the bytes of deleted media. A node calls it from time to time; no
+// Reclaim takes space back that rows past their time, expired keys and deleted media
+// still take, and erases the bytes of deleted media. A node calls it from time to time; no
 // answer depends on it. What fails holds nothing else up.
 func (s *Store) Reclaim(ctx context.Context, now mayfly.Instant) error {
 	var errs []error
 	if s.rows != nil {
 		if err := s.rows(ctx, now); err != nil {
 			errs = append(errs, fmt.Errorf("reclaim rows: %w", err))
+		}
+	}
+	if s.kv != nil {
+		if err := s.kv(ctx, now); err != nil {
+			errs = append(errs, fmt.Errorf("reclaim keys: %w", err))
 		}
 	}
 	if s.mediaDue(now) {

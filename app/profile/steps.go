@@ -1,10 +1,13 @@
 package profile
 
+import "errors"
+
 // The folders of the drivers in a data folder.
 const (
 	ledgerFolder = "ledger"
 	hotFolder    = "hot"
 	coldFolder   = "cold"
+	kvFolder     = "kv"
 )
 
 // steps are the formats of a data folder: the n-th step leads to format n. A
@@ -12,6 +15,7 @@ const (
 func steps() []step {
 	return []step{
 		{"folders for ledger, hot and cold", makeFolders},
+		{"folder for keys with a time to live", makeKVFolder},
 	}
 }
 
@@ -23,3 +27,5 @@ func makeFolders(f *folder) error {
 	}
 	return f.sync()
 }
+
+func makeKVFolder(f *folder) error { return errors.Join(f.makeFolder(kvFolder), f.sync()) }

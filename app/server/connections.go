@@ -3,10 +3,12 @@ package server
 import (
 	"container/list"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -83,6 +85,15 @@ func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() { c.from.release(c) })
 	return err
+}
+
+// SyscallConn gives access to the socket, for writes that must not wait.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	inner, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return inner.SyscallConn()
 }
 
 // admit returns the connection, or nil if its client is over its share.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,16 @@ const (
 type listeners struct {
 	api   *listener
 	admin *listener // nil if there is none
+	other []*served // of the products
+}
+
+// served is a listener of a product, for another protocol than HTTP.
+type served struct {
+	node.Listener
+	listen net.Listener
+	stop   context.CancelFunc
+	ctx    context.Context
+	ended  chan struct{} // closed when Serve has returned; nil before serve
 }
 
 // listener is a TCP listener with its HTTP server.
@@ -42,8 +53,14 @@ type listener struct {
 // listen opens the listeners; nothing is served yet.
 func listen(ctx context.Context, n *node.Node, c config.Config, log *slog.Logger, tracer trace.Tracer) (*listeners, error) {
 	forUsers, forOperators := newConnMetrics("api"), newConnMetrics("admin")
+	metrics := append(forUsers.collectors(), forOperators.collectors()...)
+	forProducts := map[string]connMetrics{}
+	for _, one := range n.Listeners() {
+		forProducts[one.Name] = newConnMetrics(one.Name)
+		metrics = append(metrics, forProducts[one.Name].collectors()...)
+	}
 	api, err := n.API(node.ServeOptions{
-		Listen: c.Listen, Logger: log, Tracer: tracer, Version: Version, Metrics: append(forUsers.collectors(), forOperators.collectors()...),
+		Listen: c.Listen, Logger: log, Tracer: tracer, Version: Version, Metrics: metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -53,10 +70,19 @@ func listen(ctx context.Context, n *node.Node, c config.Config, log *slog.Logger
 		return nil, fmt.Errorf("listen for the API: %w", err)
 	}
 	l := &listeners{api: public}
-	if err := l.api.useTLS(ctx, c, log); err != nil {
+	secure, err := tlsConfig(ctx, c, log)
+	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}
+	l.api.useTLS(secure)
 	l.api.warnIfPlain(log)
+	for _, one := range n.Listeners() {
+		other, err := newServed(one, c.Listen, forProducts[one.Name], secure, log)
+		if err != nil {
+			return nil, errors.Join(err, l.close())
+		}
+		l.other = append(l.other, other)
+	}
 	if c.Listen.Admin == "" {
 		return l, nil
 	}
@@ -71,10 +97,58 @@ func listen(ctx context.Context, n *node.Node, c config.Config, log *slog.Logger
 
 // warnIfPlain logs a warning if tokens would cross a network in plain text.
 func (l *listener) warnIfPlain(log *slog.Logger) {
-	at, ok := l.listen.Addr().(*net.TCPAddr)
-	if ok && !at.IP.IsLoopback() && !l.secure {
-		log.Warn("plain HTTP on a reachable address; set listen.cert_file and listen.key_file or listen.acme_domains, or use a TLS proxy", "address", at)
+	if !l.secure {
+		warnIfReachable(l.listen.Addr(), "plain HTTP on a reachable address", log)
 	}
+}
+
+func warnIfReachable(address net.Addr, message string, log *slog.Logger) {
+	if at, ok := address.(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		log.Warn(message+"; set listen.cert_file and listen.key_file or listen.acme_domains, or use a TLS proxy", "address", at)
+	}
+}
+
+// newServed listens for a product, with the limits and the certificate of the API.
+func newServed(one node.Listener, c config.Listen, m connMetrics, secure *tls.Config, log *slog.Logger) (*served, error) {
+	trusted, err := httpapi.ParseProxies(c.Proxies)
+	if err != nil {
+		return nil, err
+	}
+	tcp, err := net.Listen("tcp", one.Address)
+	if err != nil {
+		return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("listen for %s: %w", one.Name, err), "is another server running? choose another address with --set listen."+one.Name)
+	}
+	s := &served{Listener: one, listen: limitConnections(tcp, c.Connections+1, c.PerAddress, trusted, m)} // one more, which the product refuses with an answer
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	if secure == nil {
+		warnIfReachable(tcp.Addr(), "no TLS for "+one.Name+" on a reachable address", log)
+		return s, nil
+	}
+	secure = secure.Clone()
+	secure.NextProtos = nil // those of HTTP
+	s.listen = tls.NewListener(s.listen, secure)
+	return s, nil
+}
+
+// serve serves until end is called.
+func (s *served) serve(failed chan<- error) {
+	s.ended = make(chan struct{})
+	go func() {
+		defer close(s.ended)
+		if err := s.Serve(s.ctx, s.listen); err != nil {
+			failed <- fmt.Errorf("listen at %s: %w", s.listen.Addr(), err)
+		}
+	}()
+}
+
+// end accepts no more connections and waits until those that are open have ended.
+func (s *served) end() error {
+	s.stop()
+	err := ignoreClosed(s.listen.Close())
+	if s.ended != nil {
+		<-s.ended
+	}
+	return err
 }
 
 // newListener listens at c.API.
@@ -138,7 +212,10 @@ func (l *listeners) adminURL() string {
 
 // serve starts serving and returns a channel that reports a listener that fails.
 func (l *listeners) serve() <-chan error {
-	failed := make(chan error, len(l.all()))
+	failed := make(chan error, len(l.all())+len(l.other))
+	for _, one := range l.other {
+		one.serve(failed)
+	}
 	for _, one := range l.all() {
 		go func() {
 			if err := one.serve(); !errors.Is(err, http.ErrServerClosed) {
@@ -162,6 +239,9 @@ func (l *listeners) drain(timeout time.Duration, log *slog.Logger) error {
 	ctx, stop := context.WithTimeout(context.Background(), timeout)
 	defer stop()
 	var errs []error
+	for _, one := range l.other {
+		errs = append(errs, one.end())
+	}
 	for _, one := range l.all() {
 		err := one.server.Shutdown(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -176,6 +256,9 @@ func (l *listeners) drain(timeout time.Duration, log *slog.Logger) error {
 // close closes the listeners and all connections.
 func (l *listeners) close() error {
 	var errs []error
+	for _, one := range l.other {
+		errs = append(errs, one.end())
+	}
 	for _, one := range l.all() {
 		errs = append(errs, one.server.Close(), ignoreClosed(one.listen.Close()))
 	}

@@ -27,6 +27,7 @@ type Local struct {
 type LocalOptions struct {
 	Open func(config.Config) (*profile.Store, error) // default profile.Embedded
 	Log  *slog.Logger                                // default: discarded
+	Idle bool                                        // run no loops and do not listen: to look at the store
 }
 
 // Start starts a Local. It listens where cfg says; port 0 picks a free port.
@@ -42,18 +43,19 @@ func Start(ctx context.Context, cfg config.Config, o LocalOptions) (*Local, erro
 	if l.Store, err = o.Open(cfg); err != nil {
 		return nil, err
 	}
-	if err := l.start(ctx); err != nil {
+	if err := l.start(ctx, o.Idle); err != nil {
 		return nil, errors.Join(err, l.Stop(ctx))
 	}
 	return l, nil
 }
 
-func (l *Local) start(ctx context.Context) error {
+func (l *Local) start(ctx context.Context, idle bool) error {
 	o, err := nodeOptions(l.Config, l.Store, l.log)
 	if err != nil {
 		return err
 	}
-	if l.Node, err = node.Start(ctx, l.Store.Set, o); err != nil {
+	o.Idle = idle
+	if l.Node, err = node.Start(ctx, l.Store.Set, o); err != nil || idle {
 		return err
 	}
 	if l.listeners, err = listen(ctx, l.Node, l.Config, l.log, nil); err != nil {
@@ -68,6 +70,14 @@ func (l *Local) API() string { return l.listeners.api.url }
 
 // Admin returns the URL of the admin API; "" if there is none.
 func (l *Local) Admin() string { return l.listeners.adminURL() }
+
+// KV returns the address of the Redis protocol; "" if it is off.
+func (l *Local) KV() string {
+	for _, one := range l.listeners.other {
+		return reachable(one.listen.Addr())
+	}
+	return ""
+}
 
 // Now returns the time of the node's clock.
 func (l *Local) Now() mayfly.Instant { return l.Node.Clock().Read().Now }

@@ -161,6 +161,10 @@ func (p *process) welcome(l *listeners) []string {
 	if first.Admin != "" {
 		lines = append(lines, "  admin API at "+first.Admin+"; data in "+p.Config.Data)
 	}
+	for _, one := range l.other {
+		first.KV = reachable(one.listen.Addr())
+		lines = append(lines, "  "+one.Name+" (Redis protocol) at "+first.KV+": mayfly kv --help says how to get a key")
+	}
 	if p.Config.Listen.Public != "" && l.api.secure {
 		first.API = strings.TrimSuffix(p.Config.Listen.Public, "/")
 	}

@@ -18,28 +18,34 @@ import (
 	"github.com/mayflyhq/mayfly/app/config"
 )
 
-// useTLS serves TLS if the configuration names a certificate, from files or from
-// an ACME CA (C7).
-func (l *listener) useTLS(ctx context.Context, c config.Config, log *slog.Logger) error {
+// tlsConfig returns how the listeners serve TLS, with a certificate from files or from
+// an ACME CA (C7); nil if the configuration names none.
+func tlsConfig(ctx context.Context, c config.Config, log *slog.Logger) (*tls.Config, error) {
 	switch {
 	case c.Listen.Cert != "":
 		files := &certFiles{cert: c.Listen.Cert, key: c.Listen.Key, log: log}
 		if err := files.load(); err != nil {
-			return err
+			return nil, err
 		}
-		l.server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.current}
+		return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.current}, nil
 	case len(c.Listen.ACME) > 0:
 		magic, err := acme(ctx, c, log)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		l.server.TLSConfig = magic.TLSConfig()
-		l.server.TLSConfig.NextProtos = append([]string{"h2", "http/1.1"}, l.server.TLSConfig.NextProtos...)
+		secure := magic.TLSConfig()
+		secure.NextProtos = append([]string{"h2", "http/1.1"}, secure.NextProtos...)
+		return secure, nil
 	default:
-		return nil
+		return nil, nil
 	}
-	l.secure, l.url = true, "https"+strings.TrimPrefix(l.url, "http")
-	return nil
+}
+
+// useTLS serves TLS unless secure is nil.
+func (l *listener) useTLS(secure *tls.Config) {
+	if secure != nil {
+		l.server.TLSConfig, l.secure, l.url = secure, true, "https"+strings.TrimPrefix(l.url, "http")
+	}
 }
 
 // certFiles is a certificate in files. It is reloaded when they change, so that a

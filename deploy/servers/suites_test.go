@@ -22,7 +22,9 @@ func TestEveryTestOnRealServersIsInASuite(t *testing.T) {
 	for _, line := range regexp.MustCompile(`(?m)^(?:\[.*\|\| |\S+=\S+ )?suite .*$`).FindAllString(string(script), -1) {
 		run := regexp.MustCompile("")
 		if found := regexp.MustCompile(`-run '?([^' ]+)`).FindStringSubmatch(line); found != nil {
-			run = regexp.MustCompile(found[1])
+			if run = regexp.MustCompile(found[1]); found[1] == `"$run"` { // tests that take turns, which it finds by their names
+				run = regexp.MustCompile(`^Test[A-Za-z0-9]*$`)
+			}
 		}
 		for _, found := range regexp.MustCompile(` \./(\S+)`).FindAllStringSubmatch(line, -1) {
 			folders[found[1]] = run

@@ -80,7 +80,7 @@ func New(set store.Set, items *erase.Erase, o Options) (*Eraser, error) {
 // looked at again every day. When another process takes the pass over, the receipt
 // is returned as far as it has come. Errors: Invalid, Conflict (another caller erases
 // the same account now), Unavailable, Unknown.
-func (e *Eraser) Account(ctx context.Context, user mayfly.UserID, by, reason string, now mayfly.Instant) (Receipt, error) {
+func (e *Eraser) Account(ctx context.Context, user mayfly.UserID, by audit.Actor, reason string, now mayfly.Instant) (Receipt, error) {
 	if user.IsZero() {
 		return Receipt{}, mayfly.Errorf(mayfly.Invalid, "erase account: the user is required")
 	}

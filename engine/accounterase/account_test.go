@@ -26,7 +26,7 @@ func TestAnErasedAccountLeavesNothingAndOthersEverything(t *testing.T) {
 		t.Fatalf("there are too few references to erase: %+v", before)
 	}
 	e := fx.Accounts()
-	r, err := e.Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now)
+	r, err := e.Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now)
 	fx.Must(err)
 	if r.Items != 6 || r.Objects != 9 || r.Rows["owners"] != 6 || r.Rows["uploads"] != 6 || r.Rows["idempotency"] != 1 || len(r.Held) != 0 || r.Finished != 0 {
 		t.Fatalf("%+v", r)
@@ -105,7 +105,7 @@ func TestWhatIsHeldOutlivesTheAccountUntilItIsReleased(t *testing.T) {
 	_, err := fx.Eraser().Delete(t.Context(), hidden.ID, mayfly.ByUser, fx.Now) // and deleted by its author
 	fx.Must(err)
 	e := fx.Accounts()
-	r, err := e.Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now)
+	r, err := e.Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now)
 	fx.Must(err)
 	want := []mayfly.ID{held.ID, hidden.ID}
 	slices.SortFunc(want, mayfly.ID.Compare)
@@ -148,7 +148,7 @@ func TestABirthInFlightIsCaughtByTheSecondPass(t *testing.T) {
 	item := fx.Story(2)
 	fx.Real.Writer = real
 	e := fx.Accounts()
-	r, err := e.Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now)
+	r, err := e.Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now)
 	if err != nil || r.Items != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -177,7 +177,7 @@ func TestTheIndexEntryOfAnAbandonedBirthGoes(t *testing.T) {
 	fx.Change(item.ID, mayfly.Change{To: mayfly.Deleted, Cause: mayfly.ByUser})
 	fx.Must(fx.Real.Ledger.Remove(t.Context(), item.ID)) // as if it had never landed
 	fx.Now = fx.Now.Add(time.Minute)
-	if _, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now); err != nil || fx.Scan(fixture.Ana()).Count != 0 {
+	if _, err := fx.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now); err != nil || fx.Scan(fixture.Ana()).Count != 0 {
 		t.Fatalf("%+v, %v", fx.Scan(fixture.Ana()), err)
 	}
 }
@@ -185,7 +185,7 @@ func TestTheIndexEntryOfAnAbandonedBirthGoes(t *testing.T) {
 func TestABackupPutBackIsErasedAgainBeforeTheFirstRead(t *testing.T) {
 	old := erasure.Open(t)
 	old.Story(1)
-	_, err := old.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", old.Now)
+	_, err := old.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", old.Now)
 	old.Must(err)
 
 	fx := erasure.Open(t) // the store as it was before, beside the deletion ledger as it is
@@ -238,7 +238,7 @@ func TestAnAccountIsErasedWhileTheLogIsAway(t *testing.T) {
 		mine = append(mine, fx.Story(1))
 	}
 	fx.Hooks.Append = fixture.FailAppend(mayfly.Unavailable)
-	if _, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now); !errors.Is(err, mayfly.Unavailable) {
+	if _, err := fx.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now); !errors.Is(err, mayfly.Unavailable) {
 		t.Fatalf("%v, want Unavailable: another pass is due", err)
 	}
 	if n, err := fx.Accounts().Replay(t.Context(), fx.Now); err != nil || n != 0 {
@@ -272,7 +272,7 @@ func TestAnAccountIsErasedWhileTheLogIsAway(t *testing.T) {
 func TestAccountErasureAppendsUserDeletedOnce(t *testing.T) {
 	fx := erasure.Open(t)
 	fx.Story(1)
-	_, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now)
+	_, err := fx.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now)
 	fx.Must(err)
 	r, err := fx.Real.Log.Reader(t.Context(), mayfly.Ends, "users")
 	fx.Must(err)
@@ -297,15 +297,24 @@ func TestAnAccountErasureNeedsAnActorAReasonAndTheLedgers(t *testing.T) {
 	item := fx.Story(1)
 	e := fx.Accounts()
 	for _, ask := range []func() error{
-		func() error { _, err := e.Account(t.Context(), mayfly.UserID{}, "support", "x", fx.Now); return err },
-		func() error { _, err := e.Account(t.Context(), fixture.Ana(), "", "x", fx.Now); return err },
-		func() error { _, err := e.Account(t.Context(), fixture.Ana(), "support", "", fx.Now); return err },
 		func() error {
-			_, err := fx.AccountsWith(accounterase.Options{Audit: fx.AuditLog()}).Account(t.Context(), fixture.Ana(), "support", "x", fx.Now)
+			_, err := e.Account(t.Context(), mayfly.UserID{}, audit.Actor{Subject: "support"}, "x", fx.Now)
 			return err
 		},
 		func() error {
-			_, err := fx.AccountsWith(accounterase.Options{Deletions: fx.Real.Deletions}).Account(t.Context(), fixture.Ana(), "support", "x", fx.Now)
+			_, err := e.Account(t.Context(), fixture.Ana(), audit.Actor{Subject: ""}, "x", fx.Now)
+			return err
+		},
+		func() error {
+			_, err := e.Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "", fx.Now)
+			return err
+		},
+		func() error {
+			_, err := fx.AccountsWith(accounterase.Options{Audit: fx.AuditLog()}).Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "x", fx.Now)
+			return err
+		},
+		func() error {
+			_, err := fx.AccountsWith(accounterase.Options{Deletions: fx.Real.Deletions}).Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "x", fx.Now)
 			return err
 		},
 	} {
@@ -324,7 +333,7 @@ func TestThePageOfAnAccountIsDeletedInAFewCalls(t *testing.T) {
 	for range 60 {
 		fx.Story(0)
 	}
-	if _, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now); err != nil {
+	if _, err := fx.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now); err != nil {
 		t.Fatal(err)
 	}
 	if n := fx.Hooks.Count("ledger get", "transition"); n == 0 || n > 6 {
@@ -341,7 +350,7 @@ func TestAnAccountWhoseCachesCannotBeNotifiedIsErasedInOneWait(t *testing.T) {
 		}
 		fx.Set.Signals = fixture.Deaf{Signals: fx.Real.Signals}
 		begun := time.Now()
-		if _, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now); err != nil {
+		if _, err := fx.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(begun); took < store.CacheWait || took >= 2*store.CacheWait {
@@ -362,7 +371,7 @@ func TestTheBodyOfAnAbandonedBirthGoesWithTheAccount(t *testing.T) {
 		t.Fatal("nothing leads to it")
 	}
 	fx.Now = fx.Now.Add(time.Minute)
-	if _, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now); err != nil {
+	if _, err := fx.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now); err != nil {
 		t.Fatal(err)
 	}
 	if len(l.Bodies) > 0 || l.Lost || l.Named(item.ID) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/erasure"
 	"github.com/mayflyhq/mayfly/test/fixture"
@@ -22,11 +23,11 @@ func isWhole(r accounterase.Receipt) bool {
 }
 
 func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
-	pace.Slow(t, "hundreds of stops")
+	pace.Heavy(t, "hundreds of stops")
 	random := fixture.Seeded(t)
 	var calls []storetest.Call
 	account := func(fx *erasure.Fixture) error {
-		_, err := fx.Accounts().Account(context.Background(), fixture.Ana(), "support", "asked to", fx.Now)
+		_, err := fx.Accounts().Account(context.Background(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now)
 		return err
 	}
 	erasure.With(t, func(fx *erasure.Fixture) {
@@ -89,13 +90,14 @@ func TestAnAccountErasureStoppedAnywhereIsFinishedLater(t *testing.T) {
 }
 
 func TestAnAccountErasureStoppedAtAnyErasingCallIsFinishedLater(t *testing.T) {
+	pace.Heavy(t, "hundreds of stops")
 	stops := 0
 	for at, reached := 1, true; reached; at++ {
 		for _, how := range []storetest.BlobFault{storetest.Before, storetest.After, storetest.Short} {
 			erasure.With(t, func(fx *erasure.Fixture) {
 				mine, s := fx.Belongings(fixture.Ana()), &erasure.Stopper{At: at, How: how}
 				fx.Set = s.Wrap(fx.Real)
-				_, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now)
+				_, err := fx.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now)
 				if reached = s.Stopped; !reached {
 					fx.Must(err)
 					return
@@ -143,7 +145,7 @@ func TestPowerLossWhileAnAccountIsErasedBringsNothingBack(t *testing.T) {
 		},
 		Do: func(fx *erasure.Fixture, ack func()) {
 			e := fx.Accounts()
-			_, err := e.Account(fx.Context(), fixture.Ana(), "support", "asked to", fx.Now)
+			_, err := e.Account(fx.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now)
 			fx.Must(err)
 			ack()
 			fx.Now = fx.Now.Add(time.Minute)

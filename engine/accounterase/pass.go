@@ -128,7 +128,8 @@ func (p *pass) putOff(ctx context.Context) error {
 	return p.release(ctx)
 }
 
-// erase erases the user's items and then the rows of every table by its rule. When
+// erase erases the user's items, then what products keep outside of tables, which
+// they may find by rows, and then the rows of every table by its rule. When
 // only the log is unavailable everything else is done (L8), and the error says
 // that another pass is due.
 func (p *pass) erase(ctx context.Context) error {
@@ -136,18 +137,18 @@ func (p *pass) erase(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("items: %w", err)
 	}
-	tables := p.set.Rows.Tables()
-	for _, t := range tables {
-		if err := p.eraseTable(ctx, tables, t); err != nil {
-			return fmt.Errorf("table %s: %w", t, err)
-		}
-	}
 	for _, part := range p.parts {
 		erased, err := part.Erase(ctx, p.r.User, p.now)
 		if err != nil {
 			return fmt.Errorf("%s: %w", part.Name, err)
 		}
 		p.r.Rows[part.Name] += erased
+	}
+	tables := p.set.Rows.Tables()
+	for _, t := range tables {
+		if err := p.eraseTable(ctx, tables, t); err != nil {
+			return fmt.Errorf("table %s: %w", t, err)
+		}
 	}
 	if away != nil {
 		return fmt.Errorf("items: %w", away)
@@ -204,7 +205,7 @@ func (p *pass) items(ctx context.Context) (away, err error) {
 func (p *pass) eraseTable(ctx context.Context, tables []store.Table, t store.Table) error {
 	d, user := t.Declared(), string(p.r.User[:])
 	switch {
-	case d.Erasure != store.PartitionIsUser || t == engine.Owners: // the owner index goes with the items
+	case d.Erasure != store.PartitionIsUser || t == engine.Owners || d.ErasedByPart: // the owner index goes with the items
 		return nil
 	case t == upload.Reservations: // with the media that have arrived (ST14)
 		rows, objects, err := upload.EraseOf(ctx, p.set, p.r.User)

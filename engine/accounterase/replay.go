@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -155,7 +156,7 @@ func (e *Eraser) replay(ctx context.Context, d deletion, now mayfly.Instant) (bo
 		}
 		_, err = e.take(ctx, r, old, now)
 	default:
-		_, err = e.Account(ctx, d.user, "mayfly", "the deletion ledger names the account", now)
+		_, err = e.Account(ctx, d.user, audit.Actor{Subject: "mayfly"}, "the deletion ledger names the account", now)
 	}
 	if errors.Is(err, mayfly.Conflict) || walk.IsAway(err) {
 		return false, nil // another node does it, or only the log is missing; the account is on the list

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/story"
@@ -21,7 +22,7 @@ func TestRelationsGoInBothDirectionsWithTheAccount(t *testing.T) {
 	fx.Relate(fixture.Ana(), other)
 	fx.Relate(other, fixture.Ana())
 	fx.Relate(fixture.Ben(), other)
-	r, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now)
+	r, err := fx.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now)
 	if err != nil || r.Rows["relations"] != 2 || r.Rows["related"] != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -66,7 +67,7 @@ func TestWhatAnErasedViewerHasSeenIsForgottenOnBothSides(t *testing.T) {
 	}
 	fx.View(bens, fixture.Ana())
 	fx.View(bens, erasure.Follower(fixture.Ben()))
-	r, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now)
+	r, err := fx.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now)
 	if err != nil || r.Rows["seen"] != 251 || r.Rows["views"] != 251 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -91,7 +92,7 @@ func TestTheMediaOfReservedUploadsGoWithTheAccount(t *testing.T) {
 		_, err := fx.Real.Hot.Put(t.Context(), raw, strings.NewReader("as it was put"))
 		fx.Must(err)
 	}
-	r, err := fx.Accounts().Account(t.Context(), fixture.Ana(), "support", "asked to", fx.Now)
+	r, err := fx.Accounts().Account(t.Context(), fixture.Ana(), audit.Actor{Subject: "support"}, "asked to", fx.Now)
 	fx.Must(err)
 	if r.Rows["reservations"] != 4 || r.Objects != 3+1+2 || len(r.Held) != 1 {
 		t.Fatalf("%+v", r)

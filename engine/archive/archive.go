@@ -70,6 +70,7 @@ type Archive struct {
 	set     store.Set
 	o       Options
 	trouble atomic.Pointer[trouble] // nil while copies go well
+	claims  claims
 }
 
 // New returns an Archive over set. Errors: Invalid.
@@ -112,6 +113,11 @@ func (a *Archive) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error)
 			p.done = append(p.done, item)
 		case ended(item, mayfly.ByAccount) && again(item, b):
 			p.gone = append(p.gone, item)
+		}
+	}
+	if b.Repeat { // the walk is behind the sweep, a reminder may come before the sweep's event
+		if err := walk.AppendLast(ctx, a.set.Log, p.rows...); err != nil {
+			return nil, fmt.Errorf("archive: %w", err)
 		}
 	}
 	for _, step := range []func(context.Context) error{p.leaveErased, p.claim, p.copy, p.name, p.eraseHot, p.finish, p.announce} {

@@ -21,6 +21,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/fixture"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // lyingDisk is a disk that does something else with the media of the cold tier
@@ -193,6 +194,7 @@ func pick(r *rand.Rand, from map[string]func([]byte) []byte) func([]byte) []byte
 // The cold tier is down for 72 hours, while stories go on expiring. Nothing is
 // parked and nothing is erased; when it is back everything is archived.
 func TestAColdTierThatIsDownForThreeDaysLosesNothing(t *testing.T) {
+	pace.Heavy(t, "every pass of three days")
 	t.Run("altogether", func(t *testing.T) { testDownForThreeDays(t, true, 0) })
 	// The first item might be its own fault, and is parked; the others tell that it is not.
 	t.Run("for writes", func(t *testing.T) { testDownForThreeDays(t, false, 1) })

@@ -18,6 +18,7 @@ type pass struct {
 	done     []mayfly.Item // cold, and their events are to be appended
 	gone     []mayfly.Item // deleted with their account, to be announced and erased
 	failures []walk.Failure
+	resumed  map[mayfly.ID]bool // those of rows whose claim is that of an earlier try
 
 	renditions renditions
 }
@@ -71,11 +72,22 @@ type lostRow struct{ known, current mayfly.Item }
 // rounds is how often a claim of a row that others change too is tried again.
 const rounds = 3
 
-// claim takes the rows: from then on their generation fences out every other worker. A
+// claim takes the rows: from then on their generation fences out every other worker. It
+// goes on with the claim of an earlier try of this process that is over. A
 // row that has changed since it was read may have been changed by an earlier try of
 // this batch: if it still waits it is taken over, and if it is cold it is announced.
 func (p *pass) claim(ctx context.Context) error {
-	var claimed []mayfly.Item
+	var claimed, free []mayfly.Item
+	p.resumed = map[mayfly.ID]bool{}
+	for _, item := range p.rows {
+		if p.claims.take(item) {
+			p.resumed[item.ID] = true
+			claimed = append(claimed, item)
+		} else {
+			free = append(free, item)
+		}
+	}
+	p.rows = free
 	for round := 0; len(p.rows) > 0; round++ {
 		lost, err := p.move(ctx, func(mayfly.Item) mayfly.Change { return mayfly.Change{To: mayfly.Archiving} })
 		if err != nil {

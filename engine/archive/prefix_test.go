@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/fixture"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // stopping is a step that is stopped at every write.
@@ -53,6 +54,7 @@ func (h *env) checkArchived(items []mayfly.Item) {
 }
 
 func TestTheArchiveStoppedAnywhereIsBroughtToItsEnd(t *testing.T) {
+	pace.Heavy(t, "stops at every write")
 	stopping{
 		name: "archive stopped at every write",
 		prepare: func(h *env) []mayfly.Item { // an item for every way through the archive
@@ -73,6 +75,7 @@ func TestTheArchiveStoppedAnywhereIsBroughtToItsEnd(t *testing.T) {
 }
 
 func TestARetirementStoppedAnywhereIsBroughtToItsEnd(t *testing.T) {
+	pace.Heavy(t, "stops at every write")
 	stopping{
 		name: "retirement stopped at every write",
 		prepare: func(h *env) []mayfly.Item {

@@ -42,10 +42,14 @@ func (p *pass) copy(ctx context.Context) error {
 	if len(at) == 0 {
 		return nil
 	}
-	if err := ctx.Err(); err != nil {
-		return err
+	err = ctx.Err()
+	if err == nil {
+		err = p.isAway(ctx, errs, at)
 	}
-	if err := p.isAway(ctx, errs, at); err != nil {
+	if err != nil {
+		for _, i := range at {
+			p.claims.release(p.rows[i])
+		}
 		return err
 	}
 	var failed []walk.Failure
@@ -108,6 +112,7 @@ func (p *pass) notCopied(ctx context.Context, failed []walk.Failure) error {
 	for i, f := range failed {
 		if found[i].Item.Generation == f.Item.Generation {
 			p.failures = append(p.failures, f)
+			p.claims.release(f.Item)
 		} else {
 			lost = append(lost, lostRow{known: f.Item, current: found[i].Item})
 		}
@@ -182,13 +187,24 @@ func (p *pass) answers(ctx context.Context, item mayfly.Item) bool {
 }
 
 // copyItem copies the media of a claimed item to cold, under the generation of
-// the claim, and verifies each copy from the cold side.
+// the claim, and verifies each copy from the cold side. What an earlier try has copied
+// under the same claim is verified like any other copy, and copied again only if it is
+// not there or not right.
 func (p *pass) copyItem(ctx context.Context, item mayfly.Item, body store.FoundBody) error {
 	if !body.Found || len(body.Body.Media) != int(item.Media) {
 		return mayfly.Errorf(mayfly.Corrupt, "the body of %s does not name its media", item.ID)
 	}
 	for n, medium := range body.Body.Media {
 		from, to := item.MediaKey(item.Keys.Hot, n), item.MediaKey(item.Generation, n)
+		if p.resumed[item.ID] {
+			err := p.verify(ctx, to, medium)
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, mayfly.NotFound) && !errors.Is(err, mayfly.Corrupt) {
+				return fmt.Errorf("verify the earlier copy %s: %w", to, err)
+			}
+		}
 		if _, err := p.set.Hot.CopyTo(ctx, p.set.Cold, from, to); err != nil {
 			return fmt.Errorf("copy %s: %w", from, err)
 		}

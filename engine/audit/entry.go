@@ -11,14 +11,15 @@ import (
 
 // The maximum sizes of the texts of an entry, in bytes.
 const (
-	MaxActor  = 128
+	MaxIssuer = 256
+	MaxActor  = 256
 	MaxReason = 1024
 	MaxDetail = 2048
 )
 
 // Entry is what a caller records.
 type Entry struct {
-	Actor   string // who did it; required
+	Actor   Actor
 	Verb    Verb
 	Subject Subject
 	Reason  string // why, in the actor's words; required, also on an outcome
@@ -26,6 +27,27 @@ type Entry struct {
 
 	Outcome Outcome
 	Of      Ref // on an outcome, the intent that it concludes
+}
+
+// Actor is who did something: the holder of a token, or a process itself. Issuer and
+// subject are apart, because an issuer chooses the names of its subjects: joined, one
+// could look like another issuer's.
+type Actor struct {
+	Issuer  string        // of the token; empty: a process itself
+	Subject string        // of the token, or the name of the process; required
+	For     mayfly.UserID // the user for whom a service acted; zero: none
+}
+
+// String returns the actor for a text that people read.
+func (a Actor) String() string {
+	text := a.Subject
+	if a.Issuer != "" {
+		text = fmt.Sprintf("%q of %q", a.Subject, a.Issuer)
+	}
+	if !a.For.IsZero() {
+		text += " for " + a.For.String()
+	}
+	return text
 }
 
 // Subject is what an operation acts on: an item, a user or a run. The verb decides
@@ -50,9 +72,9 @@ func (e Entry) Validate() error {
 	for _, text := range []struct {
 		name, text string
 		most       int
-	}{{"actor", e.Actor, MaxActor}, {"reason", e.Reason, MaxReason}, {"detail", e.Detail, MaxDetail}} {
+	}{{"issuer", e.Actor.Issuer, MaxIssuer}, {"actor", e.Actor.Subject, MaxActor}, {"reason", e.Reason, MaxReason}, {"detail", e.Detail, MaxDetail}} {
 		switch {
-		case text.name != "detail" && strings.TrimSpace(text.text) == "":
+		case text.name != "detail" && text.name != "issuer" && strings.TrimSpace(text.text) == "":
 			return mayfly.Errorf(mayfly.Invalid, "audit: %s: %s is required", e.Verb, text.name).WithHint("name the actor and give a reason")
 		case len(text.text) > text.most:
 			return mayfly.Errorf(mayfly.TooLarge, "audit: %s has %d bytes; at most %d are allowed", text.name, len(text.text), text.most)
@@ -60,7 +82,7 @@ func (e Entry) Validate() error {
 			return mayfly.Errorf(mayfly.Invalid, "audit: %s contains control characters or invalid UTF-8: %.40q", text.name, text.text)
 		}
 	}
-	if e.Verb < Restore || e.Verb > ConfirmClock {
+	if e.Verb < Restore || e.Verb > RemoveKVKey {
 		return mayfly.Errorf(mayfly.Invalid, "audit: unknown %s", e.Verb)
 	}
 	if missing := e.Verb.lacks(e.Subject); missing != "" {
@@ -115,12 +137,15 @@ const (
 	CollectOrphans                  // objects without a row are removed (L12)
 	Repair                          // what reconcile found is repaired
 	ConfirmClock                    // a step of the clock is confirmed (L7)
+	DenyToken                       // an access token is refused before its end (C1)
+	AddKVKey                        // a key of a namespace is made (K1)
+	RemoveKVKey                     // a key of a namespace is removed
 )
 
 // Verbs returns every verb.
 func Verbs() []Verb {
-	all := make([]Verb, 0, ConfirmClock)
-	for v := Restore; v <= ConfirmClock; v++ {
+	all := make([]Verb, 0, RemoveKVKey)
+	for v := Restore; v <= RemoveKVKey; v++ {
 		all = append(all, v)
 	}
 	return all
@@ -151,6 +176,12 @@ func (v Verb) String() string {
 		return "repair"
 	case ConfirmClock:
 		return "confirm_clock"
+	case DenyToken:
+		return "deny_token"
+	case AddKVKey:
+		return "add_kv_key"
+	case RemoveKVKey:
+		return "remove_kv_key"
 	default:
 		return fmt.Sprintf("verb(%d)", uint8(v))
 	}

@@ -17,15 +17,17 @@ func TestAnInvalidEntryIsRefused(t *testing.T) {
 		spoil func(*Entry)
 		kind  mayfly.Kind
 	}{
-		"no actor":                       {func(e *Entry) { e.Actor = "" }, mayfly.Invalid},
+		"no actor":                       {func(e *Entry) { e.Actor.Subject = "" }, mayfly.Invalid},
 		"no reason":                      {func(e *Entry) { e.Reason = " \t" }, mayfly.Invalid},
 		"a long reason":                  {func(e *Entry) { e.Reason = strings.Repeat("x", MaxReason+1) }, mayfly.TooLarge},
-		"a long actor":                   {func(e *Entry) { e.Actor = strings.Repeat("x", MaxActor+1) }, mayfly.TooLarge},
+		"a long actor":                   {func(e *Entry) { e.Actor.Subject = strings.Repeat("x", MaxActor+1) }, mayfly.TooLarge},
 		"a long detail":                  {func(e *Entry) { e.Detail = strings.Repeat("x", MaxDetail+1) }, mayfly.TooLarge},
 		"an escape":                      {func(e *Entry) { e.Reason = "a\x1b[2Jb" }, mayfly.Invalid},
-		"invalid UTF-8":                  {func(e *Entry) { e.Actor = "\xff" }, mayfly.Invalid},
+		"a long issuer":                  {func(e *Entry) { e.Actor.Issuer = strings.Repeat("x", MaxIssuer+1) }, mayfly.TooLarge},
+		"an issuer of two lines":         {func(e *Entry) { e.Actor.Issuer = "a\nb" }, mayfly.Invalid},
+		"invalid UTF-8":                  {func(e *Entry) { e.Actor.Subject = "\xff" }, mayfly.Invalid},
 		"no verb":                        {func(e *Entry) { e.Verb = 0 }, mayfly.Invalid},
-		"an unknown verb":                {func(e *Entry) { e.Verb = ConfirmClock + 1 }, mayfly.Invalid},
+		"an unknown verb":                {func(e *Entry) { e.Verb = RemoveKVKey + 1 }, mayfly.Invalid},
 		"a restore without an item":      {func(e *Entry) { e.Subject.Item = mayfly.ID{} }, mayfly.Invalid},
 		"an undo without a run":          {func(e *Entry) { e.Verb = UndoRun }, mayfly.Invalid},
 		"an erasure without a user":      {func(e *Entry) { e.Verb, e.Subject.User = EraseAccount, mayfly.UserID{} }, mayfly.Invalid},
@@ -77,17 +79,17 @@ func TestEveryVerbIsParsedFromItsName(t *testing.T) {
 func example(t testing.TB) Record {
 	t.Helper()
 	e := restore(t, 5).Concluded(Ref{"node-1.00ff", 6}, Done, "generation 4")
-	e.Subject.Run = 77
+	e.Subject.Run, e.Actor.For = 77, mayfly.UserOf("home", "ana")
 	return Record{
 		Ref: Ref{"node-1.00ff", 7}, At: start, Prev: Hash{1, 2, 3}, Entry: e,
 		Anchors: []Head{{Chain: "node-2.aa", Count: 9, Hash: Hash{4}}, {Chain: "node-3.bb"}},
 	}
 }
 
-// TestTheFormatIsFixed fails when the encoding of format 1 changes, which would
+// TestTheFormatIsFixed fails when the encoding of format 2 changes, which would
 // make stored chains unreadable. A new layout needs a new format number.
 func TestTheFormatIsFixed(t *testing.T) {
-	const want = "a30f4a9834f8dbcec819951ad251753890394641d392d81a89552ef68f8937dd"
+	const want = "43bc5a50aba24413056961476e6a190c33f33a7219a79d8ef4e6764731905e9a"
 	r := example(t)
 	r.seal()
 	if r.Hash.String() != want {
@@ -107,10 +109,12 @@ func TestARecordIsDecodedAsItWasEncoded(t *testing.T) {
 func TestAnUnknownFormatIsRefused(t *testing.T) {
 	r := example(t)
 	body := r.body()
-	body[0] = recordFormat + 1
-	own := sum(recordDomain, body)
-	if _, err := readRecord(append(body, own[:]...)); !errors.Is(err, mayfly.Corrupt) {
-		t.Error(err)
+	for _, other := range []byte{recordFormat - 1, recordFormat + 1} {
+		body[0] = other
+		own := sum(recordDomain, body)
+		if _, err := readRecord(append(body, own[:]...)); !errors.Is(err, mayfly.Corrupt) || !strings.Contains(err.Error(), "the version of Mayfly that wrote it") {
+			t.Error(err)
+		}
 	}
 	row := listing{Head: Head{Chain: "a"}}.seal()
 	row[0] = listingFormat + 1

@@ -81,7 +81,7 @@ func itemID(t testing.TB, n uint64) mayfly.ID {
 func restore(t testing.TB, n int) Entry {
 	t.Helper()
 	return Entry{
-		Actor: "ana@support", Verb: Restore, Subject: Subject{Item: itemID(t, uint64(n)), User: mayfly.UserOf("home", "ben")},
+		Actor: Actor{Issuer: "home", Subject: "ana@support"}, Verb: Restore, Subject: Subject{Item: itemID(t, uint64(n)), User: mayfly.UserOf("home", "ben")},
 		Reason: fmt.Sprintf("ticket %d: expired by mistake", n),
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // Filter selects records. A zero field selects all.
 type Filter struct {
-	Actor    string
+	Actor    Actor
 	Verb     Verb
 	Item     mayfly.ID
 	User     mayfly.UserID
@@ -26,7 +26,7 @@ type Filter struct {
 // Matches reports whether the filter selects r.
 func (f Filter) Matches(r Record) bool {
 	e := r.Entry
-	return (f.Actor == "" || f.Actor == e.Actor) && (f.Verb == 0 || f.Verb == e.Verb) &&
+	return (f.Actor == Actor{} || f.Actor == e.Actor) && (f.Verb == 0 || f.Verb == e.Verb) &&
 		(f.Item.IsZero() || f.Item == e.Subject.Item) && (f.User.IsZero() || f.User == e.Subject.User) &&
 		(f.Run == 0 || f.Run == e.Subject.Run) && (f.From == 0 || f.From <= r.At) && (f.To == 0 || r.At < f.To)
 }

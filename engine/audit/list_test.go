@@ -34,14 +34,14 @@ func TestPagesShowTheRecordsOfAllChainsNewestFirst(t *testing.T) {
 	verbs := []Verb{Restore, Hold, Release}
 	for n := range 150 {
 		e := restore(t, n%7)
-		e.Verb, e.Actor = verbs[r.IntN(3)], []string{"ana", "ben"}[r.IntN(2)]
+		e.Verb, e.Actor = verbs[r.IntN(3)], []Actor{{"home", "ana", mayfly.UserID{}}, {"home", "ben", mayfly.UserID{}}, {"shop", "ben", mayfly.UserID{}}}[r.IntN(3)]
 		record(t, logs[r.IntN(3)], e, start+mayfly.Instant(n/4)) // several in one millisecond
 	}
 	_, by := sound(t, rows)
 	for name, f := range map[string]Filter{
-		"all": {}, "actor": {Actor: "ben"}, "verb": {Verb: Hold}, "item": {Item: itemID(t, 3)},
+		"all": {}, "actor": {Actor: Actor{Issuer: "home", Subject: "ben"}}, "verb": {Verb: Hold}, "item": {Item: itemID(t, 3)},
 		"user": {User: mayfly.UserOf("home", "ben")}, "another user": {User: mayfly.UserOf("home", "eve")}, "run": {Run: 4},
-		"a while": {From: start + 5, To: start + 20}, "since": {From: start + 30}, "until": {To: start + 8}, "all of it": {Actor: "ana", Verb: Restore, From: start + 3},
+		"a while": {From: start + 5, To: start + 20}, "since": {From: start + 30}, "until": {To: start + 8}, "all of it": {Actor: Actor{Issuer: "home", Subject: "ana"}, Verb: Restore, From: start + 3},
 	} {
 		var want []Ref
 		for _, r := range by {

@@ -104,13 +104,14 @@ func validChain(name string) bool {
 // differs from the encoding of what was read from it is refused. Numbers are
 // big-endian; a text is its length as a uvarint, then its bytes.
 //
-//	format 1 · chain · number 8 · at 8 · prev 32 · verb 1 · outcome 1 · actor ·
-//	item 16 · user 16 · run 8 · reason · detail · of: chain, number 8 ·
+//	format 2 · chain · number 8 · at 8 · prev 32 · verb 1 · outcome 1 ·
+//	actor: issuer, subject, for 16 · item 16 · user 16 · run 8 · reason · detail ·
+//	of: chain, number 8 ·
 //	anchors: uvarint, each chain, count 8, hash 32 · hash 32
 //
 // The hash is SHA-256 of recordDomain and all bytes before the hash.
 const (
-	recordFormat = 1
+	recordFormat = 2
 	recordDomain = "mayfly audit record\x00"
 )
 
@@ -138,7 +139,9 @@ func (r *Record) body() []byte {
 	b = appendNumber(b, uint64(r.At))
 	b = append(b, r.Prev[:]...)
 	b = append(b, byte(e.Verb), byte(e.Outcome))
-	b = appendText(b, e.Actor)
+	b = appendText(b, e.Actor.Issuer)
+	b = appendText(b, e.Actor.Subject)
+	b = append(b, e.Actor.For[:]...)
 	b = append(b, e.Subject.Item[:]...)
 	b = append(b, e.Subject.User[:]...)
 	b = appendNumber(b, uint64(e.Subject.Run))
@@ -165,7 +168,8 @@ func appendText(b []byte, text string) []byte {
 // whose hash does not match.
 func readRecord(value []byte) (Record, error) {
 	if len(value) == 0 || value[0] != recordFormat {
-		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: record has an unknown format")
+		return Record{}, mayfly.Errorf(mayfly.Corrupt, "audit: record has an unknown format %x; this version reads format %d", value[:min(1, len(value))], recordFormat).
+			WithHint("read it with the version of Mayfly that wrote it")
 	}
 	body, stored := splitHash(value)
 	if sum(recordDomain, body) != stored {
@@ -175,7 +179,7 @@ func readRecord(value []byte) (Record, error) {
 	r := Record{Ref: in.ref(), At: mayfly.Instant(in.number()), Prev: in.hash(), Hash: stored}
 	e := &r.Entry
 	e.Verb, e.Outcome = Verb(in.byte()), Outcome(in.byte())
-	e.Actor = in.text(MaxActor)
+	e.Actor = Actor{Issuer: in.text(MaxIssuer), Subject: in.text(MaxActor), For: mayfly.UserID(in.sixteen())}
 	e.Subject = Subject{Item: mayfly.ID(in.sixteen()), User: mayfly.UserID(in.sixteen()), Run: mayfly.Run(in.number())}
 	e.Reason, e.Detail, e.Of = in.text(MaxReason), in.text(MaxDetail), in.ref()
 	for n := in.uvarint(MaxAnchors); n > 0 && !in.bad; n-- {

@@ -38,7 +38,7 @@ func TestEachFaultIsReportedAtItsRecord(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Entry.Actor = "eve"
+			r.Entry.Actor.Subject = "eve"
 			put(t, s, record(l[one], 1), r.seal())
 		}, 2, Unlinked},
 		"a first that follows another": {func(t *testing.T, s store.Rows, l rows) {
@@ -88,7 +88,7 @@ func TestARewrittenStoreIsFoundByAKeptHead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Entry.Actor, r.Prev = "eve", prev
+		r.Entry.Actor.Subject, r.Prev = "eve", prev
 		put(t, rows, recordKey(r.Ref), r.seal())
 		prev = r.Hash
 	}

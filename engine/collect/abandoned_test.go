@@ -212,22 +212,3 @@ func TestARunThatErasesNothingIsNotRecorded(t *testing.T) {
 		t.Errorf("%+v, %d records", r, records())
 	}
 }
-
-func TestADryRunOverEverythingStartsAtTheBeginning(t *testing.T) {
-	fx := erasure.Open(t)
-	for range 3 {
-		fx.Story(1)
-	}
-	fx.Now = fx.Now.Add(2 * erasure.Day)
-	_, err := fx.Collector().Orphans(t.Context(), collect.Run{Erase: true, Now: fx.Now, Most: 2, By: "ops", Reason: "test"})
-	fx.Must(err)
-	for all, want := range map[bool]int{false: 1, true: 3} {
-		r, err := fx.Collector().Orphans(t.Context(), collect.Run{Now: fx.Now, All: all})
-		if err != nil || r.Looked != want || !r.Whole {
-			t.Errorf("all %t: %+v, %v", all, r, err)
-		}
-	}
-	if _, err := fx.Collector().Orphans(t.Context(), collect.Run{Now: fx.Now, All: true, Erase: true}); !errors.Is(err, mayfly.Invalid) {
-		t.Errorf("a run that erases: %v", err)
-	}
-}

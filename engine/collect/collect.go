@@ -51,13 +51,13 @@ type Run struct {
 	Floor time.Duration // how old an upload is at least; default and minimum 24 h (I15)
 	Cap   int           // how many objects that items had it erases at most; default and maximum the cap of L14
 	Most  int           // how many objects of a tier it looks at; default 100,000
-	All   bool          // look from the first key on instead of where the last run ended; only of a dry run
 
 	// Abandoned restricts the run to uploads that were never published: their end
 	// was due, while an orphan that an item had is a surprise.
 	Abandoned bool
 
-	By, Reason string // for the audit log; required with Erase
+	By     audit.Actor // for the audit log; required with Erase
+	Reason string      // the same
 }
 
 func (r Run) withDefaults() (Run, error) {
@@ -67,7 +67,7 @@ func (r Run) withDefaults() (Run, error) {
 	if r.Most == 0 {
 		r.Most = 100_000
 	}
-	if r.Now <= 0 || r.Floor < day || r.Cap < 0 || r.Most < 0 || r.All && r.Erase {
+	if r.Now <= 0 || r.Floor < day || r.Cap < 0 || r.Most < 0 {
 		return r, mayfly.Errorf(mayfly.Invalid, "orphans: a setting is out of range: %+v", r).WithHint("the floor is at least 24 hours")
 	}
 	return r, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/archive"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/collect"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
@@ -124,7 +125,7 @@ func TestARunErasesNoMoreThanItsCapAndTheNextGoesOn(t *testing.T) {
 		fx.Orphan(n)
 	}
 	fx.Now = fx.Now.Add(3 * erasure.Day)
-	r, err := fx.Collector().Orphans(t.Context(), collect.Run{Erase: true, Now: fx.Now, Cap: 2, By: "ops", Reason: "test"})
+	r, err := fx.Collector().Orphans(t.Context(), collect.Run{Erase: true, Now: fx.Now, Cap: 2, By: audit.Actor{Subject: "ops"}, Reason: "test"})
 	if err != nil || r.Deleted != 2 || !r.Capped {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -166,7 +167,7 @@ func TestWhatAnItemHadIsNotTakenForAnAbandonedUpload(t *testing.T) {
 	b.Put(engine.Uploads, engine.UploadKey(lost.ID), never[:], 0)
 	fx.Must(fx.Real.Writer.Commit(t.Context(), &b))
 	fx.Now = fx.Now.Add(3 * erasure.Day)
-	run := collect.Run{Now: fx.Now, By: "ops", Reason: "test", Abandoned: true}
+	run := collect.Run{Now: fx.Now, By: audit.Actor{Subject: "ops"}, Reason: "test", Abandoned: true}
 	dry, err := fx.Collector().Orphans(t.Context(), run)
 	if err != nil || dry.Orphans != 25 || dry.Abandoned != 13 || !dry.Over() {
 		t.Fatalf("%+v, %v", dry, err)
@@ -190,7 +191,7 @@ func TestARunThatLooksAtFewGoesOnWhereItStopped(t *testing.T) {
 	fx.Now = fx.Now.Add(3 * erasure.Day)
 	deleted := 0
 	for range 12 { // of one object each, in each tier
-		r, err := fx.Collector().Orphans(t.Context(), collect.Run{Erase: true, Now: fx.Now, Most: 1, By: "ops", Reason: "test"})
+		r, err := fx.Collector().Orphans(t.Context(), collect.Run{Erase: true, Now: fx.Now, Most: 1, By: audit.Actor{Subject: "ops"}, Reason: "test"})
 		fx.Must(err)
 		deleted += r.Deleted
 	}
@@ -203,7 +204,7 @@ func TestACollectionNeedsAnActorAndAReason(t *testing.T) {
 	fx := erasure.Open(t)
 	fx.Uploaded(1)
 	fx.Now = fx.Now.Add(3 * erasure.Day)
-	for _, run := range []collect.Run{{By: "ops"}, {Reason: "tidy up"}, {}} {
+	for _, run := range []collect.Run{{By: audit.Actor{Subject: "ops"}}, {Reason: "tidy up"}, {}} {
 		run.Erase, run.Now = true, fx.Now
 		if _, err := fx.Collector().Orphans(t.Context(), run); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%v", err)
@@ -211,7 +212,7 @@ func TestACollectionNeedsAnActorAndAReason(t *testing.T) {
 	}
 	unaudited, err := collect.New(fx.Set, fx.Eraser(), collect.Options{})
 	fx.Must(err)
-	if _, err := unaudited.Orphans(t.Context(), collect.Run{Erase: true, Now: fx.Now, By: "ops", Reason: "x"}); !errors.Is(err, mayfly.Invalid) {
+	if _, err := unaudited.Orphans(t.Context(), collect.Run{Erase: true, Now: fx.Now, By: audit.Actor{Subject: "ops"}, Reason: "x"}); !errors.Is(err, mayfly.Invalid) {
 		t.Errorf("without an audit log: %v", err)
 	}
 	if len(fx.Objects(fx.Real.Hot)) != 1 {

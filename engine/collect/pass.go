@@ -51,7 +51,7 @@ func (p *pass) look(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("load the watermark: %w", err)
 		}
-		if l.mark = found[0]; len(l.mark) > 0 && !p.run.All {
+		if l.mark = found[0]; len(l.mark) > 0 {
 			l.from = mayfly.BlobKey(l.mark[1:])
 			l.next = l.from
 		}

@@ -183,6 +183,7 @@ func DeleteObjects(ctx context.Context, tier store.Blobs, keys []mayfly.BlobKey)
 func forget(b *store.Batch, row mayfly.Item) {
 	if !row.Owner.IsZero() {
 		b.Delete(engine.Owners, engine.OwnerKey(row.Owner, row.ID))
+		engine.LeaveRings(b, row)
 	}
 	if row.Media > 0 {
 		b.Delete(engine.Uploads, engine.UploadKey(row.Upload))
@@ -236,8 +237,8 @@ const rowsPage = 500
 const together = 32
 
 // eraseRows removes the rows of items in the other declared tables of items, with
-// the mirror of each row. A row that is written meanwhile is removed by its time to
-// live.
+// the mirror of each row. A row that is written after it is removed by its time to
+// live or by its writer: the product that declares the table sees to that.
 func (e *Erase) eraseRows(ctx context.Context, items []mayfly.Item) error {
 	tables := e.set.Rows.Tables()
 	g, ctx := errgroup.WithContext(ctx)

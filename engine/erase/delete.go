@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -24,18 +25,25 @@ func (e *Erase) Delete(ctx context.Context, id mayfly.ID, cause mayfly.Cause, no
 	return item, nil
 }
 
-// Tombstone returns the row of a deleted item, which stays for weeks after the
-// item was erased (L13); false if there is none. Errors: Unavailable.
-func (e *Erase) Tombstone(ctx context.Context, id mayfly.ID) (mayfly.Item, bool, error) {
+// Row returns the row of an item as the ledger has it, not a cache, for callers that
+// end items; false if there is none. Errors: Unavailable.
+func (e *Erase) Row(ctx context.Context, id mayfly.ID) (mayfly.Item, bool, error) {
 	row, err := store.ItemOf(ctx, e.set.Ledger, id)
 	if errors.Is(err, mayfly.NotFound) {
 		return mayfly.Item{}, false, nil
 	}
-	return row, err == nil && row.State == mayfly.Deleted, err
+	return row, err == nil, err
+}
+
+// Tombstone returns the row of a deleted item, which stays for weeks after the
+// item was erased (L13); false if there is none. Errors: Unavailable.
+func (e *Erase) Tombstone(ctx context.Context, id mayfly.ID) (mayfly.Item, bool, error) {
+	row, found, err := e.Row(ctx, id)
+	return row, found && row.State == mayfly.Deleted, err
 }
 
 func (e *Erase) delete(ctx context.Context, id mayfly.ID, cause mayfly.Cause, now mayfly.Instant) (mayfly.Item, error) {
-	if cause != mayfly.ByUser && cause != mayfly.ByAccount && cause != mayfly.BySupport {
+	if cause != mayfly.ByUser && cause != mayfly.ByAccount && cause != mayfly.BySupport && cause != mayfly.ByReader {
 		return mayfly.Item{}, mayfly.Errorf(mayfly.Invalid, "invalid delete cause %s", cause)
 	}
 	row, err := store.ItemOf(ctx, e.set.Ledger, id)
@@ -139,7 +147,12 @@ func (e *Erase) announce(ctx context.Context, rows ...mayfly.Item) error {
 	if err := store.Invalidate(ctx, e.set.Signals, signals(rows...)...); err != nil {
 		return err
 	}
-	_ = e.appendEvents(ctx, rows...) // the reminder appends them again
+	var b store.Batch
+	for _, row := range rows {
+		engine.LeaveRings(&b, row)
+	}
+	_ = e.set.Writer.Commit(ctx, &b) // the reminder does both again
+	_ = e.appendEvents(ctx, rows...)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/erase"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/story"
@@ -57,6 +58,45 @@ func TestViewsGoWithTheirStoryFromEverySliceAndNoOthers(t *testing.T) {
 		if len(fx.Partition(story.Seen, string(viewer[:]))) != 1 {
 			t.Fatal("what a viewer has seen is not the other story alone")
 		}
+	}
+}
+
+// passing counts the rows that ranges over Views pass, deleted ones included: a
+// store goes over what was deleted lately.
+type passing struct {
+	store.Rows
+	keys   []string // the clustering keys of all views, in order
+	passed atomic.Int64
+}
+
+func (p *passing) Range(ctx context.Context, t store.Table, r store.Range) ([]store.Row, error) {
+	rows, err := p.Rows.Range(ctx, t, r)
+	if t == story.Views && len(rows) > 0 {
+		first, _ := slices.BinarySearch(p.keys, r.From)
+		last, _ := slices.BinarySearch(p.keys, rows[len(rows)-1].Clustering)
+		p.passed.Add(int64(last - first + 1))
+	}
+	return rows, err
+}
+
+func TestEachViewIsPassedOnceWhileTheyAreErased(t *testing.T) {
+	fx := erasure.Open(t)
+	item := fx.Story(0)
+	p := &passing{Rows: fx.Set.Rows}
+	for n := range 5_000 { // all in one slice
+		viewer := mayfly.UserID{byte(n >> 8), byte(n), 15: story.ViewSlices}
+		fx.View(item, viewer)
+		p.keys = append(p.keys, string(viewer[:]))
+	}
+	deleted, err := fx.Eraser().Delete(t.Context(), item.ID, mayfly.ByUser, fx.Now)
+	fx.Must(err)
+	set := fx.Set
+	set.Rows = p
+	e, err := erase.New(set, erase.Options{})
+	fx.Must(err)
+	fx.WantActed(e.Act(t.Context(), walk.Batch{Items: []mayfly.Item{deleted}, Now: fx.Now}))
+	if passed, left := p.passed.Load(), len(fx.Partition(story.Views, store.SlicePartition(item.ID, 0))); passed != 5_000 || left != 0 {
+		t.Errorf("5,000 views were erased by passing %d, %d are left", passed, left)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestNoNodeServesWhatACutOffNodeHasAcknowledgedAsEnded(t *testing.T) {
 			return err
 		},
 		"hold": func(p *pair, item mayfly.Item) error {
-			return p.support.Hold(context.Background(), item.ID, "ben", "a court", birth)
+			return p.support.Hold(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "a court", birth)
 		},
 		"block": func(p *pair, _ mayfly.Item) error {
 			return p.accounts.Relate(context.Background(), ana, ben, mayfly.Blocked, 0, birth)
@@ -108,18 +108,18 @@ func newPair(t *testing.T) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	friends, err := account.New(account.Options{Rows: p.Set.Rows, Signals: p.wire, Key: key})
+	friends, err := account.New(t.Context(), account.Options{Rows: p.Set.Rows, Signals: p.wire, Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(friends.Close)
+	t.Cleanup(func() { p.Must(friends.Close()) })
 	if err := friends.Relate(context.Background(), ana, ben, mayfly.CloseFriend, 0, birth); err != nil {
 		t.Fatal(err)
 	}
-	if p.accounts, err = account.New(account.Options{Rows: there.Rows, Signals: there.Signals, Key: key}); err != nil {
+	if p.accounts, err = account.New(t.Context(), account.Options{Rows: there.Rows, Signals: there.Signals, Key: key}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.accounts.Close)
+	t.Cleanup(func() { p.Must(p.accounts.Close()) })
 	if p.eraser, err = erase.New(there, erase.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -120,10 +120,15 @@ func (e *engine) signal(topic store.Topic, id mayfly.ID) {
 	e.Must(e.wire.Publish(context.Background(), store.Signal{Topic: topic, ID: id}))
 }
 
-// restore puts ids into the restored set.
-func (e *engine) restore(ids ...mayfly.ID) {
+// restore puts ids into the restored set, for two days from their deadline on.
+func (e *engine) restore(ids ...mayfly.ID) { e.restoreUntil(deadline.Add(48*time.Hour), ids...) }
+
+func (e *engine) restoreUntil(until mayfly.Instant, ids ...mayfly.ID) {
 	e.Helper()
 	for _, id := range ids {
+		var b store.Batch
+		rowtables.ListRestored(&b, id, until)
+		e.Must(e.Real.Writer.Commit(context.Background(), &b))
 		e.SetRow(rowtables.Restored, rowtables.RestoredKey(id), []byte{1})
 	}
 }

@@ -57,6 +57,7 @@ func (o Options) withDefaults() Options {
 // Gate opens items for viewers. Safe for concurrent use.
 type Gate struct {
 	ledger    store.Ledger
+	tables    store.Rows
 	relations Relations
 	rows      *rowCache
 	restored  *restoredSet
@@ -74,7 +75,7 @@ type Opened struct {
 // New returns a gate in front of set. Close it to end its subscription.
 func New(ctx context.Context, set store.Set, o Options) (*Gate, error) {
 	o = o.withDefaults()
-	g := &Gate{ledger: set.Ledger, relations: o.Relations, rows: newRowCache(o.CacheRows), restored: newRestoredSet(ctx, set.Rows, o.MaxRestored), elapsed: o.Elapsed}
+	g := &Gate{ledger: set.Ledger, tables: set.Rows, relations: o.Relations, rows: newRowCache(o.CacheRows), restored: newRestoredSet(ctx, set.Rows, o.MaxRestored), elapsed: o.Elapsed}
 	sub, err := set.Signals.Subscribe(ctx, g.handle)
 	if err != nil {
 		return nil, fmt.Errorf("gate: subscribe to signals: %w", err)
@@ -103,7 +104,7 @@ func (g *Gate) handle(s store.Signal) {
 // every reason, so that a refusal does not reveal whether the item exists (ST2).
 func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) (Opened, error) {
 	if g.goneByArithmetic(id, viewer, now) {
-		restored, err := g.restoredAmong(ctx, id)
+		restored, err := g.restoredAmong(ctx, now, id)
 		if err != nil {
 			return Opened{}, err
 		}

@@ -50,8 +50,8 @@ func TestAnExpiredIDIsGoneWithoutALookup(t *testing.T) {
 		t.Fatal("choose other names")
 	}
 	h.want(item.ID, mayfly.Viewer{}, deadline, gate.Gone) // loads the restored set
-	if n := h.lookups(); n != mayfly.Shards {
-		t.Fatalf("%d lookups, want one for each shard of the restored set", n)
+	if n := h.lookups(); n != 1 {
+		t.Fatalf("%d lookups, want one for the days of the restored set", n)
 	}
 	for _, id := range []mayfly.ID{item.ID, newID(t, ana, 77)} {
 		for _, viewer := range []mayfly.Viewer{{}, mayfly.ViewerOf(ben), mayfly.ViewerOf(mayfly.UserID{})} {

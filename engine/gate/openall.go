@@ -11,11 +11,14 @@ import (
 // the order of ids, and leaves out the others. Rows that are not cached are read
 // with one call.
 func (g *Gate) OpenAll(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) ([]Opened, error) {
+	return g.openAll(ctx, g.askedOnce(), ids, viewer, now)
+}
+
+func (g *Gate) openAll(ctx context.Context, relations Relations, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) ([]Opened, error) {
 	asked, err := g.worthReading(ctx, ids, viewer, now)
 	if err != nil {
 		return nil, err
 	}
-	relations := g.askedOnce()
 	entries, cached, err := g.readAll(ctx, asked, now, true)
 	if err != nil {
 		return nil, fmt.Errorf("open %d items: %w", len(asked), err)
@@ -72,7 +75,7 @@ func (g *Gate) worthReading(ctx context.Context, ids []mayfly.ID, viewer mayfly.
 	if len(gone) == 0 {
 		return ids, nil
 	}
-	restored, err := g.restoredAmong(ctx, gone...)
+	restored, err := g.restoredAmong(ctx, now, gone...)
 	if err != nil {
 		return nil, err
 	}

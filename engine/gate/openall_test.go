@@ -133,7 +133,7 @@ func TestRestoredIdsAreFoundByTheirTrace(t *testing.T) {
 	h.restore(ids[1], ids[2], newID(t, ben, 5))
 	for _, cut := range []bool{false, true, false} {
 		h.wire.SetCut(cut)
-		got, err := h.gate.RestoredOf(t.Context(), ana)
+		got, err := h.gate.RestoredOf(t.Context(), ana, deadline)
 		slices.SortFunc(got, mayfly.ID.Compare)
 		if err != nil || !slices.Equal(got, ids[1:]) {
 			t.Errorf("%v, %v", got, err)
@@ -141,7 +141,7 @@ func TestRestoredIdsAreFoundByTheirTrace(t *testing.T) {
 	}
 	h.restore(ids[0])
 	h.signal(store.RestoredSet, ids[0])
-	if got, err := h.gate.RestoredOf(t.Context(), ana); len(got) != 3 || err != nil {
+	if got, err := h.gate.RestoredOf(t.Context(), ana, deadline); len(got) != 3 || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -24,10 +24,13 @@ const (
 	restoredMost = 1 << 18
 	// restoredWait is how long a load may take.
 	restoredWait = 30 * time.Second
+	// restoredEnded is how long an id is loaded after its time has ended, so that a
+	// request that began earlier can use the same set.
+	restoredEnded = time.Minute
 )
 
 // restoredSet is the set of restored ids, the only ids that may be served after
-// their deadline. It is read whole and kept under the lease of Signals. A signal
+// their deadline. Those whose time has not ended are read and kept under the lease of Signals. A signal
 // adds its id to what is kept, so that a restore costs no load, however many there
 // are. An id that should no longer be in the set does no harm, because its row
 // decides; it leaves with the next load. Without a lease, and above restoredMost,
@@ -48,6 +51,7 @@ type restoredSet struct {
 // load is one read of the whole set, which its callers share.
 type load struct {
 	from   since
+	now    mayfly.Instant
 	leased bool        // the lease was held when it began: signals since then are in its result
 	missed []mayfly.ID // signalled while it was running
 	done   chan struct{}
@@ -59,7 +63,8 @@ type load struct {
 // slice of a trace.
 type restoredIDs struct {
 	since   since
-	tooMany bool // the ids are not in it
+	ending  mayfly.Instant // ids whose time ends before are not in it
+	tooMany bool           // the ids are not in it
 	count   int
 	byTrace [mayfly.TraceMax + 1]atomic.Pointer[[]mayfly.ID]
 }
@@ -118,48 +123,53 @@ func (r *restoredSet) with(set *restoredIDs, ids ...mayfly.ID) *restoredIDs {
 			break
 		}
 		if set.add(id); set.count > r.most {
-			set = &restoredIDs{since: set.since, tooMany: true}
+			set = &restoredIDs{since: set.since, ending: set.ending, tooMany: true}
 		}
 	}
 	return set
 }
 
-// leased returns the set as of now, loading it if it is missing or too old. Callers
-// that come while it is loaded wait for the same load. A set that is getting old
-// is loaded anew while it is used.
-func (r *restoredSet) leased(ctx context.Context, now since) (*restoredIDs, error) {
+// leased returns the set as of the lease, for an answer at now, loading it if it is
+// missing or too old. Callers that come while it is loaded wait for the same load. A
+// set that is getting old is loaded anew while it is used.
+func (r *restoredSet) leased(ctx context.Context, lease since, now mayfly.Instant) (*restoredIDs, error) {
 	for {
-		if set := r.kept.Load(); set != nil && set.since.in(now, restoredAge) {
-			if !set.since.in(now, restoredAge/2) {
-				r.join(now, true)
+		if set := r.kept.Load(); set != nil && set.since.in(lease, restoredAge) && set.ending <= now {
+			if !set.since.in(lease, restoredAge/2) {
+				r.join(lease, now, true)
 			}
 			return set, nil
 		}
-		l := r.join(now, true)
+		l := r.join(lease, now, true)
 		if err := l.wait(ctx); err != nil {
 			return nil, err
 		}
-		if l.leased && l.from.epoch == now.epoch {
+		if l.leased && l.from.epoch == lease.epoch && (l.err != nil || l.set.ending <= now) {
 			return l.set, l.err
 		}
 	}
 }
 
-// fresh returns the set as of a load that begins after the call.
-func (r *restoredSet) fresh(ctx context.Context, now since) (*restoredIDs, error) {
+// fresh returns the set as of a load that begins after the call, for an answer at now.
+func (r *restoredSet) fresh(ctx context.Context, lease since, now mayfly.Instant) (*restoredIDs, error) {
 	r.mu.Lock()
 	earlier := r.current
 	r.mu.Unlock()
-	if earlier != nil {
-		if err := earlier.wait(ctx); err != nil {
+	for {
+		if earlier != nil {
+			if err := earlier.wait(ctx); err != nil {
+				return nil, err
+			}
+		}
+		l := r.join(lease, now, false)
+		if err := l.wait(ctx); err != nil {
 			return nil, err
 		}
+		if l.err != nil || l.set.ending <= now {
+			return l.set, l.err
+		}
+		earlier = nil
 	}
-	l := r.join(now, false)
-	if err := l.wait(ctx); err != nil {
-		return nil, err
-	}
-	return l.set, l.err
 }
 
 func (l *load) wait(ctx context.Context) error {
@@ -172,11 +182,11 @@ func (l *load) wait(ctx context.Context) error {
 }
 
 // join returns the load that is running, or begins one.
-func (r *restoredSet) join(from since, leased bool) *load {
+func (r *restoredSet) join(from since, now mayfly.Instant, leased bool) *load {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current == nil {
-		l := &load{from: from, leased: leased, done: make(chan struct{})}
+		l := &load{from: from, now: now, leased: leased, done: make(chan struct{})}
 		r.current = l
 		r.loads.Go(func() { r.run(l) })
 	}
@@ -188,7 +198,7 @@ func (r *restoredSet) join(from since, leased bool) *load {
 func (r *restoredSet) run(l *load) {
 	ctx, cancel := context.WithTimeout(r.ctx, restoredWait)
 	defer cancel()
-	set, err := r.read(ctx, l.from)
+	set, err := r.read(ctx, l.from, l.now)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l.err = err; err == nil {
@@ -201,49 +211,56 @@ func (r *restoredSet) run(l *load) {
 	close(l.done)
 }
 
-// read reads the whole set, or finds that there are too many.
-func (r *restoredSet) read(ctx context.Context, from since) (*restoredIDs, error) {
-	set := &restoredIDs{since: from}
+// read reads the ids whose time has not ended at now, or finds that there are too
+// many.
+func (r *restoredSet) read(ctx context.Context, from since, now mayfly.Instant) (*restoredIDs, error) {
+	set := &restoredIDs{since: from, ending: now.Add(-restoredEnded)}
 	var byTrace [mayfly.TraceMax + 1][]mayfly.ID
-	for shard := range mayfly.Shards {
-		err := r.pages(ctx, engine.Restored, string([]byte{byte(shard)}), func(ids []mayfly.ID) (bool, error) {
-			for _, id := range ids {
-				byTrace[id.Trace()] = append(byTrace[id.Trace()], id)
+	err := r.pages(ctx, engine.RestoredDays, engine.RestoredDaysFrom(set.ending), func(days []store.Row) (bool, error) {
+		for _, day := range days {
+			err := r.pages(ctx, engine.RestoredDays, engine.RestoredOn(day.Clustering, set.ending), func(entries []store.Row) (bool, error) {
+				for _, entry := range entries {
+					id, err := engine.ReadRestored(entry)
+					if err != nil {
+						return false, err
+					}
+					byTrace[id.Trace()] = append(byTrace[id.Trace()], id)
+				}
+				set.count += len(entries)
+				set.tooMany = set.count > r.most
+				return !set.tooMany, nil
+			})
+			if err != nil || set.tooMany {
+				return false, err
 			}
-			set.count += len(ids)
-			set.tooMany = set.count > r.most
-			return !set.tooMany, nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("load the restored set: %w", err)
 		}
-		if set.tooMany {
-			return set, nil
-		}
+		return true, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load the restored set: %w", err)
 	}
+	if set.tooMany {
+		return set, nil
+	}
+	set.count = 0
 	for trace, ids := range byTrace {
 		slices.SortFunc(ids, mayfly.ID.Compare)
+		ids = slices.Compact(ids) // a restore that was prolonged has two entries
 		set.byTrace[trace].Store(&ids)
+		set.count += len(ids)
 	}
 	return set, nil
 }
 
-// pages calls do with the ids of a partition, page by page, until it returns false.
-func (r *restoredSet) pages(ctx context.Context, t store.Table, partition string, do func([]mayfly.ID) (bool, error)) error {
-	next := store.Range{Partition: partition, Limit: restoredPage}
+// pages calls do with the rows of a range, page by page, until it returns false.
+func (r *restoredSet) pages(ctx context.Context, t store.Table, next store.Range, do func([]store.Row) (bool, error)) error {
+	next.Limit = restoredPage
 	for {
 		page, err := r.rows.Range(ctx, t, next)
 		if err != nil {
 			return err
 		}
-		ids := make([]mayfly.ID, len(page))
-		for i, row := range page {
-			if len(row.Clustering) != len(mayfly.ID{}) {
-				return mayfly.Errorf(mayfly.Corrupt, "table %s: key has %d bytes", t, len(row.Clustering))
-			}
-			ids[i] = mayfly.ID([]byte(row.Clustering))
-		}
-		if more, err := do(ids); err != nil || !more || len(page) < restoredPage {
+		if more, err := do(page); err != nil || !more || len(page) < restoredPage {
 			return err
 		}
 		next.From = page[len(page)-1].Clustering + "\x00"
@@ -270,7 +287,14 @@ func (r *restoredSet) lookUp(ctx context.Context, ids ...mayfly.ID) (map[mayfly.
 // ofOwner returns the restored ids of an owner by looking up each of the owner's
 // items: slow, in the memory of a page, however many restored ids there are.
 func (r *restoredSet) ofOwner(ctx context.Context, owner mayfly.UserID) (restored []mayfly.ID, err error) {
-	err = r.pages(ctx, engine.Owners, string(owner[:]), func(ids []mayfly.ID) (bool, error) {
+	err = r.pages(ctx, engine.Owners, store.Range{Partition: string(owner[:])}, func(page []store.Row) (bool, error) {
+		ids := make([]mayfly.ID, len(page))
+		for i, row := range page {
+			if len(row.Clustering) != len(mayfly.ID{}) {
+				return false, mayfly.Errorf(mayfly.Corrupt, "table %s: a key has %d bytes", engine.Owners, len(row.Clustering))
+			}
+			ids[i] = mayfly.ID([]byte(row.Clustering))
+		}
 		in, err := r.lookUp(ctx, ids...)
 		for _, id := range ids {
 			if in[id] {
@@ -282,11 +306,11 @@ func (r *restoredSet) ofOwner(ctx context.Context, owner mayfly.UserID) (restore
 	return restored, err
 }
 
-// restoredAmong reports which of ids are restored, by what is kept if it may be
-// used, and by one read of the store otherwise.
-func (g *Gate) restoredAmong(ctx context.Context, ids ...mayfly.ID) (restoredAnswer, error) {
-	if now, held := g.lease(); held {
-		set, err := g.restored.leased(ctx, now)
+// restoredAmong reports which of ids are restored and may serve at now, by what is
+// kept if it may be used, and by one read of the store otherwise.
+func (g *Gate) restoredAmong(ctx context.Context, now mayfly.Instant, ids ...mayfly.ID) (restoredAnswer, error) {
+	if lease, held := g.lease(); held {
+		set, err := g.restored.leased(ctx, lease, now)
 		if err != nil || !set.tooMany {
 			return restoredAnswer{set: set}, err
 		}
@@ -308,16 +332,16 @@ func (a restoredAnswer) has(id mayfly.ID) bool {
 	return a.in[id]
 }
 
-// RestoredOf returns the restored ids of an owner, in no order, and perhaps some of
-// other owners, which their rows tell apart. A list of an owner's items must ask
+// RestoredOf returns the restored ids of an owner that may serve at now, in no order,
+// and perhaps some that do not or are of other owners, which their rows tell. A list of an owner's items must ask
 // for them too, because their deadlines have passed (ST11).
-func (g *Gate) RestoredOf(ctx context.Context, owner mayfly.UserID) ([]mayfly.ID, error) {
+func (g *Gate) RestoredOf(ctx context.Context, owner mayfly.UserID, now mayfly.Instant) ([]mayfly.ID, error) {
 	read := g.restored.fresh
-	now, held := g.lease()
+	lease, held := g.lease()
 	if held {
 		read = g.restored.leased
 	}
-	set, err := read(ctx, now)
+	set, err := read(ctx, lease, now)
 	switch {
 	case err != nil:
 		return nil, err

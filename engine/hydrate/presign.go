@@ -97,7 +97,7 @@ func (p presigning) sign(ctx context.Context, i, n int) error {
 	if !ok {
 		return nil
 	}
-	url, err := tier.Presign(ctx, store.Read, w.Item.MediaKey(w.generation(), n), w.Lasts)
+	url, err := tier.PresignGet(ctx, w.Item.MediaKey(w.generation(), n), w.Lasts)
 	if errors.Is(err, mayfly.Unsupported) {
 		delete(p.tiers, w.Tier)
 		return nil

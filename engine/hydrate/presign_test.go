@@ -13,19 +13,19 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// signing is a tier whose presigned URLs contain their arguments; with fails, Presign
-// returns that error.
+// signing is a tier whose presigned URLs contain their arguments; with fails,
+// PresignGet returns that error.
 type signing struct {
 	store.Blobs
 	name  string
 	fails error
 }
 
-func (s signing) Presign(_ context.Context, what store.Access, key mayfly.BlobKey, lasts time.Duration) (string, error) {
+func (s signing) PresignGet(_ context.Context, key mayfly.BlobKey, lasts time.Duration) (string, error) {
 	if s.fails != nil {
 		return "", s.fails
 	}
-	return fmt.Sprintf("%d %s %s %s", what, s.name, key, lasts), nil
+	return fmt.Sprintf("%s %s %s", s.name, key, lasts), nil
 }
 
 func (h *env) presign(wanted ...hydrate.Wanted) ([]string, error) {
@@ -52,7 +52,7 @@ func TestURLsAreOfTheCopyThatTheRowNames(t *testing.T) {
 			}{{hot, "hot", item.Keys.Hot}, {cold, "cold", item.Keys.Cold}} {
 				url := ""
 				if at.there {
-					url = fmt.Sprintf("%d %s %s 1m0s", store.Read, at.tier, item.MediaKey(at.g, n))
+					url = fmt.Sprintf("%s %s 1m0s", at.tier, item.MediaKey(at.g, n))
 				}
 				want = append(want, url)
 			}
@@ -107,7 +107,7 @@ func TestARenditionHasAURLWhenItIsMade(t *testing.T) {
 			{Item: item, Medium: 1, Longest: 1080, Tier: hydrate.Hot}, // the same
 		}
 	}
-	url := func(n int) string { return fmt.Sprintf("%d hot %s 1m0s", store.Read, item.MediaKey(item.Keys.Hot, n)) }
+	url := func(n int) string { return fmt.Sprintf("hot %s 1m0s", item.MediaKey(item.Keys.Hot, n)) }
 	for _, made := range []bool{false, true} {
 		small := ""
 		if made {

@@ -26,6 +26,8 @@ import (
 	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
+// photo returns a JPEG. Most tests take a flat one, which is made in no time and yet has
+// both renditions.
 func photo(width, height int) []byte {
 	picture := image.NewNRGBA(image.Rect(0, 0, width, height))
 	for i := range picture.Pix {
@@ -168,7 +170,7 @@ func (g *gallery) descriptions() int {
 }
 
 func TestARenditionIsMadeOnceAndStoredBesideItsOriginal(t *testing.T) {
-	g := openGallery(t, hydrate.Options{}, photo(1200, 900), photo(900, 1800))
+	g := openGallery(t, hydrate.Options{}, photo(400, 300), photo(300, 600))
 	for m, want := range []image.Point{{320, 240}, {160, 320}} {
 		for range 3 {
 			picture, found, err := g.look(t.Context(), m, 320)
@@ -184,7 +186,7 @@ func TestARenditionIsMadeOnceAndStoredBesideItsOriginal(t *testing.T) {
 }
 
 func TestConcurrentRequestsGetTheSameRendition(t *testing.T) {
-	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+	g := openGallery(t, hydrate.Options{}, photo(1200, 30))
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
@@ -213,7 +215,7 @@ func TestASmallImageIsItsOwnRendition(t *testing.T) {
 }
 
 func TestTheSmallRenditionIsMadeFromTheLargeOne(t *testing.T) {
-	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+	g := openGallery(t, hydrate.Options{}, photo(1200, 30))
 	g.h.MakeRenditions(g.row(), g.body)
 	for range 2 {
 		_, err := g.made.Wait(t.Context())
@@ -236,7 +238,7 @@ func TestTheSmallRenditionIsMadeFromTheLargeOne(t *testing.T) {
 
 func TestRenditionsBeyondTheQueueAreMadeOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := openGallery(t, hydrate.Options{Queue: 3}, photo(1200, 900), photo(1150, 900), photo(1100, 900))
+		g := openGallery(t, hydrate.Options{Queue: 3}, photo(1200, 30), photo(1150, 30), photo(1100, 30))
 		hold := make(chan struct{})
 		g.reading = func(context.Context) { <-hold }
 		g.h.MakeRenditions(g.row(), g.body) // one is being made and three wait, or three wait
@@ -289,7 +291,7 @@ func TestTheRenditionOfAChangedRowIsRemoved(t *testing.T) {
 		for _, moment := range []string{"before its bytes", "after its bytes", "after its description"} {
 			t.Run(name+" "+moment, func(t *testing.T) {
 				tried++
-				g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+				g := openGallery(t, hydrate.Options{}, photo(1200, 30))
 				did := false
 				once := func() {
 					if !did {
@@ -349,7 +351,7 @@ func TestRenditionsOfHeldOrColdItemsAreNotStored(t *testing.T) {
 			g.finish()
 		},
 	} {
-		g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+		g := openGallery(t, hydrate.Options{}, photo(1200, 30))
 		move(g)
 		picture, _, err := g.look(t.Context(), 0, 1080)
 		g.Must(err)
@@ -360,7 +362,7 @@ func TestRenditionsOfHeldOrColdItemsAreNotStored(t *testing.T) {
 }
 
 func TestAPictureThatCannotBeDecodedIsTriedOnce(t *testing.T) {
-	broken := photo(1200, 900)
+	broken := photo(1200, 30)
 	scan := bytes.Index(broken, []byte{0xff, 0xda})
 	broken[scan+6] = 0x33 // tables that do not exist
 	g := openGallery(t, hydrate.Options{}, broken)
@@ -375,9 +377,9 @@ func TestAPictureThatCannotBeDecodedIsTriedOnce(t *testing.T) {
 }
 
 func TestADamagedOriginalMakesNoRendition(t *testing.T) {
-	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+	g := openGallery(t, hydrate.Options{}, photo(1200, 30))
 	key := g.row().MediaKey(mayfly.Born, 0)
-	other := photo(1200, 900)
+	other := photo(1200, 30)
 	other = append(other[:g.body.Media[0].Size-2:g.body.Media[0].Size-2], 0, 0) // without its end of image
 	_, err := g.Real.Hot.Put(t.Context(), key, bytes.NewReader(other))
 	g.Must(err)
@@ -413,7 +415,7 @@ func TestDamageAfterTheFirstFrameIsFound(t *testing.T) {
 }
 
 func TestAnInvalidRenditionIsRefused(t *testing.T) {
-	g := openGallery(t, hydrate.Options{}, photo(1200, 900))
+	g := openGallery(t, hydrate.Options{}, photo(1200, 30))
 	for _, tc := range []struct{ m, longest int }{{0, 321}, {0, 0}, {-1, 320}, {1, 320}, {10, 320}} {
 		if _, _, err := g.look(t.Context(), tc.m, tc.longest); !errors.Is(err, mayfly.NotFound) {
 			t.Errorf("%+v: %v", tc, err)
@@ -448,7 +450,7 @@ func TestAPictureThatTakesMoreThanItsShareOfMemoryIsDecodedAlone(t *testing.T) {
 
 func TestLargePicturesAreDecodedOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := openGallery(t, hydrate.Options{Limits: media.Limits{Pixels: 1200 * 900}}, photo(1200, 900), photo(1199, 900), photo(1198, 900))
+		g := openGallery(t, hydrate.Options{Limits: media.Limits{Pixels: 1200 * 30}}, photo(1200, 30), photo(1199, 30), photo(1198, 30))
 		var under, most atomic.Int32
 		g.reading = func(context.Context) {
 			most.Store(max(most.Load(), under.Add(1)))
@@ -472,7 +474,7 @@ func TestLargePicturesAreDecodedOneAtATime(t *testing.T) {
 
 func TestACanceledRequestDoesNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := openGallery(t, hydrate.Options{Queue: 2}, photo(1200, 900))
+		g := openGallery(t, hydrate.Options{Queue: 2}, photo(1200, 30))
 		hold := make(chan struct{})
 		g.reading = func(context.Context) { <-hold }
 		impatient, stop := context.WithCancel(t.Context())
@@ -514,7 +516,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 // one that a user asks for does not wait.
 func TestQueuedRenditionsMakeWayForOtherWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := openGallery(t, hydrate.Options{}, photo(1200, 900), photo(1150, 900))
+		g := openGallery(t, hydrate.Options{}, photo(1200, 30), photo(1150, 30))
 		first, second := g.h.Yield(), g.h.Yield()
 		g.h.MakeRenditions(g.row(), g.body)
 		want := func(when string, n int) {

@@ -234,7 +234,7 @@ func (in *Intake) announceAgain(ctx context.Context, item mayfly.Item, now mayfl
 		})
 		b.Then()
 	}
-	b.Append(birthEvent(item))
+	b.Append(mayfly.EventOf(item, mayfly.WasCreated))
 	reminded, err := in.write(ctx, &b, item, now)
 	if err != nil {
 		return Published{}, fmt.Errorf("again %s: %w", item.ID, err)
@@ -259,6 +259,7 @@ func (in *Intake) commit(ctx context.Context, r request, c claim) (Published, er
 	var b store.Batch
 	if !item.Owner.IsZero() {
 		b.Put(engine.Owners, engine.OwnerKey(item.Owner, item.ID), []byte{byte(item.Product)}, 0)
+		engine.AddToRings(&b, item)
 	}
 	if item.Media > 0 {
 		b.Put(engine.Uploads, engine.UploadKey(item.Upload), item.ID[:], 0)
@@ -312,16 +313,10 @@ func abandoned(err error) error {
 func (in *Intake) Announce(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	events := make([]mayfly.Event, len(b.Items))
 	for i, item := range b.Items {
-		events[i] = birthEvent(item)
+		events[i] = mayfly.EventOf(item, mayfly.WasCreated)
 	}
 	if err := in.set.Log.Append(ctx, events...); err != nil {
 		return nil, fmt.Errorf("announce %d births: %w", len(events), walk.Away(err))
 	}
 	return nil, nil
-}
-
-// birthEvent returns the event of an item's birth, whatever the item has become.
-func birthEvent(item mayfly.Item) mayfly.Event {
-	item.Generation, item.Changed = mayfly.Born, item.ID.Birth()
-	return mayfly.EventOf(item, mayfly.WasCreated)
 }

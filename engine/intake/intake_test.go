@@ -96,7 +96,7 @@ func TestContentComesFirstThenTheIndexThenTheRowThenTheEvent(t *testing.T) {
 	d := e.Draft()
 	d.Key, d.Upload = "k", e.Upload(ana, start, "one", "two")
 	publish(t, in, d, start)
-	want := []string{"put hot", "put hot", "swap idempotency", "0 put owners", "0 put uploads", "1 insert story", "2 append story.created"}
+	want := []string{"put hot", "put hot", "swap idempotency", "0 put owners", "0 put rings", "0 put uploads", "1 insert story", "2 append story.created"}
 	if got := e.Hooks.Trail(); !slices.Equal(got, want) {
 		t.Errorf("written %q\n   want %q", got, want)
 	}

@@ -30,8 +30,13 @@ type Handler func(ctx context.Context, e mayfly.Event) error
 type Options struct {
 	Group   string          // whose position is kept; required
 	Streams []mayfly.Stream // default both
-	Handle  Handler         // required
+	Handle  Handler         // required, unless Batch is set
 	Now     func() mayfly.Instant
+
+	// Batch applies the effects of several events at once, in their order, instead of
+	// Handle. If that fails, and not because what it needs is unavailable, they are
+	// handled one by one.
+	Batch func(ctx context.Context, events []mayfly.Event) error
 
 	Page    int           // how many events are read and committed together; default 500
 	Budget  int           // how many attempts an event gets; default 10
@@ -46,6 +51,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
+	if batch := o.Batch; batch != nil {
+		o.Handle = func(ctx context.Context, e mayfly.Event) error { return batch(ctx, []mayfly.Event{e}) }
+	}
 	if o.Group == "" || o.Handle == nil || o.Now == nil {
 		return o, mayfly.Errorf(mayfly.Invalid, "read the log: a group, a handler and a clock are required")
 	}
@@ -194,6 +202,20 @@ func (s *stream) round(ctx context.Context) error {
 // handle works off the page. It returns the error of the first event that fails
 // and has attempts left.
 func (s *stream) handle(ctx context.Context) error {
+	if s.o.Batch != nil && len(s.page) > 1 && s.attempts == 0 {
+		events := make([]mayfly.Event, len(s.page))
+		for i, record := range s.page {
+			events[i] = record.Event
+		}
+		switch err := s.o.Batch(ctx, events); {
+		case err == nil:
+			s.page = nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, mayfly.Unavailable):
+			return fmt.Errorf("handle %d events: %w", len(events), err)
+		}
+	}
 	for len(s.page) > 0 {
 		e := s.page[0].Event
 		if err := s.o.Handle(ctx, e); err != nil {

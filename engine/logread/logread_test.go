@@ -291,3 +291,67 @@ func TestAReaderNeedsAGroupAHandlerAndAClock(t *testing.T) {
 		}
 	}
 }
+
+func TestABatchOfEventsIsHandledAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *fixture.Engine) {
+		want := events(e, 5)
+		var batches [][]mayfly.Event
+		e.Must(e.Real.Log.Append(t.Context(), want...))
+		r := start(e, logread.Options{Streams: []mayfly.Stream{mayfly.Ends}, Batch: func(_ context.Context, page []mayfly.Event) error {
+			batches = append(batches, slices.Clone(page))
+			return nil
+		}})
+		if len(batches) != 1 || !slices.Equal(batches[0], want) {
+			t.Errorf("handled %+v", batches)
+		}
+		stop(e, r)
+		var h handled
+		stop(e, start(e, logread.Options{Handle: h.handle}))
+		if again := h.take(); len(again) != 0 {
+			t.Errorf("%d events were not committed", len(again))
+		}
+	})
+}
+
+// A batch that an unavailable server fails is tried again whole; one that an event
+// fails is handled event by event, and only that event becomes a dead letter.
+func TestABatchThatFailsIsHandledOneByOneUnlessTheServerIsAway(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *fixture.Engine) {
+		want := events(e, 5)
+		var down atomic.Bool
+		down.Store(true)
+		single := 0
+		var got []mayfly.Event
+		e.Must(e.Real.Log.Append(t.Context(), want...))
+		r := start(e, logread.Options{Streams: []mayfly.Stream{mayfly.Ends}, Budget: 2, Batch: func(_ context.Context, page []mayfly.Event) error {
+			switch {
+			case down.Load():
+				if len(page) == 1 {
+					single++
+				}
+				return mayfly.Errorf(mayfly.Unavailable, "connection refused")
+			case slices.Contains(page, want[2]):
+				return errors.New("unknown field")
+			}
+			got = append(got, page...)
+			return nil
+		}})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if single != 0 || len(got) != 0 {
+			t.Errorf("%d events were handled alone while the server was away", single)
+		}
+		down.Store(false)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if !slices.Equal(got, append(slices.Clone(want[:2]), want[3:]...)) {
+			t.Errorf("handled %+v", got)
+		}
+		letters, err := logread.Letters(t.Context(), e.Real.Rows, group, logread.Letter{}, 10)
+		e.Must(err)
+		if len(letters) != 1 || letters[0].Event != want[2] {
+			t.Errorf("dead letters %+v", letters)
+		}
+		stop(e, r)
+	})
+}

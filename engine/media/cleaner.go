@@ -46,7 +46,7 @@ func NewCleaner(o CleanerOptions) (*Cleaner, error) {
 	}
 	o.Limits = limits
 	if o.Work == 0 {
-		o.Work = max(1, runtime.GOMAXPROCS(0)/2)
+		o.Work = max(1, min(runtime.NumCPU(), runtime.GOMAXPROCS(0))/2) // a node has more threads than processors
 	}
 	if o.Videos == 0 {
 		o.Videos = 8

@@ -9,8 +9,10 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// inMemory is how many bytes a spool holds in memory; more go to a file.
-const inMemory = 64 << 10
+const (
+	inMemory = 64 << 10 // bytes that a spool holds in memory; more go to a file
+	gathered = 8 << 10  // bytes that wait to be written to that file: a video may have many tiny parts
+)
 
 // spool keeps the bytes of a video until its index was read. The file has no name
 // from the moment that it is made, so that no crash leaves bytes of a user behind.
@@ -22,19 +24,36 @@ type spool struct {
 }
 
 func (s *spool) Write(p []byte) (int, error) {
-	if s.file == nil && len(s.mem)+len(p) <= inMemory {
-		s.mem = append(s.mem, p...)
-		s.size += int64(len(p))
-		return len(p), nil
+	most := inMemory
+	if s.file != nil {
+		most = gathered
 	}
-	if s.file == nil {
-		if err := s.create(); err != nil {
+	if len(s.mem)+len(p) > most {
+		if err := s.flush(); err != nil {
 			return 0, err
 		}
 	}
-	n, err := s.file.Write(p)
-	s.size += int64(n)
-	return n, spoolError(err)
+	s.size += int64(len(p))
+	if s.file != nil && len(p) > gathered {
+		_, err := s.file.Write(p)
+		return len(p), spoolError(err)
+	}
+	s.mem = append(s.mem, p...)
+	return len(p), nil
+}
+
+// flush moves the bytes in memory to the file.
+func (s *spool) flush() error {
+	mem := s.mem
+	s.mem = s.mem[:0]
+	if s.file == nil {
+		if err := s.create(); err != nil {
+			return err
+		}
+		s.mem = make([]byte, 0, gathered)
+	}
+	_, err := s.file.Write(mem)
+	return spoolError(err)
 }
 
 func (s *spool) create() error {
@@ -46,9 +65,7 @@ func (s *spool) create() error {
 		return spoolError(errors.Join(err, file.Close()))
 	}
 	s.file = file
-	_, err = file.Write(s.mem)
-	s.mem = nil
-	return spoolError(err)
+	return nil
 }
 
 // read fills p with the bytes at offset at, which must have been written.
@@ -56,6 +73,11 @@ func (s *spool) read(p []byte, at int64) error {
 	if s.file == nil {
 		copy(p, s.mem[at:])
 		return nil
+	}
+	if len(s.mem) > 0 {
+		if err := s.flush(); err != nil {
+			return err
+		}
 	}
 	_, err := s.file.ReadAt(p, at)
 	return spoolError(err)

@@ -216,3 +216,58 @@ func TestRemindersOfASlowStepAreKeptUntilItsLaneHasPassed(t *testing.T) {
 	h.pass(w, at)
 	h.wantDoneOnce(remind.Archive, []mayfly.ID{id})
 }
+
+// L10: items that stay unavailable while the store answers others are parked, each for
+// itself, also if they are neighbours; the items behind them are done in the same pass.
+func TestNeighboursThatAreStuckAreParkedAndTheWalkGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		items  int
+		stuck  []int
+		others bool // the others come due minutes later, and not with them
+	}{
+		"two at the beginning":      {20, []int{0, 1}, false},
+		"two in the middle":         {20, []int{7, 8}, false},
+		"two at the end":            {20, []int{18, 19}, false},
+		"all but the last":          {6, []int{0, 1, 2, 3, 4}, false},
+		"two alone in their minute": {20, []int{0, 1}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t)
+			var ids, stuck []mayfly.ID
+			for n := range c.items {
+				ids = append(ids, h.item())
+				r := remind.Reminder{Due: now.Add(soon + time.Duration(n)*time.Millisecond), ID: ids[n], Step: remind.Erase}
+				if slices.Contains(c.stuck, n) {
+					stuck = append(stuck, ids[n])
+				} else if c.others {
+					r.Due = r.Due.Add(10*time.Minute + time.Duration(n)*time.Minute)
+				}
+				h.remind(r)
+			}
+			h.fail = func(_ remind.Step, b walk.Batch) ([]walk.Failure, error) {
+				if slices.ContainsFunc(b.Items, func(item mayfly.Item) bool { return slices.Contains(stuck, item.ID) }) {
+					return nil, mayfly.Errorf(mayfly.Unavailable, "this one is stuck")
+				}
+				return nil, nil
+			}
+			w := h.walker(remind.Options{Tries: 3, After: 2 * time.Minute, Longest: 10 * time.Minute})
+			at := now.Add(soon + settle + time.Second)
+			if _, err := w.Pass(t.Context(), at); !c.others && (err != nil || len(h.done[remind.Erase]) != c.items-len(stuck)) {
+				t.Errorf("%d of %d are done in the first pass: %v", len(h.done[remind.Erase]), c.items-len(stuck), err)
+			}
+			for end := at.Add(3 * time.Hour); at < end; at = at.Add(time.Minute) {
+				if _, err := w.Pass(t.Context(), at); err != nil && !(c.others && errors.Is(err, mayfly.Unavailable)) {
+					t.Fatal(err)
+				}
+			}
+			var parked []mayfly.ID
+			for _, d := range h.dead() {
+				parked = append(parked, d.ID)
+			}
+			slices.SortFunc(parked, func(a, b mayfly.ID) int { return slices.Index(ids, a) - slices.Index(ids, b) })
+			if len(h.done[remind.Erase]) != c.items-len(stuck) || !slices.Equal(parked, stuck) {
+				t.Errorf("%d of %d are done, dead letters %v, want %v", len(h.done[remind.Erase]), c.items-len(stuck), parked, stuck)
+			}
+		})
+	}
+}

@@ -29,10 +29,12 @@ const (
 	Erase                    // erase the bytes of what is deleted
 	Tidy                     // remove its tombstone
 	Retire                   // delete it after its time in cold storage
+	Count                    // store the final count of its views
+	Burn                     // delete a paste whose reads are used up
 )
 
 // Steps returns all steps.
-func Steps() []Step { return []Step{Announce, Expire, Archive, Erase, Tidy, Retire} }
+func Steps() []Step { return []Step{Announce, Expire, Archive, Erase, Tidy, Retire, Count, Burn} }
 
 // String returns the name of the step.
 func (s Step) String() string {
@@ -49,6 +51,10 @@ func (s Step) String() string {
 		return "tidy"
 	case Retire:
 		return "retire"
+	case Count:
+		return "count"
+	case Burn:
+		return "burn"
 	default:
 		return fmt.Sprintf("step(%d)", uint8(s))
 	}

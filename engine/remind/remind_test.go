@@ -110,13 +110,13 @@ func TestWhatIsNoReminderIsCorrupt(t *testing.T) {
 func TestStepsHaveWords(t *testing.T) {
 	for s, want := range map[remind.Step]string{
 		remind.Announce: "announce", remind.Expire: "expire", remind.Archive: "archive",
-		remind.Erase: "erase", remind.Tidy: "tidy", remind.Retire: "retire",
+		remind.Erase: "erase", remind.Tidy: "tidy", remind.Retire: "retire", remind.Count: "count", remind.Burn: "burn",
 	} {
 		if got, err := remind.ParseStep(want); s.String() != want || got != s || err != nil {
 			t.Errorf("%d is %s; %s is %d, %v", s, s, want, got, err)
 		}
 	}
-	if len(remind.Steps()) != 6 || remind.Step(99).String() != "step(99)" {
+	if len(remind.Steps()) != 8 || remind.Step(99).String() != "step(99)" {
 		t.Errorf("%v", remind.Steps())
 	}
 	if _, err := remind.ParseStep("nap"); !errors.Is(err, mayfly.Invalid) {

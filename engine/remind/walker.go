@@ -78,12 +78,13 @@ type Lane struct {
 	down    map[Step]error // the steps that an unavailable store prevents in this pass
 }
 
-// trouble is what is known of a step since it last succeeded: the first item that
-// failed as if a store were unavailable, and whether another one did so too.
-type trouble struct {
-	first mayfly.ID
-	away  bool
-}
+// trouble holds the items for which a step failed as if a store were down, and
+// whether it was done for another item since: then the trouble is the item's own.
+// The zero id stands for a store that did not answer in time.
+type trouble map[mayfly.ID]bool
+
+// maxTrouble bounds how many items a trouble holds.
+const maxTrouble = 1_000
 
 // slowPage is how many reminders of slow steps are acted on at once.
 const slowPage = 10
@@ -106,8 +107,8 @@ func New(set store.Set, shard *walk.Shard, acts Acts, o Options) (*Walker, error
 		l.owner, l.acts, l.trouble = w, acts, map[Step]trouble{}
 		l.walker, err = walk.New(set, walk.Walk{
 			Name: l.name, Offset: o.Settle, Over: &walk.Rows{Table: Reminders, Partition: Partition},
-			// Each step of a page may time out twice, for the batch and for one item.
-			Limit: time.Duration(2*len(Steps())+1) * l.o.Timeout,
+			// Each step of a page may time out three times: for the batch, for items that fail alone, and for the last of these.
+			Limit: time.Duration(3*len(Steps())+1) * l.o.Timeout,
 			Act:   l.act, Park: park,
 		}, shard, walk.Options{
 			Holder: l.name, Settle: o.Settle, Page: l.o.Page, Batch: l.o.Page, Timeout: o.Timeout, RemindAfter: o.After,
@@ -392,7 +393,7 @@ func (l *Lane) do(ctx context.Context, step Step, reminders []Reminder, now mayf
 			return nil, err
 		}
 	} else {
-		delete(l.trouble, step)
+		l.answers(step)
 	}
 	failures := make([]failure, len(failed))
 	for i, f := range failed {
@@ -401,42 +402,66 @@ func (l *Lane) do(ctx context.Context, step Step, reminders []Reminder, now mayf
 	return failures, nil
 }
 
-// oneByOne tries each item alone.
+// oneByOne tries each item alone. One that fails with Unavailable has a problem of its
+// own if the step is done for another one, or if it is the only one that ever failed;
+// else a store is down, as it is for an item that used up its time waiting (L10).
 func (l *Lane) oneByOne(ctx context.Context, step Step, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failed []walk.Failure, err error) {
+	if l.trouble[step] == nil || len(l.trouble[step]) > maxTrouble {
+		l.trouble[step] = trouble{}
+	}
+	t, answered := l.trouble[step], false
+	var down error
+	var took time.Duration
 	for _, item := range items {
-		failures, err := l.call(ctx, act, []mayfly.Item{item}, now)
+		var failures []walk.Failure
+		var err error
+		took += loop.Measure(func() { failures, err = l.call(ctx, act, []mayfly.Item{item}, now) })
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if walk.IsAway(err) || walk.IsDown(err) {
 			return nil, err
 		}
-		if l.isDown(step, item.ID, err) {
-			return nil, walk.Down(fmt.Errorf("more than one item fails: %w", err))
-		}
 		if err != nil {
 			failures = []walk.Failure{{Item: item, Err: err}}
 		}
 		failed = append(failed, failures...)
+		switch {
+		case !errors.Is(err, mayfly.Unavailable):
+			answered = true
+		case errors.Is(err, context.DeadlineExceeded), !answered && took > l.o.Timeout:
+			t[mayfly.ID{}] = false
+			return nil, walk.Down(err)
+		case !t[item.ID]:
+			t[item.ID], down = false, err
+		}
+	}
+	switch {
+	case answered:
+		l.answers(step)
+	case down != nil && t.unexplained() > 1:
+		return nil, walk.Down(fmt.Errorf("more than one item fails: %w", down))
 	}
 	return failed, nil
 }
 
-// isDown reports whether a step failed for an item because a store is down. One
-// item that fails with Unavailable may have a problem of its own; a second one
-// after it has not, nor has one that used up its time waiting for a store.
-func (l *Lane) isDown(step Step, id mayfly.ID, err error) bool {
-	if !errors.Is(err, mayfly.Unavailable) {
-		delete(l.trouble, step)
-		return false
+// answers notes that a step was done for an item: what has failed before is not down.
+func (l *Lane) answers(step Step) {
+	t := l.trouble[step]
+	delete(t, mayfly.ID{})
+	for id := range t {
+		t[id] = true
 	}
-	t, known := l.trouble[step]
-	if !known {
-		t.first = id
+}
+
+// unexplained returns for how many items a step failed and was not done since.
+func (t trouble) unexplained() (n int) {
+	for _, own := range t {
+		if !own {
+			n++
+		}
 	}
-	t.away = t.away || t.first != id || errors.Is(err, context.DeadlineExceeded)
-	l.trouble[step] = t
-	return t.away
+	return n
 }
 
 func (l *Lane) call(ctx context.Context, act walk.Act, items []mayfly.Item, now mayfly.Instant) (failures []walk.Failure, err error) {

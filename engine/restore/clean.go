@@ -78,12 +78,16 @@ func (c *cleaning) read(ctx context.Context, items []mayfly.Item) error {
 func (c *cleaning) sort(item mayfly.Item, until mayfly.Instant) {
 	if item.Held { // its release writes new reminders (I21)
 		c.events = append(c.events, mayfly.EventOf(item, mayfly.WasHeld))
+		engine.LeaveRings(&c.reminders, item)
 		return
+	}
+	if item.State != mayfly.Deleted && !item.ID.ExpiredAt(c.now) {
+		engine.AddToRings(&c.reminders, item) // a hold that was given up may have removed it late
 	}
 	switch item.State {
 	case mayfly.Active:
 		if serves(item, c.now) {
-			c.events, c.back = append(c.events, restoredEvent(item)), append(c.back, item)
+			c.events, c.back = append(c.events, mayfly.EventOf(item, mayfly.WasRestored)), append(c.back, item)
 		}
 		return // the sweep handles one that has ended
 	case mayfly.ExpiredHot, mayfly.Archiving:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/restore"
 )
@@ -25,14 +26,14 @@ func supportOperations() map[string]supportOperation {
 	live := func(h *env) mayfly.Item { return h.Story(1) }
 	return map[string]supportOperation{
 		"hold": {true, false, live, func(ctx context.Context, h *env, r *restore.Restore, id mayfly.ID) error {
-			return r.Hold(ctx, id, "ben", "case 9", h.Now)
+			return r.Hold(ctx, id, audit.Actor{Subject: "ben"}, "case 9", h.Now)
 		}, func(*env) mayfly.Change { return mayfly.Change{Hold: mayfly.SetHold, Cause: mayfly.BySupport} }},
 		"release": {false, true, func(h *env) mayfly.Item {
 			item := live(h)
 			h.Hold(item.ID)
 			return h.Row(item.ID)
 		}, func(ctx context.Context, h *env, r *restore.Restore, id mayfly.ID) error {
-			return r.Release(ctx, id, "ben", "closed", h.Now)
+			return r.Release(ctx, id, audit.Actor{Subject: "ben"}, "closed", h.Now)
 		}, func(*env) mayfly.Change {
 			return mayfly.Change{Hold: mayfly.ReleaseHold, Cause: mayfly.BySupport}
 		}},

@@ -30,7 +30,7 @@ type env struct {
 	origin  mayfly.Instant
 	options restore.Options
 	walkers map[mayfly.Shard]*remind.Walker
-	counted map[mayfly.ID]map[mayfly.EventKey]int
+	counted map[mayfly.ID]map[mayfly.EventKey]mayfly.Event
 }
 
 func open(t testing.TB) *env {
@@ -41,7 +41,7 @@ func open(t testing.TB) *env {
 func newEnv(e *fixture.Engine) *env {
 	h := &env{
 		Engine: e, options: restore.Options{Window: window, Retention: 3 * 365 * 24 * time.Hour},
-		walkers: map[mayfly.Shard]*remind.Walker{}, counted: map[mayfly.ID]map[mayfly.EventKey]int{},
+		walkers: map[mayfly.Shard]*remind.Walker{}, counted: map[mayfly.ID]map[mayfly.EventKey]mayfly.Event{},
 	}
 	var err error
 	h.origin, err = walk.Origin(context.Background(), e.Real.Rows, e.Now)
@@ -181,16 +181,30 @@ func (h *env) unnamed(item mayfly.Item) (keys []string) {
 	return keys
 }
 
-// events counts the events of an item by key, over all calls.
-func (h *env) events(id mayfly.ID) map[mayfly.EventKey]int {
+// events returns the ends of an item by key, over all calls. A repeat must be the same
+// event (I13).
+func (h *env) events(id mayfly.ID) map[mayfly.EventKey]mayfly.Event {
 	h.Helper()
 	for _, e := range h.NewEvents(mayfly.Ends) {
 		if h.counted[e.ID] == nil {
-			h.counted[e.ID] = map[mayfly.EventKey]int{}
+			h.counted[e.ID] = map[mayfly.EventKey]mayfly.Event{}
 		}
-		h.counted[e.ID][e.Key()]++
+		if first, found := h.counted[e.ID][e.Key()]; found && first != e {
+			h.Errorf("DOUBLE: %+v, and %+v with the same key", first, e)
+		}
+		h.counted[e.ID][e.Key()] = e
 	}
 	return h.counted[id]
+}
+
+// verbs counts the ends of an item by verb, each key once.
+func (h *env) verbs(id mayfly.ID) map[mayfly.Verb]int {
+	h.Helper()
+	count := map[mayfly.Verb]int{}
+	for key := range h.events(id) {
+		count[key.Verb]++
+	}
+	return count
 }
 
 // restored reports whether an item is in the restored set.
@@ -218,8 +232,13 @@ func (s stage) String() string {
 // at publishes a story and brings it to a stage.
 func (h *env) at(s stage, media int) mayfly.Item {
 	h.Helper()
-	item := h.Story(media)
-	h.Now = item.ID.Deadline().Add(time.Minute)
+	return h.bring(h.Story(media), s)
+}
+
+// bring brings a story that has just been published to a stage.
+func (h *env) bring(item mayfly.Item, s stage) mayfly.Item {
+	h.Helper()
+	h.Now = max(h.Now, item.ID.Deadline().Add(time.Minute))
 	if s == pending { // the sweep comes later
 		h.remind(item.ID, remind.Expire, h.Now.Add(10*time.Minute))
 		return item
@@ -231,10 +250,10 @@ func (h *env) at(s stage, media int) mayfly.Item {
 	}
 	if s == claimed || s == named {
 		claim := h.Change(item.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive})
-		if s == claimed || media == 0 {
+		if s == claimed || item.Media == 0 {
 			return claim
 		}
-		for n := range media {
+		for n := range int(item.Media) {
 			_, err := h.Real.Hot.CopyTo(context.Background(), h.Real.Cold, claim.MediaKey(claim.Keys.Hot, n), claim.MediaKey(claim.Generation, n))
 			h.Must(err)
 		}
@@ -244,5 +263,5 @@ func (h *env) at(s stage, media int) mayfly.Item {
 }
 
 func (h *env) request(id mayfly.ID) restore.Request {
-	return restore.Request{ID: id, Until: h.Now.Add(20 * time.Minute), By: "ben", Reason: "ticket 7"}
+	return restore.Request{ID: id, Until: h.Now.Add(20 * time.Minute), By: audit.Actor{Subject: "ben"}, Reason: "ticket 7"}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/walk"
@@ -15,14 +16,14 @@ import (
 // on it until it is released (L16). Holding a held item changes its row again, so
 // that a failed release that lands late no longer matches the row.
 // Errors: Invalid, NotFound, Gone (it is deleted), Unavailable, Unknown.
-func (r *Restore) Hold(ctx context.Context, id mayfly.ID, by, reason string, now mayfly.Instant) error {
+func (r *Restore) Hold(ctx context.Context, id mayfly.ID, by audit.Actor, reason string, now mayfly.Instant) error {
 	return r.holding(ctx, id, audit.Entry{Actor: by, Verb: audit.Hold, Reason: reason}, mayfly.SetHold, now)
 }
 
 // Release ends a hold. The walks may have passed the item meanwhile, so reminders
 // run the steps that it missed. Releasing an item that is not held does nothing.
 // Errors: Invalid, NotFound, Unavailable, Unknown.
-func (r *Restore) Release(ctx context.Context, id mayfly.ID, by, reason string, now mayfly.Instant) error {
+func (r *Restore) Release(ctx context.Context, id mayfly.ID, by audit.Actor, reason string, now mayfly.Instant) error {
 	return r.holding(ctx, id, audit.Entry{Actor: by, Verb: audit.Release, Reason: reason}, mayfly.ReleaseHold, now)
 }
 
@@ -81,7 +82,10 @@ func (r *Restore) announceHold(ctx context.Context, item mayfly.Item) error {
 	if err := store.Invalidate(ctx, r.set.Signals, of(item.ID, store.RowChanged)...); err != nil { // ST5
 		return err
 	}
-	// A failed append undoes nothing: the reminder appends the event again.
+	// A failed write undoes nothing: the reminder does both again.
+	var b store.Batch
+	engine.LeaveRings(&b, item)
+	_ = r.set.Writer.Commit(ctx, &b)
 	_ = r.set.Log.Append(ctx, mayfly.EventOf(item, mayfly.WasHeld))
 	return nil
 }
@@ -100,6 +104,9 @@ func (r *Restore) remindOfHold(ctx context.Context, item mayfly.Item, hold mayfl
 	if hold == mayfly.SetHold {
 		write(remind.Expire, soon, "held")
 		return r.set.Writer.Commit(ctx, &b)
+	}
+	if !item.ID.ExpiredAt(now) && item.State != mayfly.Deleted {
+		engine.AddToRings(&b, item) // before it serves, which its row decides
 	}
 	const why = "released"
 	write(remind.Expire, soon, why) // for leftovers of a restore, and for an item that has ended by then

@@ -29,7 +29,7 @@ func TestAHeldItemIsHiddenAndKeptUntilReleased(t *testing.T) {
 		}
 		support := h.support()
 		for range 2 { // the second hold changes only the generation
-			h.Must(support.Hold(context.Background(), item.ID, "ben", "case 9", h.Now))
+			h.Must(support.Hold(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 9", h.Now))
 		}
 		held := h.Row(item.ID)
 		if !held.Held || held.Generation != item.Generation+2 || held.State != item.State || opens(author) || !opens(moderator) {
@@ -42,7 +42,7 @@ func TestAHeldItemIsHiddenAndKeptUntilReleased(t *testing.T) {
 		}
 		h.Readable(h.Row(item.ID))
 		for range 2 {
-			h.Must(support.Release(context.Background(), item.ID, "ben", "case 9 is closed", h.Now))
+			h.Must(support.Release(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 9 is closed", h.Now))
 		}
 		if row := h.Row(item.ID); row.Held || !opens(author) {
 			h.Fatalf("released: %+v", row)
@@ -55,7 +55,7 @@ func TestAHeldItemIsHiddenAndKeptUntilReleased(t *testing.T) {
 func TestAHeldItemThatItsAuthorDeletesKeepsItsBytesUntilReleased(t *testing.T) {
 	eachStage(t, func(h *env, item mayfly.Item) {
 		support := h.support()
-		h.Must(support.Hold(context.Background(), item.ID, "ben", "case 9", h.Now))
+		h.Must(support.Hold(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 9", h.Now))
 		h.delete(item.ID)
 		h.live(item.ID, 3*time.Hour, time.Minute)
 		row := h.Row(item.ID)
@@ -65,13 +65,13 @@ func TestAHeldItemThatItsAuthorDeletesKeepsItsBytesUntilReleased(t *testing.T) {
 		alive := row
 		alive.State = mayfly.ExpiredHot // hydrate does not open deleted items; this checks the bytes
 		h.Readable(alive)
-		h.Must(support.Release(context.Background(), item.ID, "ben", "case 9 is closed", h.Now))
+		h.Must(support.Release(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 9 is closed", h.Now))
 		h.live(item.ID, time.Hour, time.Minute)
 		left := h.unnamed(h.Row(item.ID))
 		if row := h.Row(item.ID); row.State != mayfly.Deleted || len(left) > 0 {
 			h.Fatalf("%+v, left %v", row, left)
 		}
-		if err := support.Hold(context.Background(), item.ID, "ben", "case 10", h.Now); !errors.Is(err, mayfly.Gone) {
+		if err := support.Hold(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 10", h.Now); !errors.Is(err, mayfly.Gone) {
 			h.Fatalf("a deleted item was held: %v", err)
 		}
 	})
@@ -83,7 +83,7 @@ func TestAHoldSucceedsWhenTheRowChangesMeanwhile(t *testing.T) {
 	h.beforeFirst(func() {
 		h.archive(item.ID)
 	})
-	h.Must(h.support().Hold(context.Background(), item.ID, "ben", "case 9", h.Now))
+	h.Must(h.support().Hold(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 9", h.Now))
 	if row := h.Row(item.ID); !row.Held || row.State != mayfly.Cold {
 		t.Fatalf("%+v", row)
 	}
@@ -95,7 +95,7 @@ func TestARestoreThatRacesAHoldIsRefused(t *testing.T) {
 		item := h.at(s, 1)
 		other := h.support()
 		h.beforeFirst(func() {
-			h.Must(other.Hold(context.Background(), item.ID, "ben", "case 9", h.Now))
+			h.Must(other.Hold(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 9", h.Now))
 		})
 		if _, err := h.support().Item(context.Background(), h.request(item.ID), h.Now); !errors.Is(err, mayfly.Conflict) {
 			t.Fatalf("%s: %v", s, err)
@@ -104,7 +104,7 @@ func TestARestoreThatRacesAHoldIsRefused(t *testing.T) {
 		if row := h.Row(item.ID); !row.Held || row.ServesUntil != 0 {
 			t.Fatalf("%s: %+v", s, row)
 		}
-		h.Must(other.Release(context.Background(), item.ID, "ben", "closed", h.Now))
+		h.Must(other.Release(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "closed", h.Now))
 		h.live(item.ID, 2*time.Hour, time.Minute)
 		h.wantArchived(item.ID)
 	}
@@ -116,13 +116,13 @@ func TestARestoredItemThatIsHeldStillExpires(t *testing.T) {
 	support, req := h.support(), h.request(item.ID)
 	_, err := support.Item(context.Background(), req, h.Now)
 	h.Must(err)
-	h.Must(support.Hold(context.Background(), item.ID, "ben", "case 9", h.Now))
+	h.Must(support.Hold(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 9", h.Now))
 	h.live(item.ID, 2*time.Hour, time.Minute)
 	if row := h.Row(item.ID); row.State != mayfly.ExpiredHot || !row.Held {
 		t.Fatalf("%+v", row)
 	}
 	h.wantRead(h.Row(item.ID), hydrate.Hot)
-	h.Must(support.Release(context.Background(), item.ID, "ben", "closed", h.Now))
+	h.Must(support.Release(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "closed", h.Now))
 	h.live(item.ID, 2*time.Hour, time.Minute)
 	h.wantArchived(item.ID)
 }
@@ -132,9 +132,11 @@ func TestHoldAndReleaseAreAuditedAndNeedAnActorAndAReason(t *testing.T) {
 	item := h.at(expired, 0)
 	support := h.support()
 	for _, do := range []func(by, why string) error{
-		func(by, why string) error { return support.Hold(context.Background(), item.ID, by, why, h.Now) },
 		func(by, why string) error {
-			return support.Release(context.Background(), item.ID, by, why, h.Now)
+			return support.Hold(context.Background(), item.ID, audit.Actor{Subject: by}, why, h.Now)
+		},
+		func(by, why string) error {
+			return support.Release(context.Background(), item.ID, audit.Actor{Subject: by}, why, h.Now)
 		},
 	} {
 		before := h.Row(item.ID)
@@ -166,7 +168,7 @@ func TestAHoldThatCannotNotifyCachesWaitsUntilTheirEntriesExpire(t *testing.T) {
 		h.Set.Signals = fixture.Deaf{Signals: h.Real.Signals}
 		h.options.Timeout = 50 * time.Millisecond
 		begun := time.Now()
-		h.Must(h.support().Hold(context.Background(), item.ID, "ben", "case 9", h.Now))
+		h.Must(h.support().Hold(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 9", h.Now))
 		if took := time.Since(begun); took < store.CacheWait {
 			t.Errorf("returned after %s, while a cache may still show the item", took)
 		}
@@ -193,7 +195,7 @@ func TestAReleaseWritesRemindersForTheMissedSteps(t *testing.T) {
 					noted[r.Step] = r.Due
 				}
 			})
-			h.Must(h.support().Release(context.Background(), item.ID, "ben", "closed", h.Now))
+			h.Must(h.support().Release(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "closed", h.Now))
 			soon := h.Now.Add(5 * time.Minute)
 			want := map[remind.Step]mayfly.Instant{remind.Expire: soon}
 			switch {
@@ -221,7 +223,7 @@ func TestAReleaseThatLandsLateDoesNotEndAHoldThatWasAcknowledgedSince(t *testing
 		for _, deleted := range []bool{false, true} {
 			h := open(t)
 			item := h.at(s, 1)
-			h.Must(h.support().Hold(context.Background(), item.ID, "ben", "case 11", h.Now))
+			h.Must(h.support().Hold(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 11", h.Now))
 			if deleted {
 				h.delete(item.ID)
 			}
@@ -229,11 +231,11 @@ func TestAReleaseThatLandsLateDoesNotEndAHoldThatWasAcknowledgedSince(t *testing
 				return storetest.Fault{Fails: c.Op == storetest.Transition}
 			})
 			h.Set = set
-			if err := h.support().Release(context.Background(), item.ID, "ben", "over", h.Now); !errors.Is(err, mayfly.Unknown) {
+			if err := h.support().Release(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "over", h.Now); !errors.Is(err, mayfly.Unknown) {
 				t.Fatalf("%s: %v", s, err)
 			}
 			h.Set = h.Real
-			h.Must(h.support().Hold(context.Background(), item.ID, "ben", "case 12", h.Now))
+			h.Must(h.support().Hold(context.Background(), item.ID, audit.Actor{Subject: "ben"}, "case 12", h.Now))
 			if len(late.Pending()) == 0 {
 				t.Fatalf("%s: no pending writes", s)
 			}

@@ -38,13 +38,13 @@ func operations() (all []operation) {
 		return err
 	}
 	hold := func(h *env, r *restore.Restore, item mayfly.Item) error {
-		return r.Hold(ctx, item.ID, "ben", "case 9", h.Now)
+		return r.Hold(ctx, item.ID, audit.Actor{Subject: "ben"}, "case 9", h.Now)
 	}
 	release := func(h *env, r *restore.Restore, item mayfly.Item) error {
-		return r.Release(ctx, item.ID, "ben", "closed", h.Now)
+		return r.Release(ctx, item.ID, audit.Actor{Subject: "ben"}, "closed", h.Now)
 	}
 	undo := func(h *env, r *restore.Restore, item mayfly.Item) error {
-		_, err := r.Undo(ctx, item.Run, restore.UndoRequest{By: "ben", Reason: "clock"}, h.Now)
+		_, err := r.Undo(ctx, item.Run, restore.UndoRequest{By: audit.Actor{Subject: "ben"}, Reason: "clock"}, h.Now)
 		return err
 	}
 	for s := range stages {
@@ -107,23 +107,22 @@ func (h *env) wantIntact(before mayfly.Item) {
 }
 
 // wantSettled checks what must be true after all reminders: the item is held or in its
-// final state, no other objects are left, and its events are in the log. There is no
-// event for a restore that lands after its first reminder, and the store reclaims an
-// entry of the restored set that lands after all of them.
+// final state, no other objects are left, and its events are in the log. The store
+// reclaims an entry of the restored set that lands after all reminders.
 func (h *env) wantSettled(before mayfly.Item, lands landing) {
 	h.Helper()
 	h.wantIntact(before)
-	row, events, verbs := h.Row(before.ID), h.events(before.ID), map[mayfly.Verb]bool{}
-	for key := range events {
-		verbs[key.Verb] = true
+	row, events, verbs := h.Row(before.ID), h.events(before.ID), h.verbs(before.ID)
+	if restored := verbs[mayfly.WasRestored]; max(verbs[mayfly.WasExpired], verbs[mayfly.WasArchived]) > 1+restored || verbs[mayfly.WasExpired] < restored {
+		h.Fatalf("DOUBLE, or LOST: %v", events)
 	}
 	if row.Held {
-		if !verbs[mayfly.WasHeld] && before.Generation != row.Generation {
+		if verbs[mayfly.WasHeld] == 0 && before.Generation != row.Generation {
 			h.Fatalf("held without an event: %v", events)
 		}
 		return
 	}
-	if row.ServesUntil != 0 && lands < between && !verbs[mayfly.WasRestored] {
+	if row.ServesUntil != 0 && verbs[mayfly.WasRestored] == 0 {
 		h.Fatalf("restored without an event: %v", events)
 	}
 	left, there := h.unnamed(row), h.restored(before.ID)
@@ -179,14 +178,26 @@ func TestAnOperationCanStopAtEveryCall(t *testing.T) {
 	for _, d := range operations() {
 		withEnv(t, func(h *env, where *string) {
 			*where = d.name + ", not stopped"
-			calls := stop{operation: d, plan: storetest.Pass}.run(h, r, states, &landed)
+			item, calls := stop{operation: d, plan: storetest.Pass}.run(h, r, states, &landed)
+			h.wantSettled(item, never)
+			late := map[mayfly.Item]stop{}
 			for _, s := range stopsOf(d, calls) {
 				if !pace.Long() && r.IntN(6) > 0 {
 					continue
 				}
 				stops++
 				*where = d.name + ": " + s.what
-				s.run(h, r, states, &landed)
+				item, _ := s.run(h, r, states, &landed)
+				if s.lands >= between {
+					late[item] = s
+				} else {
+					h.wantSettled(item, s.lands)
+				}
+			}
+			h.live(item.ID, 28*time.Hour, time.Hour) // the last reminder is for late changes
+			for item, s := range late {
+				*where = d.name + ": " + s.what
+				h.wantSettled(item, s.lands)
 			}
 		})
 	}
@@ -226,9 +237,9 @@ func stopsOf(d operation, calls []storetest.Call) (all []stop) {
 	return all
 }
 
-// run runs an operation that is stopped, then the reminders, and checks the item after
-// each step.
-func (s stop) run(h *env, r *rand.Rand, states map[string]bool, landed *int) []storetest.Call {
+// run runs an operation that is stopped, then the reminders of four hours, and checks
+// the item after each step. It returns the item as it was before.
+func (s stop) run(h *env, r *rand.Rand, states map[string]bool, landed *int) (mayfly.Item, []storetest.Call) {
 	h.Helper()
 	h.Now = h.Now.Add(time.Hour)
 	before := s.setup(h)
@@ -259,11 +270,7 @@ func (s stop) run(h *env, r *rand.Rand, states map[string]bool, landed *int) []s
 	land(between)
 	h.live(before.ID, 4*time.Hour, 10*time.Minute)
 	land(atLast)
-	if s.lands >= between { // the last reminder is for late changes
-		h.live(before.ID, 28*time.Hour, time.Hour)
-	}
-	h.wantSettled(before, s.lands)
-	return late.Calls()
+	return before, late.Calls()
 }
 
 func TestEveryFaultOfATierLeavesTheItemIntact(t *testing.T) {
@@ -287,7 +294,8 @@ func TestEveryFaultOfATierLeavesTheItemIntact(t *testing.T) {
 							return fault
 						}
 						*where = fmt.Sprintf("%s: call %d of %s, fault %d", d.name, n, tier, fault)
-						stop{operation: faulty(d, tier, plan), plan: storetest.Pass}.run(h, r, states, &landed)
+						item, _ := stop{operation: faulty(d, tier, plan), plan: storetest.Pass}.run(h, r, states, &landed)
+						h.wantSettled(item, never)
 						tried++
 					}
 				}

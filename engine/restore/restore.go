@@ -71,7 +71,7 @@ func New(set store.Set, log *audit.Log, o Options) (*Restore, error) {
 type Request struct {
 	ID     mayfly.ID
 	Until  mayfly.Instant // end of the restored time
-	By     string         // the actor; required
+	By     audit.Actor    // required
 	Reason string         // required
 }
 
@@ -221,7 +221,13 @@ func (r *Restore) transition(ctx context.Context, c mayfly.Change) (current mayf
 // has no meaning after its instant, so the store may reclaim it if Clean never
 // removes it.
 func (r *Restore) keepRestored(ctx context.Context, id mayfly.ID, until mayfly.Instant) error {
-	_, err := store.Update(ctx, r.set.Rows, engine.Restored, engine.RestoredKey(id), until.Add(remind.Kept), func(old []byte) ([]byte, error) {
+	var b store.Batch
+	engine.ListRestored(&b, id, until)
+	err := r.set.Writer.Commit(ctx, &b) // first, so that what is in the set is found by loads
+	if err != nil {
+		return fmt.Errorf("list the restored item: %w", err)
+	}
+	_, err = store.Update(ctx, r.set.Rows, engine.Restored, engine.RestoredKey(id), engine.RestoredReclaim(until), func(old []byte) ([]byte, error) {
 		lasts, err := readRestored(id, old)
 		if err != nil || lasts >= until {
 			return old, err

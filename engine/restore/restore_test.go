@@ -81,7 +81,7 @@ func (h *env) wantArchived(id mayfly.ID) {
 func (h *env) wantEvent(id mayfly.ID, g mayfly.Generation, verb mayfly.Verb) {
 	h.Helper()
 	events := h.events(id)
-	if events[mayfly.EventKey{ID: id, Generation: g, Product: mayfly.Story, Verb: verb}] == 0 {
+	if _, found := events[mayfly.EventKey{ID: id, Generation: g, Product: mayfly.Story, Verb: verb}]; !found {
 		h.Errorf("no event %s of generation %d: %v", verb, g, events)
 	}
 }
@@ -169,7 +169,7 @@ func TestForbiddenRestoresAreRefused(t *testing.T) {
 		req  restore.Request
 		want mayfly.Kind
 	}{
-		"no actor":     {with(func(r *restore.Request) { r.By = " " }), mayfly.Invalid},
+		"no actor":     {with(func(r *restore.Request) { r.By = audit.Actor{Subject: " "} }), mayfly.Invalid},
 		"no reason":    {with(func(r *restore.Request) { r.Reason = "" }), mayfly.Invalid},
 		"too soon":     {with(func(r *restore.Request) { r.Until = h.Now.Add(5*time.Minute) - 1 }), mayfly.Invalid},
 		"no such item": {with(func(r *restore.Request) { r.ID[15] ^= 0x10 }), mayfly.NotFound},

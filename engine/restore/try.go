@@ -65,6 +65,9 @@ func (t *try) once(ctx context.Context, item mayfly.Item) (back mayfly.Item, don
 			return item, false, err
 		}
 	}
+	if err := walk.AppendLast(ctx, t.set.Log, item); err != nil {
+		return item, false, err
+	}
 	next := item.Generation + 1
 	if err := t.copyAll(ctx, item, next); err != nil {
 		return item, false, t.unlessMoved(ctx, item, err)
@@ -118,17 +121,12 @@ func (t *try) remind(ctx context.Context, id mayfly.ID) error {
 	return nil
 }
 
-// expire expires an item that the sweep has not reached yet, in the same way. If
-// the event is lost here, the sweep appends it again.
+// expire expires an item that the sweep has not reached yet, in the same way.
 func (t *try) expire(ctx context.Context, item mayfly.Item) (mayfly.Item, bool, error) {
-	current, mine, err := t.transition(ctx, walk.Compose(item, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry, At: t.now}))
-	if err != nil || !mine {
-		return current, false, err
+	if err := walk.AppendLast(ctx, t.set.Log, item); err != nil { // it may have been restored before
+		return item, false, err
 	}
-	if err := t.set.Log.Append(ctx, mayfly.EventOf(current, mayfly.WasExpired)); err != nil {
-		return current, false, fmt.Errorf("append the expiry event: %w", err)
-	}
-	return current, true, nil
+	return t.transition(ctx, walk.Compose(item, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry, At: t.now}))
 }
 
 func (t *try) change(item mayfly.Item, next mayfly.Generation) mayfly.Change {
@@ -232,18 +230,8 @@ func (t *try) conclude(ctx context.Context, item mayfly.Item) error {
 	}
 	t.notify(ctx, of(item.ID, store.RestoredSet, store.RowChanged)...)
 	// A failed append undoes nothing: the reminder appends the event again.
-	_ = t.set.Log.Append(ctx, restoredEvent(item))
+	_ = t.set.Log.Append(ctx, mayfly.EventOf(item, mayfly.WasRestored))
 	return nil
-}
-
-// restoredEvent returns the event of a restore. It is the same event after later
-// holds and releases: the key of the media contains the generation of the restore.
-func restoredEvent(item mayfly.Item) mayfly.Event {
-	e := mayfly.EventOf(item, mayfly.WasRestored)
-	if item.Keys.Hot > mayfly.Born {
-		e.Generation = item.Keys.Hot
-	}
-	return e
 }
 
 // keysOf returns the object keys of an item's media at a generation.

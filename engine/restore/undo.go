@@ -20,7 +20,7 @@ import (
 // UndoRequest is a request to undo a run of a walk (L14).
 type UndoRequest struct {
 	Until    mayfly.Instant // for items whose deadline has passed; the others serve until their deadline
-	By       string         // the actor; required
+	By       audit.Actor    // required
 	Reason   string         // required
 	DryRun   bool           // count only
 	Max      int            // items that it may restore; default 10,000

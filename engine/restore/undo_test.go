@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/sweep"
@@ -64,7 +65,7 @@ func TestAWrongRunIsUndoneAndItsItemsAreSweptAgain(t *testing.T) {
 		t.Fatalf("%+v", dry)
 	}
 	last := 0
-	req := restore.UndoRequest{By: "ben", Reason: "the clock was wrong", Progress: func(u restore.Undone) { last = u.Restored }}
+	req := restore.UndoRequest{By: audit.Actor{Subject: "ben"}, Reason: "the clock was wrong", Progress: func(u restore.Undone) { last = u.Restored }}
 	undone, err := support.Undo(context.Background(), run, req, h.Now)
 	h.Must(err)
 	if undone.Restored != 12 || undone.Back == 0 || last != 12 {
@@ -107,7 +108,7 @@ func TestAnUndoDoesNotChangeDeletedHeldOrChangedItems(t *testing.T) {
 	h.Change(since.ID, mayfly.Change{To: mayfly.Archiving, Cause: mayfly.ByArchive, Run: 77})
 	h.beforeFirst(func() { h.delete(gone.ID) }) // after the undo has found it
 	h.options.Workers = 1
-	undone, err := h.support().Undo(context.Background(), run, restore.UndoRequest{By: "ben", Reason: "clock"}, h.Now)
+	undone, err := h.support().Undo(context.Background(), run, restore.UndoRequest{By: audit.Actor{Subject: "ben"}, Reason: "clock"}, h.Now)
 	h.Must(err)
 	if undone.Found != 2 || undone.Restored != 1 || undone.Refused != 1 || undone.Deleted != 1 || undone.Held != 1 || len(undone.Why) != 1 {
 		t.Fatalf("%+v", undone)
@@ -130,7 +131,7 @@ func TestAnInvalidUndoChangesNothing(t *testing.T) {
 		_, err := support.Undo(context.Background(), run, req, h.Now)
 		return err
 	}
-	ok := restore.UndoRequest{Until: h.Now.Add(time.Hour), By: "ben", Reason: "why"}
+	ok := restore.UndoRequest{Until: h.Now.Add(time.Hour), By: audit.Actor{Subject: "ben"}, Reason: "why"}
 	for _, c := range []struct {
 		name   string
 		change func(*restore.UndoRequest)
@@ -138,7 +139,7 @@ func TestAnInvalidUndoChangesNothing(t *testing.T) {
 	}{
 		{"until", func(r *restore.UndoRequest) { r.Until = 0 }, mayfly.Invalid},
 		{"too many", func(r *restore.UndoRequest) { r.Max = 3 }, mayfly.TooLarge},
-		{"no actor", func(r *restore.UndoRequest) { r.By = "" }, mayfly.Invalid},
+		{"no actor", func(r *restore.UndoRequest) { r.By = audit.Actor{Subject: ""} }, mayfly.Invalid},
 	} {
 		req := ok
 		c.change(&req)

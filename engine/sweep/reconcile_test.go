@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/fixture"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 func (e *engine) reconcile() *sweep.Reconcile {
@@ -136,6 +137,7 @@ func TestWhatReconcileFindsAndWhatItLeaves(t *testing.T) {
 // once, and put on its way by its reminder. Where nothing is planted nothing is
 // found.
 func TestEachDefectIsFoundOnceAndPutOnItsWay(t *testing.T) {
+	pace.Heavy(t, "a day of walks")
 	for _, plant := range []bool{false, true} {
 		e := open(t)
 		origin := deadline.Add(-time.Hour)

@@ -120,11 +120,11 @@ const rounds = 3
 // expired before, if an earlier try may have stopped in between (I13).
 func (s *Sweep) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	p := &pass{Sweep: s, batch: b, events: make([]mayfly.Event, 0, len(b.Items))}
-	changes := make([]mayfly.Change, 0, len(b.Items))
+	waiting := make([]mayfly.Item, 0, len(b.Items))
 	for _, item := range b.Items {
 		switch {
 		case due(item, b.Now):
-			changes = append(changes, expiry(item, b))
+			waiting = append(waiting, item)
 		case expired(item) && (b.Repeat || item.Run != b.Run):
 			p.add(item)
 		}
@@ -132,7 +132,7 @@ func (s *Sweep) Act(ctx context.Context, b walk.Batch) ([]walk.Failure, error) {
 	if err := p.remindToTidy(ctx); err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	if err := p.expire(ctx, changes); err != nil {
+	if err := p.expire(ctx, waiting); err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
 	if len(p.events) == 0 {
@@ -165,20 +165,28 @@ func (p *pass) add(item mayfly.Item) {
 	}
 }
 
-// expire makes the changes, and tries those again whose row has changed meanwhile.
-func (p *pass) expire(ctx context.Context, changes []mayfly.Change) error {
-	for round := 0; len(changes) > 0; round++ {
+// expire expires rows, and tries those again that have changed meanwhile. It first
+// appends the events of restores that end.
+func (p *pass) expire(ctx context.Context, rows []mayfly.Item) error {
+	for round := 0; len(rows) > 0; round++ {
+		if err := walk.AppendLast(ctx, p.set.Log, rows...); err != nil {
+			return err
+		}
+		changes := make([]mayfly.Change, len(rows))
+		for i, item := range rows {
+			changes[i] = expiry(item, p.batch)
+		}
 		outcomes, err := walk.Transition(ctx, p.set.Ledger, changes)
 		if err != nil {
 			return err
 		}
-		changes = p.sort(outcomes, round)
+		rows = p.sort(outcomes, round)
 	}
 	return nil
 }
 
-// sort handles the outcomes of changes and returns the changes to try again.
-func (p *pass) sort(outcomes []store.Outcome, round int) (next []mayfly.Change) {
+// sort handles the outcomes of changes and returns the rows to try again.
+func (p *pass) sort(outcomes []store.Outcome, round int) (next []mayfly.Item) {
 	for _, outcome := range outcomes {
 		switch current := outcome.Current; {
 		case outcome.Result == store.Missing:
@@ -187,7 +195,7 @@ func (p *pass) sort(outcomes []store.Outcome, round int) (next []mayfly.Change) 
 		case expired(current): // by this change, or by a walker that may not have appended the event
 			p.add(current)
 		case due(current, p.batch.Now) && round < rounds:
-			next = append(next, expiry(current, p.batch))
+			next = append(next, current)
 		case due(current, p.batch.Now):
 			p.failures = append(p.failures, walk.Failure{Item: current, Err: mayfly.Errorf(mayfly.Conflict, "the row was changed by others too often")})
 		}

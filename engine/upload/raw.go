@@ -22,25 +22,39 @@ const rawLasts = 15 * time.Minute
 type PutURL struct {
 	URL   string // empty: none
 	Until mayfly.Instant
-	Most  int64 // bytes
 }
 
-// PresignPuts makes presigned URLs for the media of a reservation. They are empty
-// for media that have arrived, and for all if hot storage has no such URLs (ST1).
-func (u *Uploads) PresignPuts(ctx context.Context, r Reservation, now mayfly.Instant) ([]PutURL, error) {
+// PresignPuts makes presigned URLs for the media of a reservation, each for exactly
+// the length that was reserved. They are empty for media that have arrived, and for
+// all if hot storage has no such URLs (ST1). The reservation notes until when they
+// are good: so long its bytes count against the budget of owner.
+func (u *Uploads) PresignPuts(ctx context.Context, owner mayfly.UserID, r Reservation, now mayfly.Instant) ([]PutURL, error) {
 	all := make([]PutURL, len(r.Media))
+	none := make([]PutURL, len(r.Media))
+	var last mayfly.Instant
 	for n, m := range r.Media {
 		if m.Done {
 			continue
 		}
-		url, until, err := u.presignRaw(ctx, r.Upload, n, now)
+		url, until, err := u.presignRaw(ctx, r.Upload, n, m.Length, now)
 		if errors.Is(err, mayfly.Unsupported) {
-			return all, nil
+			return none, nil
 		}
 		if err != nil {
-			return all, err
+			return none, err
 		}
-		all[n] = PutURL{URL: url, Until: until, Most: u.largest()}
+		all[n] = PutURL{URL: url, Until: until}
+		last = max(last, until)
+	}
+	if last == 0 {
+		return none, nil
+	}
+	err := u.change(ctx, owner, r.Upload, now, func(row *reserved) error {
+		row.urlsUntil = max(row.urlsUntil, last)
+		return nil
+	})
+	if err != nil {
+		return none, fmt.Errorf("upload %s: presign: %w", r.Upload, err)
 	}
 	return all, nil
 }
@@ -48,12 +62,12 @@ func (u *Uploads) PresignPuts(ctx context.Context, r Reservation, now mayfly.Ins
 // presignRaw makes a presigned URL for medium n. It is good for whole seconds and
 // not past the upload's end (L11). Errors: Unsupported (hot storage has no such
 // URLs, or no time is left), Unavailable.
-func (u *Uploads) presignRaw(ctx context.Context, upload mayfly.ID, n int, now mayfly.Instant) (url string, until mayfly.Instant, err error) {
+func (u *Uploads) presignRaw(ctx context.Context, upload mayfly.ID, n int, length int64, now mayfly.Instant) (url string, until mayfly.Instant, err error) {
 	lasts := min(rawLasts, upload.Deadline().Sub(now)).Truncate(time.Second)
 	if lasts < time.Second {
 		return "", 0, mayfly.Errorf(mayfly.Unsupported, "upload %s has no time left for a URL", upload)
 	}
-	if url, err = u.set.Hot.Presign(ctx, store.Write, mayfly.RawKey(upload, n), lasts); err != nil {
+	if url, err = u.set.Hot.PresignPut(ctx, mayfly.RawKey(upload, n), length, lasts); err != nil {
 		return "", 0, fmt.Errorf("upload %s: presign medium %d: %w", upload, n, err)
 	}
 	return url, now.Add(lasts) / 1000 * 1000, nil // presigned URLs are dated in whole seconds
@@ -80,7 +94,7 @@ func (u *Uploads) TakeIn(ctx context.Context, owner mayfly.UserID, upload mayfly
 			}
 			admitted = true
 		}
-		err := u.takeInMedium(ctx, owner, upload, n, now())
+		err := u.takeInMedium(ctx, owner, upload, n, at.length, now())
 		if errors.Is(err, mayfly.Conflict) {
 			err = u.takenByAnother(ctx, owner, upload, n, now(), err)
 		}
@@ -91,8 +105,8 @@ func (u *Uploads) TakeIn(ctx context.Context, owner mayfly.UserID, upload mayfly
 	return nil
 }
 
-func (u *Uploads) takeInMedium(ctx context.Context, owner mayfly.UserID, upload mayfly.ID, n int, now mayfly.Instant) error {
-	r, err := u.openRaw(ctx, upload, n)
+func (u *Uploads) takeInMedium(ctx context.Context, owner mayfly.UserID, upload mayfly.ID, n int, length int64, now mayfly.Instant) error {
+	r, err := u.openRaw(ctx, upload, n, length)
 	if errors.Is(err, mayfly.NotFound) {
 		return nil
 	}
@@ -126,18 +140,18 @@ func (u *Uploads) takenByAnother(ctx context.Context, owner mayfly.UserID, uploa
 	}
 }
 
-// openRaw opens the raw object of medium n. A client may have put anything, of
-// any length, and may replace it at any moment: only its size is used, and is
-// checked before a byte is read. Errors: NotFound, TooLarge, Unavailable; Invalid
-// from Read.
-func (u *Uploads) openRaw(ctx context.Context, upload mayfly.ID, n int) (io.ReadCloser, error) {
+// openRaw opens the raw object of medium n. A client may have put anything, and may
+// replace it at any moment: only its size is used, and is checked before a byte is
+// read, because a storage may ignore the length that a URL was signed for. Errors:
+// NotFound, Invalid (also from Read), Unavailable.
+func (u *Uploads) openRaw(ctx context.Context, upload mayfly.ID, n int, length int64) (io.ReadCloser, error) {
 	r, object, err := u.set.Hot.Open(ctx, mayfly.RawKey(upload, n), store.Span{})
 	if err != nil {
 		return nil, fmt.Errorf("upload %s: medium %d: %w", upload, n, badRaw(err))
 	}
-	if object.Size > u.largest() {
-		err := mayfly.Errorf(mayfly.TooLarge, "upload %s: medium %d has %d bytes, at most %d", upload, n, object.Size, u.largest()).
-			WithHint("put a smaller one, then publish again")
+	if object.Size != length {
+		err := mayfly.Errorf(mayfly.Invalid, "upload %s: medium %d has %d bytes, %d were reserved", upload, n, object.Size, length).
+			WithHint("put the medium that was reserved, then publish again")
 		return nil, errors.Join(err, r.Close())
 	}
 	return raw{r}, nil

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/media"
 )
 
 // fillWithin is how long the request that fills a slot may take. A slot that was
@@ -31,21 +33,45 @@ type Reservation struct {
 
 // Arrival is one medium of a reservation.
 type Arrival struct {
+	Length int64 // bytes that are to be sent
 	Done   bool
 	Medium mayfly.Medium // if Done
 }
 
-// Reserve makes room for an upload of count media. Errors: Invalid, those of
-// Begin, Unavailable.
-func (u *Uploads) Reserve(ctx context.Context, owner mayfly.UserID, count int, now mayfly.Instant) (Reservation, error) {
-	if count < 1 || count > u.o.MaxMedia {
-		return Reservation{}, mayfly.Errorf(mayfly.Invalid, "reserve: %d media", count).WithHint(fmt.Sprintf("reserve 1 to %d media", u.o.MaxMedia))
+// Expected is a medium that a client is going to send.
+type Expected struct {
+	// Type is what the client takes it for; may be empty. The type is detected from
+	// the bytes; this one is for refusing a medium before it is sent.
+	Type   string
+	Length int64 // in bytes, as they are sent
+}
+
+// Reserve makes room for an upload, and counts it against the budget of its owner.
+// Errors: Invalid, TooLarge, Unsupported, Limited (the budget; errors.As finds
+// OverBudget), those of Begin, Unavailable.
+func (u *Uploads) Reserve(ctx context.Context, owner mayfly.UserID, expected []Expected, now mayfly.Instant) (Reservation, error) {
+	if len(expected) < 1 || len(expected) > u.o.MaxMedia {
+		return Reservation{}, mayfly.Errorf(mayfly.Invalid, "reserve: %d media", len(expected)).WithHint(fmt.Sprintf("reserve 1 to %d media", u.o.MaxMedia))
+	}
+	var row reserved
+	var total int64
+	for n, m := range expected {
+		if err := u.check(m); err != nil {
+			return Reservation{}, fmt.Errorf("reserve: medium %d: %w", n, err)
+		}
+		row.slots = append(row.slots, slot{length: m.Length, state: slotEmpty})
+		total += m.Length
+	}
+	if total > u.o.MaxUnpublished {
+		return Reservation{}, mayfly.Errorf(mayfly.TooLarge, "reserve: %d bytes, at most %d may wait to be published", total, u.o.MaxUnpublished).WithHint("publish fewer media at once")
 	}
 	upload, err := u.Begin(owner, now)
 	if err != nil {
 		return Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
-	row := reserved{slots: slices.Repeat([]slot{{state: slotEmpty}}, count)}
+	if err := u.open(ctx, owner, openUpload{upload.ID, total}, now); err != nil {
+		return Reservation{}, fmt.Errorf("reserve: %w", err)
+	}
 	swapped, _, err := u.set.Rows.Swap(ctx, Reservations, reservedKey(owner, upload.ID), nil, row.append(nil), reclaimAt(upload.ID))
 	if err == nil && !swapped {
 		err = mayfly.Errorf(mayfly.Unavailable, "the id %s is taken", upload.ID).WithHint("try again")
@@ -54,6 +80,27 @@ func (u *Uploads) Reserve(ctx context.Context, owner mayfly.UserID, count int, n
 		return Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
 	return row.reservation(upload.ID), nil
+}
+
+// check reports why a medium would be refused when it is sent.
+func (u *Uploads) check(m Expected) error {
+	most := u.largest()
+	switch {
+	case m.Type == "":
+	case !slices.Contains(media.Taken(), m.Type):
+		return mayfly.Errorf(mayfly.Unsupported, "the type %.40q is not supported", m.Type).WithHint("send " + strings.Join(media.Taken(), ", "))
+	case media.HasPicture(m.Type):
+		most = u.o.Limits.Image
+	default:
+		most = u.o.Limits.Video
+	}
+	switch {
+	case m.Length < 1:
+		return mayfly.Errorf(mayfly.Invalid, "a length of %d bytes", m.Length).WithHint("name the length of each medium in bytes, as it will be sent")
+	case m.Length > most:
+		return mayfly.Errorf(mayfly.TooLarge, "%d bytes, at most %d", m.Length, most).WithHint("send a smaller one")
+	}
+	return nil
 }
 
 // Reservation returns how far an upload of owner's has come. Errors: NotFound
@@ -69,7 +116,8 @@ func (u *Uploads) Reservation(ctx context.Context, owner mayfly.UserID, upload m
 // Put cleans and stores medium n of a reservation; it is durable on return. The
 // same bytes sent again get the same answer. Errors: NotFound (no such medium, or
 // another user's upload), Gone, Conflict (other bytes have arrived, or another
-// request is storing it), Limited, and those of cleaning and storing.
+// request is storing it), Invalid (not as long as reserved), Limited, and those of
+// cleaning and storing.
 func (u *Uploads) Put(ctx context.Context, owner mayfly.UserID, upload mayfly.ID, n int, r io.Reader, now mayfly.Instant) (mayfly.Medium, error) {
 	row, err := u.reserved(ctx, owner, upload, now)
 	if err != nil {
@@ -80,7 +128,11 @@ func (u *Uploads) Put(ctx context.Context, owner mayfly.UserID, upload mayfly.ID
 		return mayfly.Medium{}, err
 	}
 	defer end()
-	if n >= 0 && n < len(row.slots) && row.slots[n].state == slotFilled && !row.published {
+	if n < 0 || n >= len(row.slots) {
+		return mayfly.Medium{}, mayfly.NotFound
+	}
+	r = &exactly{r: r, want: row.slots[n].length}
+	if row.slots[n].state == slotFilled && !row.published {
 		return u.repeated(r, n, row.slots[n].medium)
 	}
 	claimed, err := u.claimSlot(ctx, owner, upload, n, now)
@@ -88,9 +140,9 @@ func (u *Uploads) Put(ctx context.Context, owner mayfly.UserID, upload mayfly.ID
 		return mayfly.Medium{}, err
 	}
 	medium, err := u.store(ctx, upload, n, r)
-	after := slot{state: slotFilled, medium: medium}
+	after := slot{length: claimed.length, state: slotFilled, medium: medium}
 	if err != nil {
-		after = slot{state: slotEmpty, tries: claimed.tries} // if the bytes landed nevertheless, store accepts only the same ones
+		after = slot{length: claimed.length, state: slotEmpty, tries: claimed.tries} // if the bytes landed nevertheless, store accepts only the same ones
 		if !errors.Is(err, mayfly.Unavailable) && !errors.Is(err, mayfly.Unknown) && !errors.Is(err, mayfly.Full) {
 			after.tries++
 		}
@@ -106,6 +158,27 @@ func (u *Uploads) Put(ctx context.Context, owner mayfly.UserID, upload mayfly.ID
 		return mayfly.Medium{}, fmt.Errorf("put medium %d of upload %s: %w", n, upload, err)
 	}
 	return medium, nil
+}
+
+// exactly reads a medium that must have the length that was reserved for it: the
+// budget of its author counts these bytes, and no others.
+type exactly struct {
+	r          io.Reader
+	want, read int64
+}
+
+func (e *exactly) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	e.read += int64(n)
+	if e.read > e.want || e.read < e.want && errors.Is(err, io.EOF) {
+		than := "fewer"
+		if e.read > e.want {
+			than = "more"
+		}
+		return 0, mayfly.Errorf(mayfly.Invalid, "the medium has %s bytes than the %d that were reserved", than, e.want).
+			WithHint("send the medium that was reserved, or reserve another upload with the length of this one")
+	}
+	return n, err
 }
 
 // repeated answers a medium that has arrived before, perhaps because the first
@@ -163,9 +236,6 @@ func (u *Uploads) claimSlot(ctx context.Context, owner mayfly.UserID, upload may
 	}
 	nonce := binary.BigEndian.Uint64(random[:]) | 1
 	err = u.change(ctx, owner, upload, now, func(row *reserved) error {
-		if n < 0 || n >= len(row.slots) {
-			return mayfly.NotFound
-		}
 		switch at := row.slots[n]; {
 		case at.state == slotFilled:
 			return mayfly.Errorf(mayfly.Conflict, "medium %d has arrived already", n).WithHint("publish the upload, or reserve another")
@@ -180,7 +250,7 @@ func (u *Uploads) claimSlot(ctx context.Context, owner mayfly.UserID, upload may
 		if row.slots[n].tries >= maxTries {
 			return mayfly.Errorf(mayfly.Conflict, "medium %d was sent %d times and never accepted", n, maxTries).WithHint("reserve another upload")
 		}
-		claimed = slot{state: slotFilling, nonce: nonce, at: now, tries: row.slots[n].tries}
+		claimed = slot{length: row.slots[n].length, state: slotFilling, nonce: nonce, at: now, tries: row.slots[n].tries}
 		row.slots[n] = claimed
 		return nil
 	})

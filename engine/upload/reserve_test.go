@@ -13,7 +13,6 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
-	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/fixture"
@@ -32,7 +31,7 @@ func reserve(t *testing.T, media int, o upload.Options) *reservation {
 	e := fixture.Open(t)
 	r := &reservation{Engine: e, uploads: e.Uploads(o)}
 	var err error
-	r.Reservation, err = r.uploads.Reserve(t.Context(), ana, media, start)
+	r.Reservation, err = r.uploads.Reserve(t.Context(), ana, fixture.Expect(media), start)
 	e.Must(err)
 	r.id = r.Reservation.Upload
 	return r
@@ -42,7 +41,9 @@ func (r *reservation) put(n int, content io.Reader) (mayfly.Medium, error) {
 	return r.uploads.Put(context.Background(), ana, r.id, n, content, start)
 }
 
-func (r *reservation) photo(shade byte) io.Reader { return bytes.NewReader(fixture.Photo(r, shade)) }
+func (r *reservation) photo(shade byte) io.Reader {
+	return bytes.NewReader(fixture.Padded(fixture.Photo(r, shade)))
+}
 
 func (r *reservation) claim(key string) (*upload.Upload, error) {
 	return r.uploads.Claim(context.Background(), ana, r.id, key, func() (bool, error) { return false, nil }, start)
@@ -124,12 +125,11 @@ func TestAMediumSentAgainIsTheSameAndNeverAnother(t *testing.T) {
 }
 
 func TestAMediumThatFailedCanBeSentAgain(t *testing.T) {
-	r := reserve(t, 1, upload.Options{Limits: media.Limits{Image: 4096}})
+	r := reserve(t, 1, upload.Options{})
 	torn := errors.New("torn off")
 	for want, content := range map[error]io.Reader{
-		mayfly.Invalid:     bytes.NewReader(fixture.Photo(t, 1)[:300]),
-		mayfly.Unsupported: bytes.NewReader([]byte("a page")),
-		mayfly.TooLarge:    io.MultiReader(r.photo(1), bytes.NewReader(make([]byte, 64<<10))),
+		mayfly.Invalid:     bytes.NewReader(fixture.Padded(fixture.Photo(t, 1)[:300])),
+		mayfly.Unsupported: bytes.NewReader(fixture.Padded([]byte("a page"))),
 		torn:               io.MultiReader(bytes.NewReader(fixture.Photo(t, 1)[:300]), iotest.ErrReader(torn)),
 	} {
 		if _, err := r.put(0, content); !errors.Is(err, want) {
@@ -159,7 +159,7 @@ func TestAMediumIsSentInVainABoundedNumberOfTimes(t *testing.T) {
 	r.Hooks.Hot.Put = nil
 	refused := 0
 	for ; refused < 30; refused++ {
-		_, err := r.put(0, bytes.NewReader([]byte("a page")))
+		_, err := r.put(0, bytes.NewReader(fixture.Padded([]byte("a page"))))
 		if errors.Is(err, mayfly.Conflict) {
 			break
 		}
@@ -225,8 +225,8 @@ func TestAReservationBelongsToItsOwner(t *testing.T) {
 	if stored := r.Objects(r.Real.Hot); len(stored) > 0 {
 		t.Errorf("stored %v", stored)
 	}
-	for _, count := range []int{-1, 0, 11} {
-		if _, err := r.uploads.Reserve(t.Context(), ana, count, start); !errors.Is(err, mayfly.Invalid) {
+	for _, count := range []int{0, 11} {
+		if _, err := r.uploads.Reserve(t.Context(), ana, fixture.Expect(count), start); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%d media: %v", count, err)
 		}
 	}
@@ -242,15 +242,15 @@ func e2(u *upload.Upload, err error) *upload.Upload {
 // signing is a tier whose presigned URLs tell what they are for.
 type signing struct{ store.Blobs }
 
-func (s signing) Presign(_ context.Context, what store.Access, key mayfly.BlobKey, lasts time.Duration) (string, error) {
-	return fmt.Sprintf("%d %s %s", what, key, lasts), nil
+func (s signing) PresignPut(_ context.Context, key mayfly.BlobKey, length int64, lasts time.Duration) (string, error) {
+	return fmt.Sprintf("%s %d bytes %s", key, length, lasts), nil
 }
 
 func TestAPresignedPutLastsAQuarterOfAnHourAndNotPastItsUpload(t *testing.T) {
 	e := fixture.Open(t)
 	e.Set.Hot = signing{e.Set.Hot}
 	uploads := e.Uploads(upload.Options{Life: fixture.Lifetime(t, time.Hour)})
-	r, err := uploads.Reserve(t.Context(), ana, 5, start) // 345 ms into a second
+	r, err := uploads.Reserve(t.Context(), ana, fixture.Expect(5), start) // 345 ms into a second
 	e.Must(err)
 	for _, c := range []struct {
 		now   mayfly.Instant
@@ -264,11 +264,11 @@ func TestAPresignedPutLastsAQuarterOfAnHourAndNotPastItsUpload(t *testing.T) {
 		{r.Deadline, 0},
 		{r.Deadline.Add(time.Hour), 0},
 	} {
-		all, err := uploads.PresignPuts(t.Context(), r, c.now)
+		all, err := uploads.PresignPuts(t.Context(), ana, r, c.now)
 		e.Must(err)
 		got, want := all[4], ""
 		if c.lasts > 0 {
-			want = fmt.Sprintf("%d %s %s", store.Write, mayfly.RawKey(r.Upload, 4), c.lasts)
+			want = fmt.Sprintf("%s 4096 bytes %s", mayfly.RawKey(r.Upload, 4), c.lasts)
 		}
 		if got.URL != want {
 			t.Errorf("at %s: %q, want %q", c.now, got.URL, want)
@@ -281,7 +281,7 @@ func TestAPresignedPutLastsAQuarterOfAnHourAndNotPastItsUpload(t *testing.T) {
 
 func TestATierWithoutURLsHasNoneToPutTo(t *testing.T) {
 	r := reserve(t, 1, upload.Options{})
-	if urls, err := r.uploads.PresignPuts(t.Context(), r.Reservation, start); err != nil || urls[0].URL != "" {
+	if urls, err := r.uploads.PresignPuts(t.Context(), ana, r.Reservation, start); err != nil || urls[0].URL != "" {
 		t.Errorf("%+v, %v", urls, err)
 	}
 }
@@ -294,12 +294,12 @@ func TestErasingTheReservationsOfAUserErasesTheirMedia(t *testing.T) {
 	}
 	_, err := r.Real.Hot.Put(t.Context(), mayfly.RawKey(r.id, 2), r.photo(2)) // put to a presigned URL
 	r.Must(err)
-	others, err := r.uploads.Reserve(t.Context(), ben, 1, start)
+	others, err := r.uploads.Reserve(t.Context(), ben, fixture.Expect(1), start)
 	r.Must(err)
 	_, err = r.uploads.Put(t.Context(), ben, others.Upload, 0, r.photo(9), start)
 	r.Must(err)
 	// A published upload belongs to its item, which is erased on its own.
-	published, err := r.uploads.Reserve(t.Context(), ana, 1, start)
+	published, err := r.uploads.Reserve(t.Context(), ana, fixture.Expect(1), start)
 	r.Must(err)
 	_, err = r.uploads.Put(t.Context(), ana, published.Upload, 0, r.photo(8), start)
 	r.Must(err)

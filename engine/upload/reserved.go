@@ -18,10 +18,12 @@ type reserved struct {
 	claimed   [32]byte
 	claimedAt mayfly.Instant // 0: not yet
 	published bool
+	urlsUntil mayfly.Instant // when the last presigned URL ends; 0: there was none
 }
 
 // slot is the place of one medium of a reservation.
 type slot struct {
+	length int64 // bytes that are to be sent
 	state  slotState
 	nonce  uint64 // of the request that fills it
 	at     mayfly.Instant
@@ -45,8 +47,9 @@ func (s slot) filling(now mayfly.Instant) bool {
 func (r reserved) reservation(upload mayfly.ID) Reservation {
 	v := Reservation{Upload: upload, Deadline: upload.Deadline(), Media: make([]Arrival, len(r.slots))}
 	for i, s := range r.slots {
+		v.Media[i].Length = s.length
 		if s.state == slotFilled {
-			v.Media[i] = Arrival{Done: true, Medium: s.medium}
+			v.Media[i].Done, v.Media[i].Medium = true, s.medium
 		}
 	}
 	return v
@@ -93,18 +96,20 @@ func (u *Uploads) change(ctx context.Context, owner mayfly.UserID, upload mayfly
 	return err
 }
 
-const reservedFormat = 2
+const reservedFormat = 3
 
 func (r reserved) append(b []byte) []byte {
 	b = append(b, reservedFormat)
 	b = append(b, r.claimed[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.claimedAt))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.urlsUntil))
 	published := byte(0)
 	if r.published {
 		published = 1
 	}
 	b = append(b, published, byte(len(r.slots)))
 	for _, s := range r.slots {
+		b = binary.BigEndian.AppendUint64(b, uint64(s.length))
 		b = append(b, byte(s.state))
 		b = binary.BigEndian.AppendUint64(b, s.nonce)
 		b = binary.BigEndian.AppendUint64(b, uint64(s.at))
@@ -119,8 +124,8 @@ func (r reserved) append(b []byte) []byte {
 }
 
 const (
-	reservedHead = 1 + 32 + 8 + 1 + 1
-	slotHead     = 1 + 8 + 8 + 1 + 1
+	reservedHead = 1 + 32 + 8 + 8 + 1 + 1
+	slotHead     = 8 + 1 + 8 + 8 + 1 + 1
 	slotTail     = 8 + 32 + 4 + 4
 )
 
@@ -133,14 +138,20 @@ func readReserved(b []byte) (reserved, error) {
 	if len(b) < reservedHead || b[0] != reservedFormat {
 		return reserved{}, bad
 	}
-	r := reserved{claimed: [32]byte(b[1:33]), claimedAt: mayfly.Instant(binary.BigEndian.Uint64(b[33:])), published: b[41] == 1}
-	count := int(b[42])
+	r := reserved{
+		claimed: [32]byte(b[1:33]), claimedAt: mayfly.Instant(binary.BigEndian.Uint64(b[33:])),
+		urlsUntil: mayfly.Instant(binary.BigEndian.Uint64(b[41:])), published: b[49] == 1,
+	}
+	count := int(b[50])
 	b = b[reservedHead:]
 	for range count {
 		if len(b) < slotHead || len(b) < slotHead+int(b[slotHead-1])+slotTail {
 			return reserved{}, bad
 		}
-		s := slot{state: slotState(b[0]), nonce: binary.BigEndian.Uint64(b[1:]), at: mayfly.Instant(binary.BigEndian.Uint64(b[9:])), tries: b[17]}
+		s := slot{
+			length: int64(binary.BigEndian.Uint64(b)), state: slotState(b[8]), nonce: binary.BigEndian.Uint64(b[9:]),
+			at: mayfly.Instant(binary.BigEndian.Uint64(b[17:])), tries: b[25],
+		}
 		name, tail := b[slotHead:slotHead+int(b[slotHead-1])], b[slotHead+int(b[slotHead-1]):]
 		s.medium = mayfly.Medium{
 			Type: string(name), Size: int64(binary.BigEndian.Uint64(tail)), SHA256: [32]byte(tail[8:40]),

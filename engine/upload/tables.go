@@ -17,7 +17,12 @@ var (
 		Name: "reservations", Number: 19, Purpose: "user, upload → the media that have arrived",
 		Mode: store.Swapped, Erasure: store.PartitionIsUser, ByUsers: true,
 	})
+	// OpenUploads lists what counts against the budget of an author.
+	OpenUploads = store.DeclareTable(store.Declaration{
+		Name: "open_uploads", Number: 27, Purpose: "user → open reservations and their bytes",
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ByUsers: true,
+	})
 )
 
 // Tables returns the tables that this package declares.
-func Tables() []store.Table { return []store.Table{Renditions, Reservations} }
+func Tables() []store.Table { return []store.Table{Renditions, Reservations, OpenUploads} }

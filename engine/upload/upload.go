@@ -36,6 +36,10 @@ type Options struct {
 	MaxMedium int64
 	// MaxConcurrent is how many media a user may send to this node at once; default 16.
 	MaxConcurrent int
+	// MaxOpen is how many reservations of a user may be open; default 64.
+	MaxOpen int
+	// MaxUnpublished is how many bytes a user's open reservations may have; default 1 GiB.
+	MaxUnpublished int64
 	// Limits bound a medium that a user sends, by its type.
 	Limits media.Limits
 	// Spool is the folder of the temporary files of videos that arrive; default the
@@ -66,8 +70,15 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxConcurrent == 0 {
 		o.MaxConcurrent = mayfly.DefaultMaxConcurrent
 	}
-	if o.MaxMedium < 0 || o.MaxMedia < 0 || o.MaxMedia > mayfly.MaxMedia || o.MaxConcurrent < 0 {
-		return o, mayfly.Errorf(mayfly.Invalid, "upload: a setting is out of range: %d media of %d bytes, %d at once", o.MaxMedia, o.MaxMedium, o.MaxConcurrent)
+	if o.MaxOpen == 0 {
+		o.MaxOpen = mayfly.DefaultMaxOpen
+	}
+	if o.MaxUnpublished == 0 {
+		o.MaxUnpublished = mayfly.DefaultMaxUnpublished
+	}
+	if o.MaxMedium < 0 || o.MaxMedia < 0 || o.MaxMedia > mayfly.MaxMedia || o.MaxConcurrent < 0 || o.MaxOpen < 0 || o.MaxUnpublished < 0 {
+		return o, mayfly.Errorf(mayfly.Invalid, "upload: a setting is out of range: %d media of %d bytes, %d at once, %d uploads open with %d bytes",
+			o.MaxMedia, o.MaxMedium, o.MaxConcurrent, o.MaxOpen, o.MaxUnpublished)
 	}
 	limits, err := o.Limits.WithDefaults()
 	o.Limits = limits

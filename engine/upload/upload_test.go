@@ -114,7 +114,7 @@ func TestNoUploadBeginsWithoutAClockOrRandomBits(t *testing.T) {
 		if _, err := e.Uploads(o).Begin(ana, start); !errors.Is(err, doubt) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := e.Uploads(o).Reserve(t.Context(), ana, 1, start); !errors.Is(err, doubt) {
+		if _, err := e.Uploads(o).Reserve(t.Context(), ana, fixture.Expect(1), start); !errors.Is(err, doubt) {
 			t.Errorf("%s: reserve: %v", name, err)
 		}
 	}
@@ -124,7 +124,7 @@ func TestNoUploadBeginsWithoutAClockOrRandomBits(t *testing.T) {
 }
 
 func TestSettingsOutOfRangeAreRefused(t *testing.T) {
-	for i, o := range []upload.Options{{MaxMedium: -1}, {MaxMedia: -1}, {MaxMedia: 256}, {Limits: media.Limits{Image: -1}}} {
+	for i, o := range []upload.Options{{MaxMedium: -1}, {MaxMedia: -1}, {MaxMedia: 256}, {MaxOpen: -1}, {MaxUnpublished: -1}, {Limits: media.Limits{Image: -1}}} {
 		if _, err := upload.New(store.Set{}, o); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%d: %v", i, err)
 		}
@@ -149,7 +149,7 @@ func TestAUserSendsABoundedNumberOfMediaAtOnce(t *testing.T) {
 		in, out := io.Pipe()
 		done := make(chan error, 1)
 		go func() { done <- send(in) }()
-		photo := fixture.Photo(t, 1)
+		photo := fixture.Padded(fixture.Photo(t, 1))
 		_, err := out.Write(photo[:1]) // returns when it was read: the medium is in progress
 		r.Must(err)
 		ends = append(ends, func() {

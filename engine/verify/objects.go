@@ -5,14 +5,17 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// youngUpload is how old an upload is at least before the collector takes its
-// objects: until then it may still be published.
-const youngUpload = 24 * time.Hour
+// young is how old the upload or the item of an object is at least before it can be
+// an orphan without a Record: until then it may still be published, or a step that
+// was cut off be finished (I15).
+const young = 24 * time.Hour
 
 // objects lists both tiers: every object belongs to a row, and lies where the row
 // says unless a step is under way.
@@ -31,10 +34,14 @@ func (c *check) objects(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			c.report.Objects += int64(len(objects))
+			g, looking := errgroup.WithContext(ctx)
+			g.SetLimit(atOnce)
 			for _, object := range objects {
-				if err := c.object(ctx, object.Key, cold); err != nil {
-					return err
-				}
+				g.Go(func() error { return c.object(looking, object.Key, cold) })
+			}
+			if err := g.Wait(); err != nil {
+				return err
 			}
 			if len(objects) < page {
 				break
@@ -46,19 +53,18 @@ func (c *check) objects(ctx context.Context) error {
 }
 
 func (c *check) object(ctx context.Context, key mayfly.BlobKey, cold bool) error {
-	c.report.Objects++
 	tier := map[bool]string{false: "hot", true: "cold"}[cold]
-	parts := strings.Split(string(key), "/")
-	if len(parts) != 3 {
+	id, upload, ours := readKey(key)
+	switch {
+	case !ours && c.o.Record != nil:
 		c.report.Add(Orphan, "%s in %s: not a key of an object", key, tier)
 		return nil
-	}
-	id, err := mayfly.ParseID(parts[1])
-	if err != nil {
-		c.report.Add(Orphan, "%s in %s: not a key of an object", key, tier)
+	case !ours:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.report.Strange++
 		return nil
-	}
-	if c.o.Record != nil && id.Birth() < c.o.Record.Since {
+	case c.o.Record != nil && id.Birth() < c.o.Record.Since, c.o.Record == nil && c.o.Now < id.Birth().Add(young):
 		return nil
 	}
 	item, published, err := c.owner(ctx, id)
@@ -71,11 +77,22 @@ func (c *check) object(ctx context.Context, key mayfly.BlobKey, cold bool) error
 			c.find(Orphan, item.ID, "%s in %s is not named by its row, which is %s with %+v", key, tier, item.State, item.Keys)
 		}
 		return err
-	case c.unfinished(id, cold):
+	case !cold && upload && c.unfinished(id):
 	default:
 		c.report.Add(Orphan, "%s in %s belongs to no row", key, tier)
 	}
 	return nil
+}
+
+// readKey returns the id in a key, and whether it is that of an upload; ours is false
+// if the key is not that of an object.
+func readKey(key mayfly.BlobKey) (id mayfly.ID, upload, ours bool) {
+	parts := strings.Split(string(key), "/")
+	if len(parts) != 3 {
+		return id, false, false
+	}
+	id, err := mayfly.ParseID(parts[1])
+	return id, strings.HasPrefix(parts[2], "0-") || strings.HasPrefix(parts[2], "raw-"), err == nil
 }
 
 // owner returns the item that an id in a key leads to: itself, or the item that an
@@ -112,21 +129,25 @@ func (c *check) owns(ctx context.Context, item mayfly.Item, key mayfly.BlobKey, 
 		}
 		settled = !body[0].Found
 	}
-	named := item.Keys.Hot
+	first, named := mayfly.Born, item.Keys.Hot
 	if cold {
 		named = item.Keys.Cold
+	}
+	switch r := c.o.Record; {
+	case !settled || item.Held || r != nil && r.Items[item.ID].Moving:
+	case r == nil && item.State != mayfly.Deleted: // a step that was cut off writes these
+		first = item.Generation
+	default:
+		first = item.Generation + 2 // none
 	}
 	for n := range 3 * mayfly.MaxMedia { // renditions too
 		if !item.Owns(n) {
 			continue
 		}
-		if settled && !item.Held {
-			if item.State != mayfly.Deleted && named != 0 && item.MediaKey(named, n) == key {
-				return true, nil
-			}
-			continue
+		if item.State != mayfly.Deleted && named != 0 && item.MediaKey(named, n) == key {
+			return true, nil
 		}
-		for g := mayfly.Born; g <= item.Generation+1; g++ {
+		for g := first; g <= item.Generation+1; g++ {
 			if item.MediaKey(g, n) == key {
 				return true, nil
 			}
@@ -136,12 +157,14 @@ func (c *check) owns(ctx context.Context, item mayfly.Item, key mayfly.BlobKey, 
 }
 
 // unfinished reports whether an object may be of an upload that was not published.
-func (c *check) unfinished(upload mayfly.ID, cold bool) bool {
+func (c *check) unfinished(upload mayfly.ID) bool {
 	r := c.o.Record
 	if r == nil {
-		return !cold && c.o.Now < upload.Birth().Add(youngUpload)
+		return c.o.Now <= upload.Deadline()
 	}
-	if cold || r.Broken != nil && !r.Broken(upload) || c.report.Unfinished >= r.Unfinished {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.Broken != nil && !r.Broken(upload) || c.report.Unfinished >= r.Unfinished {
 		return false
 	}
 	c.report.Unfinished++

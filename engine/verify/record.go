@@ -27,7 +27,7 @@ type Expected struct {
 	Deleted Answer
 	Held    Answer
 
-	Repeats     int  // holds, releases and restores that were asked for: each may repeat an event with another generation or time
+	Moving      bool // a step of it may have been cut off: its objects and the events of its end are not compared
 	Unannounced bool // the event of its birth may be missing: a reminder will append it
 	Ends        int  // how many expiries and archivings the log has at least, once it is cold; 0 counts as 1
 }
@@ -105,8 +105,13 @@ func (c *check) unknown(item mayfly.Item, body store.FoundBody) {
 		c.find(Double, item.ID, "no client published it, or it was published twice: %.60q", body.Body.Text)
 		return
 	}
-	if c.report.Unanswered++; c.report.Unanswered > r.Unanswered {
-		c.find(Double, item.ID, "no client knows of it, and only %d births were not answered", r.Unanswered)
+	c.unanswered(item.ID)
+}
+
+// unanswered counts a row, or events without a row, that no client knows of.
+func (c *check) unanswered(id mayfly.ID) {
+	if c.report.Unanswered++; c.report.Unanswered > c.o.Record.Unanswered {
+		c.find(Double, id, "no client knows of it, and only %d births were not answered", c.o.Record.Unanswered)
 	}
 }
 
@@ -122,6 +127,12 @@ func (c *check) missing(context.Context) error {
 		}
 		if c.o.Group != "" {
 			c.announced(id)
+		}
+	}
+	for id := range c.logged {
+		_, found := c.seen[id]
+		if _, known := r.Items[id]; !found && !known && id.Birth() >= r.Since {
+			c.unanswered(id)
 		}
 	}
 	for _, read := range r.Reads {

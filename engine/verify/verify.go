@@ -8,7 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
@@ -54,6 +58,7 @@ type Report struct {
 	Items, Media, Bytes, Objects, Events int64
 	States                               map[string]int64
 
+	Strange    int // objects whose keys mayfly does not make; without a Record they are left alone
 	Unanswered int // rows that no client knows of, which the Record allows
 	Unfinished int // objects of uploads that were never published, which the Record allows
 }
@@ -89,6 +94,7 @@ type check struct {
 	report *Report
 	logged map[mayfly.ID][]mayfly.Event    // by item, each key once
 	seen   map[mayfly.ID]mayfly.Generation // rows that were found; only with a Record
+	mu     sync.Mutex                      // guards the report while objects are looked at
 }
 
 func (c *check) find(w Word, id mayfly.ID, format string, args ...any) {
@@ -158,25 +164,35 @@ func (c *check) items(ctx context.Context, items []mayfly.Item) error {
 	if err != nil {
 		return err
 	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
 	for i, item := range items {
-		if err := c.item(ctx, item, bodies[i]); err != nil {
-			return err
+		if err := c.row(ctx, item, bodies[i]); err != nil {
+			return errors.Join(err, g.Wait())
 		}
+		g.Go(func() error { return c.item(ctx, item, bodies[i]) })
 	}
-	return nil
+	return g.Wait()
 }
 
-func (c *check) item(ctx context.Context, item mayfly.Item, body store.FoundBody) error {
+// atOnce is how many items or objects are looked up concurrently.
+const atOnce = 16
+
+// row compares a row with the time, the log and the Record.
+func (c *check) row(ctx context.Context, item mayfly.Item, body store.FoundBody) error {
 	c.report.Items++
 	c.report.States[item.Shown(c.o.Now)]++
 	c.onTime(item, body)
 	c.events(item)
 	c.expected(item, body)
-	if c.o.Each != nil {
-		if err := c.o.Each(ctx, c.report, item, body); err != nil {
-			return err
-		}
+	if c.o.Each == nil {
+		return nil
 	}
+	return c.o.Each(ctx, c.report, item, body)
+}
+
+// item compares a row with what the store has of its item.
+func (c *check) item(ctx context.Context, item mayfly.Item, body store.FoundBody) error {
 	if err := c.served(ctx, item); err != nil {
 		return err
 	}
@@ -191,7 +207,7 @@ func (c *check) item(ctx context.Context, item mayfly.Item, body store.FoundBody
 		return nil
 	}
 	for n, medium := range body.Body.Media {
-		c.report.Media++
+		atomic.AddInt64(&c.report.Media, 1)
 		if err := c.medium(ctx, item, n, medium); err != nil {
 			return err
 		}
@@ -312,7 +328,7 @@ func (c *check) read(ctx context.Context, tier store.Blobs, key mayfly.BlobKey, 
 		return err
 	}
 	size, err := upload.ReadBack(ctx, tier, key, medium)
-	c.report.Bytes += size
+	atomic.AddInt64(&c.report.Bytes, size)
 	return err
 }
 
@@ -437,13 +453,13 @@ func (c *check) event(e mayfly.Event, same map[mayfly.EventKey]mayfly.Event) {
 	}
 	other, again := same[e.Key()]
 	switch {
-	case again && other != e && !(e.Verb == mayfly.WasRestored && (c.o.Record == nil || c.o.Record.Items[e.ID].Repeats > 0)):
+	case again && other != e:
 		c.find(Double, e.ID, "two different events %s of generation %d: %+v and %+v", e.Type(), e.Generation, other, e)
 		return
 	case again:
 		return
-	case e.Verb == mayfly.WasExpired && e.ID.Expires() && e.At < e.ID.Deadline():
-		c.find(Early, e.ID, "the log has its expiry at %s, before its deadline %s", e.At, e.ID.Deadline())
+	case (e.Verb == mayfly.WasExpired || e.Verb == mayfly.WasArchived) && e.ID.Expires() && e.At < e.ID.Deadline():
+		c.find(Early, e.ID, "the log has %s at %s, before its deadline %s", e.Type(), e.At, e.ID.Deadline())
 	}
 	same[e.Key()] = e
 	c.logged[e.ID] = append(c.logged[e.ID], e)
@@ -465,21 +481,22 @@ func (c *check) events(item mayfly.Item) {
 	known := false // without a Record: what the log does not have may have been trimmed
 	if c.o.Record != nil {
 		e, known = c.o.Record.Items[item.ID]
-	} else {
-		e.Repeats = 2*count[mayfly.WasHeld] + count[mayfly.WasRestored] // a hold and its release
 	}
-	lives := 1 + count[mayfly.WasRestored] + e.Repeats
-	if count[mayfly.WasExpired] > lives || count[mayfly.WasArchived] > lives {
-		c.find(Double, item.ID, "the log has %d expiries, %d archivings and %d restores of it", count[mayfly.WasExpired], count[mayfly.WasArchived], lives-1)
+	restored := count[mayfly.WasRestored]
+	if max(count[mayfly.WasExpired], count[mayfly.WasArchived]) > 1+restored || count[mayfly.WasDeleted] > 1 {
+		c.find(Double, item.ID, "the log has %d expiries, %d archivings, %d restores and %d deletes of it",
+			count[mayfly.WasExpired], count[mayfly.WasArchived], restored, count[mayfly.WasDeleted])
 	}
-	if !known {
-		return // its birth may have been cut off anywhere
+	if !known || e.Moving {
+		return // its birth or its last step may have been cut off anywhere
 	}
 	ends := max(1, e.Ends)
 	switch {
 	case item.State == mayfly.Cold && (count[mayfly.WasExpired] < ends || count[mayfly.WasArchived] < ends):
 		c.find(Lost, item.ID, "it is cold, and the log has %d expiries and %d archivings of it", count[mayfly.WasExpired], count[mayfly.WasArchived])
-	case item.State == mayfly.Deleted && e.Deleted == Yes && item.Cause == mayfly.ByUser && count[mayfly.WasDeleted] == 0:
+	case count[mayfly.WasExpired] < restored || restored == 0 && item.ServesUntil != 0 && item.State != mayfly.Deleted:
+		c.find(Lost, item.ID, "it was restored, and the log has %d expiries and %d restores of it", count[mayfly.WasExpired], restored)
+	case item.State == mayfly.Deleted && e.Deleted == Yes && (item.Cause == mayfly.ByUser || item.Cause == mayfly.ByReader) && count[mayfly.WasDeleted] == 0:
 		c.find(Lost, item.ID, "its delete was acknowledged, and the log does not have it")
 	case item.Held && count[mayfly.WasHeld] == 0:
 		c.find(Lost, item.ID, "it is held, and the log does not have that")

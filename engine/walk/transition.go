@@ -23,6 +23,25 @@ func Compose(item mayfly.Item, c mayfly.Change) mayfly.Change {
 // NewNonce returns a random nonce; it is never zero.
 func NewNonce() mayfly.Nonce { return mayfly.Nonce(rand.Uint64() | 1) }
 
+// AppendLast appends the last events of rows that a step changes next. An earlier step
+// may have stopped between its change and the event, and the row would not show that
+// any more once it has changed again (I13).
+func AppendLast(ctx context.Context, log store.Log, items ...mayfly.Item) error {
+	var events []mayfly.Event
+	for _, item := range items {
+		if e, found := mayfly.LastEvent(item); found {
+			events = append(events, e)
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	if err := log.Append(ctx, events...); err != nil {
+		return fmt.Errorf("append %d events of earlier changes: %w", len(events), Away(err))
+	}
+	return nil
+}
+
 // Transition makes changes and returns one outcome for each, in order. A change
 // whose outcome is not known is read back: it is Applied if the row shows its
 // nonce, and Stale if the row has moved on without it (L1). It stays InDoubt

@@ -15,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // Options are the settings of Accounts. Rows, Signals and Key are required.
@@ -32,8 +33,17 @@ type Options struct {
 	Trusted  Trusted       // the embedding product's issuer; zero: none
 	Verified int           // how many verified tokens are remembered; default 16,384, negative for none
 
+	// Elapsed is a clock that only runs forward; it measures for how long a token is
+	// known not to be denied. In a cluster it must also count the time in which the
+	// machine is suspended. Nil uses the monotonic clock of the process, which does not.
+	Elapsed func() time.Duration
+
 	Writes, Reads               Rate // per user; a Count of 0 is no limit (C3)
 	AddressWrites, AddressReads Rate // per address, for callers without a token
+
+	// Purge makes shared caches drop what they have of a user. It is called before a
+	// block is written, and what it does must survive a crash. May be nil.
+	Purge func(ctx context.Context, owner mayfly.UserID, now mayfly.Instant) error
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -54,6 +64,9 @@ func (o Options) withDefaults() (Options, error) {
 	last(&o.Refresh, 30*24*time.Hour)
 	if o.Verified == 0 {
 		o.Verified = 1 << 14
+	}
+	if o.Elapsed == nil {
+		o.Elapsed = loop.Stopwatch()
 	}
 	if o.Rows == nil || o.Signals == nil || o.Key == nil {
 		return o, mayfly.Errorf(mayfly.Invalid, "account: rows, signals and the key are required")
@@ -79,11 +92,12 @@ func (o Options) withDefaults() (Options, error) {
 type Accounts struct {
 	o        Options
 	verified *verifiedTokens
+	denials  *denials
 	trusted  *trustedKeys // nil without a trusted issuer
 }
 
 // New returns Accounts on the store. Close it to end its background work.
-func New(o Options) (*Accounts, error) {
+func New(ctx context.Context, o Options) (*Accounts, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -94,14 +108,23 @@ func New(o Options) (*Accounts, error) {
 			return nil, err
 		}
 	}
+	if a.denials, err = newDenials(ctx, o); err != nil {
+		a.closeTrusted()
+		return nil, err
+	}
 	return a, nil
 }
 
 // AccessLifetime returns how long an access token is valid.
 func (a *Accounts) AccessLifetime() time.Duration { return a.o.Access }
 
-// Close cancels a running read of the trusted keys and waits for it.
-func (a *Accounts) Close() {
+// Close ends the subscription to signals and a running read of the trusted keys.
+func (a *Accounts) Close() error {
+	a.closeTrusted()
+	return a.denials.signals.Close()
+}
+
+func (a *Accounts) closeTrusted() {
 	if a.trusted != nil {
 		a.trusted.close()
 	}

@@ -47,12 +47,11 @@ func open(t testing.TB, change ...func(*account.Options)) *fixture {
 		c(&o)
 	}
 	h.rows, h.signals, h.key = o.Rows, o.Signals, o.Key
-	if h.accounts, err = account.New(o); err != nil {
+	if h.accounts, err = account.New(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		h.accounts.Close()
-		if err := db.Close(); err != nil {
+		if err := errors.Join(h.accounts.Close(), db.Close()); err != nil {
 			t.Error(err)
 		}
 	})

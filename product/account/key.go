@@ -3,6 +3,7 @@ package account
 import (
 	"crypto/ed25519"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -13,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/mayflyhq/mayfly"
 )
@@ -21,8 +23,9 @@ import (
 // what only Mayfly itself reads again. Its methods never print it (C7).
 type Key struct {
 	sign    ed25519.PrivateKey
-	passes  []byte // MAC secret of passes for media
-	refresh []byte // MAC secret of refresh tokens
+	passes  *sync.Pool // of MACs with the secret of passes for media; making one costs more than using it
+	refresh []byte     // MAC secret of refresh tokens
+	derive  []byte     // what secrets of products are derived from
 	id      string
 }
 
@@ -40,7 +43,12 @@ func newKey(seed []byte) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("derive the secret of refresh tokens: %w", err)
 	}
-	k := &Key{sign: ed25519.NewKeyFromSeed(seed), passes: passes, refresh: refresh}
+	derive, err := hkdf.Key(sha256.New, seed, nil, "mayfly products 1", sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("derive the secret of products: %w", err)
+	}
+	k := &Key{sign: ed25519.NewKeyFromSeed(seed), refresh: refresh, derive: derive}
+	k.passes = &sync.Pool{New: func() any { return hmac.New(sha256.New, passes) }}
 	sum := sha256.Sum256(k.Public())
 	k.id = base64.RawURLEncoding.EncodeToString(sum[:9])
 	return k, nil
@@ -51,6 +59,16 @@ func (k *Key) Public() ed25519.PublicKey { return k.sign.Public().(ed25519.Publi
 
 // ID returns the key id in the header of tokens.
 func (k *Key) ID() string { return k.id }
+
+// Derive returns a secret of 32 bytes for a use of its own, the same on every node
+// that has the key.
+func (k *Key) Derive(use string) ([]byte, error) {
+	secret, err := hkdf.Key(sha256.New, k.derive, nil, use, sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("derive the secret of %s: %w", use, err)
+	}
+	return secret, nil
+}
 
 // String hides the key.
 func (Key) String() string { return redacted }

@@ -102,14 +102,27 @@ func TestARateOfItsOwnHasABucketOfItsOwn(t *testing.T) {
 	h := open(t, rates)
 	once := account.Rate{Count: 1, Per: time.Minute}
 	for _, p := range []account.Principal{{}, user(ana())} {
-		h.must(h.accounts.TakeFrom(t.Context(), "search", once, p, nowhere(), start))
-		h.must(h.accounts.TakeFrom(t.Context(), "export", once, p, nowhere(), start)) // another bucket
+		h.must(h.accounts.TakeFrom(t.Context(), "search", once, 1, p, nowhere(), start))
+		h.must(h.accounts.TakeFrom(t.Context(), "export", once, 1, p, nowhere(), start)) // another bucket
 		h.must(h.accounts.TakeRead(t.Context(), p, nowhere(), start))
-		if err := h.accounts.TakeFrom(t.Context(), "search", once, p, nowhere(), start); !errors.Is(err, mayfly.Limited) {
+		if err := h.accounts.TakeFrom(t.Context(), "search", once, 1, p, nowhere(), start); !errors.Is(err, mayfly.Limited) {
 			t.Error(err)
 		}
 	}
-	h.must(h.accounts.TakeFrom(t.Context(), "search", account.Rate{}, account.Principal{}, nowhere(), start)) // no limit
+	h.must(h.accounts.TakeFrom(t.Context(), "search", account.Rate{}, 1, account.Principal{}, nowhere(), start)) // no limit
+}
+
+// What costs more than the rate allows at once takes all of it, and is not free.
+func TestACostAboveTheRateTakesAllOfIt(t *testing.T) {
+	h := open(t, rates)
+	rate := account.Rate{Count: 200, Per: time.Hour}
+	h.must(h.accounts.TakeFrom(t.Context(), "bytes", rate, 256, user(ana()), nowhere(), start))
+	var limited account.Limited
+	for _, cost := range []int{256, 200, 1} {
+		if err := h.accounts.TakeFrom(t.Context(), "bytes", rate, cost, user(ana()), nowhere(), start); !errors.As(err, &limited) || limited.RetryAfter <= 0 || limited.RetryAfter > time.Hour {
+			t.Errorf("a cost of %d: %v", cost, err)
+		}
+	}
 }
 
 func TestATokenWithoutAScopeLiftsNoLimit(t *testing.T) {

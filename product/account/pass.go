@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
 	"net/url"
 	"strconv"
 
@@ -48,15 +49,16 @@ const passBytes = 16
 
 // SignPass returns the URL query that carries the pass.
 func (k *Key) SignPass(p Pass) (query string) {
-	q := url.Values{passUntil: {strconv.FormatInt(int64(p.Until), 10)}}
-	if !p.Viewer.IsZero() {
-		q.Set(passViewer, p.Viewer.String())
-	}
+	b := make([]byte, 0, 128)
 	if p.Moderator {
-		q.Set(passModerator, "1")
+		b = append(b, passModerator+"=1&"...)
 	}
-	q.Set(passSignature, base64.RawURLEncoding.EncodeToString(k.passMAC(p)))
-	return q.Encode()
+	b = base64.RawURLEncoding.AppendEncode(append(b, passSignature+"="...), k.passMAC(p))
+	b = strconv.AppendInt(append(b, "&"+passUntil+"="...), int64(p.Until), 10)
+	if !p.Viewer.IsZero() {
+		b = append(append(b, "&"+passViewer+"="...), p.Viewer.String()...)
+	}
+	return string(b)
 }
 
 // CheckPass returns the pass that a query carries for an object of an item. A pass
@@ -115,7 +117,9 @@ func (k *Key) passMAC(p Pass) []byte {
 	}
 	b = binary.BigEndian.AppendUint64(b, uint64(p.Until))
 	b = append(b, p.Object...)
-	mac := hmac.New(sha256.New, k.passes)
+	mac := k.passes.Get().(hash.Hash)
+	defer k.passes.Put(mac)
+	mac.Reset()
 	mac.Write(b)
 	return mac.Sum(nil)[:passBytes]
 }

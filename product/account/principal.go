@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 )
 
 // Scope is what a token allows.
@@ -33,6 +34,7 @@ type Principal struct {
 	Scopes  []Scope        // shared: never changed
 	For     bool           // a service acts for User
 	Until   mayfly.Instant // when the token ends; 0: there is none
+	token   tokenID        // for CheckDenied
 }
 
 // Has reports whether the principal has the scope.
@@ -63,28 +65,22 @@ func (p Principal) Viewer() mayfly.Viewer {
 // subject of its token.
 func (p Principal) Holder() string { return p.Issuer + "\x00" + p.Subject }
 
-// maxActor is the longest name that the audit log accepts, in bytes.
-const maxActor = 128
-
-// Actor returns the principal's name for the audit log.
-func (p Principal) Actor() string {
-	name := p.Subject
-	switch {
-	case p.IsAnonymous():
-		return "anonymous"
-	case name == "":
-		name = p.User.String()
+// Actor returns the principal for the audit log.
+func (p Principal) Actor() audit.Actor {
+	if p.IsAnonymous() {
+		return audit.Actor{Subject: "anonymous"}
+	}
+	a := audit.Actor{Issuer: p.Issuer, Subject: p.Subject}
+	if a.Subject == "" {
+		a.Subject = p.User.String()
+	}
+	if len(a.Issuer) > audit.MaxIssuer { // a configured name: its start is enough
+		a.Issuer = strings.ToValidUTF8(a.Issuer[:audit.MaxIssuer], "")
 	}
 	if p.For {
-		// The user comes first, so that a long name of the service cannot cut it off.
-		name = p.User.String() + " by " + name
-	} else if p.Issuer != "" {
-		name += " of " + p.Issuer
+		a.For = p.User
 	}
-	if len(name) > maxActor {
-		name = strings.ToValidUTF8(name[:maxActor], "")
-	}
-	return name
+	return a
 }
 
 // ActFor returns p acting for the user in the header Mayfly-User; p itself if the
@@ -107,7 +103,7 @@ func (a *Accounts) ActFor(ctx context.Context, p Principal, header string) (Prin
 	case err != nil:
 		return Principal{}, err
 	}
-	return Principal{User: user, Issuer: p.Issuer, Subject: p.Subject, Scopes: []Scope{User, Service}, For: true, Until: p.Until}, nil
+	return Principal{User: user, Issuer: p.Issuer, Subject: p.Subject, Scopes: []Scope{User, Service}, For: true, Until: p.Until, token: p.token}, nil
 }
 
 // maxSubject is the longest subject, in bytes.

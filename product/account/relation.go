@@ -1,7 +1,6 @@
 package account
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -72,6 +71,11 @@ func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, 
 		}
 		if erased[0] || erased[1] { // like a user who never existed: nothing is published, and nothing written
 			return nil
+		}
+	}
+	if set.Has(mayfly.Blocked) && a.o.Purge != nil {
+		if err := a.o.Purge(ctx, owner, now); err != nil {
+			return fmt.Errorf("relate two users: %w", err)
 		}
 	}
 	if err := a.relate(ctx, owner, other, set, clear, now); err != nil {
@@ -160,14 +164,10 @@ func (a *Accounts) note(ctx context.Context, back store.Key, old []byte, until m
 	if err != nil {
 		return nil, err
 	}
-	swapped, _, err := a.o.Rows.Swap(ctx, Related, back, old, value, until)
-	if errors.Is(err, mayfly.Unknown) {
-		var found [][]byte
-		if found, err = a.o.Rows.Get(ctx, Related, back); err == nil {
-			swapped = bytes.Equal(found[0], value)
-		}
-	}
-	if err != nil || !swapped {
+	switch err := store.Replace(ctx, a.o.Rows, Related, back, old, value, until); {
+	case errors.Is(err, mayfly.Conflict):
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
 	return value, nil

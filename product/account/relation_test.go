@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
+	storefixture "github.com/mayflyhq/mayfly/test/fixture"
 )
 
 func (h *fixture) relate(owner, other mayfly.UserID, set, clear mayfly.Relation) {
@@ -181,7 +182,7 @@ func (deaf) Publish(context.Context, store.Signal) error {
 
 func TestAChangeWithoutSignalsWaitsUntilCachesAreOutdated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, func(o *account.Options) { o.Signals = deaf{} })
+		h := open(t, func(o *account.Options) { o.Signals = deaf{o.Signals} })
 		for range 2 { // also when nothing changes: the first try may have ended before its signal
 			begun := time.Now()
 			if err := h.accounts.Relate(context.Background(), ana(), ben(), mayfly.Blocked, 0, start); err != nil {
@@ -347,6 +348,25 @@ func TestARelationWhoseOutcomeIsInDoubtReadsTheRowBack(t *testing.T) {
 	}
 }
 
+func TestARelationWhoseWriteIsAcceptedAndNotCommittedIsThere(t *testing.T) {
+	for _, table := range []store.Table{account.Relations, account.Related} {
+		for timeouts := range 4 {
+			var u *storefixture.Undecided
+			h := open(t, func(o *account.Options) { u = storefixture.NewUndecided(o.Rows); o.Rows = u })
+			u.TimeOut(timeouts, table)
+			h.relate(ana(), ben(), mayfly.Follower, 0)
+			if h.relation(ana(), ben()) != mayfly.Follower || !h.related(ben(), ana()) {
+				t.Errorf("%s, %d time-outs: it is not there", table, timeouts)
+			}
+			u.TimeOut(timeouts, table)
+			h.relate(ana(), ben(), 0, mayfly.Follower)
+			if h.relation(ana(), ben()) != 0 {
+				t.Errorf("%s, %d time-outs: it is still there", table, timeouts)
+			}
+		}
+	}
+}
+
 // stopping allows a number of swaps and then fails all.
 type stopping struct {
 	store.Rows
@@ -441,5 +461,40 @@ func TestRowsThatCannotBeReadAreCorruptAndGrantNothing(t *testing.T) {
 	plant(account.Relations, store.Key{Partition: account.RelationKey(ben(), ana()).Partition, Clustering: "short"})
 	if _, _, err := h.accounts.List(t.Context(), ben(), mayfly.Blocked, "", 10); !errors.Is(err, mayfly.Corrupt) {
 		t.Error(err)
+	}
+}
+
+// A purge that is lost would leave a blocked user an answer of a shared cache.
+func TestABlockIsWrittenOnlyWhenItsPurgeIsKept(t *testing.T) {
+	var kept []mayfly.UserID
+	var fail error
+	h := open(t, func(o *account.Options) {
+		o.Purge = func(_ context.Context, owner mayfly.UserID, now mayfly.Instant) error {
+			if now != start {
+				t.Errorf("at %s", now)
+			}
+			kept = append(kept, owner)
+			return fail
+		}
+	})
+	relation := func() mayfly.Relation {
+		r, err := h.accounts.Relation(t.Context(), ana(), ben())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	fail = mayfly.Unavailable
+	if err := h.accounts.Relate(t.Context(), ana(), ben(), mayfly.Blocked, 0, start); !errors.Is(err, mayfly.Unavailable) || relation() != 0 {
+		t.Errorf("%v, relation %b", err, relation())
+	}
+	fail = nil
+	for _, set := range []mayfly.Relation{mayfly.Follower, mayfly.Blocked} {
+		if err := h.accounts.Relate(t.Context(), ana(), ben(), set, 0, start); err != nil || !relation().Has(set) {
+			t.Errorf("%v, relation %b", err, relation())
+		}
+	}
+	if !slices.Equal(kept, []mayfly.UserID{ana(), ana()}) {
+		t.Errorf("purged %v: a block is, and nothing else", kept)
 	}
 }

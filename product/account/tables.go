@@ -1,6 +1,8 @@
 package account
 
 import (
+	"time"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -23,10 +25,17 @@ var (
 		Name: "families", Number: 15, Purpose: "user, family → the one refresh token that is good",
 		Mode: store.Swapped, Erasure: store.PartitionIsUser, ByUsers: true,
 	})
+	// DeniedTokens holds the access tokens that were denied before their end, until
+	// they would have ended. Users write to it; a token must be denied also while the
+	// disk is nearly full, so it is not ByUsers: there is at most a row for a token.
+	DeniedTokens = store.DeclareTable(store.Declaration{
+		Name: "denied_tokens", Number: 28, Purpose: "hash of issuer and jti → that the access token is refused",
+		Mode: store.Swapped, Erasure: store.NoUser, TimeToLive: 24 * time.Hour,
+	})
 )
 
 // Tables returns the tables that this package declares.
-func Tables() []store.Table { return []store.Table{Relations, Related, Families} }
+func Tables() []store.Table { return []store.Table{Relations, Related, Families, DeniedTokens} }
 
 // RelationKey returns the key of the row that says how owner stands to other.
 func RelationKey(owner, other mayfly.UserID) store.Key {

@@ -141,20 +141,12 @@ const (
 // Verify returns the principal of a bearer token. Errors: Unauthenticated, with a
 // hint that says what is wrong without any part of the token; Unavailable.
 func (a *Accounts) Verify(ctx context.Context, bearer string, now mayfly.Instant) (Principal, error) {
-	if bearer == "" || len(bearer) > maxToken {
-		return Principal{}, refuse("the token has %d bytes", "a token has 1 byte at least and 8 KiB at most", len(bearer))
+	v, err := a.read(ctx, bearer, now)
+	if err != nil {
+		return Principal{}, err
 	}
-	if a.trusted != nil {
-		a.trusted.touch(now)
-	}
-	sum := sha256.Sum256([]byte(bearer))
-	v, ok := a.verified.get(sum, now, a.trusted.current())
-	if !ok {
-		var err error
-		if v, err = a.verify(ctx, bearer, now); err != nil {
-			return Principal{}, err
-		}
-		a.verified.keep(sum, v)
+	if err := a.denials.check(ctx, v.principal.token); err != nil {
+		return Principal{}, err
 	}
 	if v.principal.User.IsZero() {
 		return v.principal, nil
@@ -163,6 +155,26 @@ func (a *Accounts) Verify(ctx context.Context, bearer string, now mayfly.Instant
 		return Principal{}, err
 	}
 	return v.principal, nil
+}
+
+// read checks a token, or finds that it was checked before.
+func (a *Accounts) read(ctx context.Context, bearer string, now mayfly.Instant) (*verified, error) {
+	if bearer == "" || len(bearer) > maxToken {
+		return nil, refuse("the token has %d bytes", "a token has 1 byte at least and 8 KiB at most", len(bearer))
+	}
+	if a.trusted != nil {
+		a.trusted.touch(now)
+	}
+	sum := sha256.Sum256([]byte(bearer))
+	if v, ok := a.verified.get(sum, now, a.trusted.current()); ok {
+		return v, nil
+	}
+	v, err := a.verify(ctx, bearer, now)
+	if err != nil {
+		return nil, err
+	}
+	a.verified.keep(sum, v)
+	return v, nil
 }
 
 func refuse(format, hint string, args ...any) error {
@@ -198,7 +210,7 @@ func (a *Accounts) verify(ctx context.Context, bearer string, now mayfly.Instant
 		}
 	}
 	v.principal, err = a.principal(&c)
-	v.principal.Until = v.until
+	v.principal.Until, v.principal.token, v.jti = v.until, tokenOf(c.Issuer, c.ID), c.ID
 	return v, err
 }
 
@@ -293,6 +305,7 @@ func (a *Accounts) principal(c *claims) (Principal, error) {
 // verified is a token that was verified. It is shared and never changed.
 type verified struct {
 	principal   Principal
+	jti         string // may be empty
 	from, until mayfly.Instant
 	keys        *keySet // of the trusted issuer, at the time of the check; nil: our own key
 }

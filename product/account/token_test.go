@@ -16,6 +16,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -28,23 +29,23 @@ func TestATokenSpeaksForWhomItWasMinted(t *testing.T) {
 		viewer mayfly.Viewer
 		actor  string
 	}{
-		"a user":               {h.mint(ana(), "ana", account.User), ana(), mayfly.ViewerOf(ana()), "ana of mayfly"},
-		"a user by number":     {h.mint(ana(), "", account.User), ana(), mayfly.ViewerOf(ana()), ana().String() + " of mayfly"},
-		"a service":            {h.mint(mayfly.UserID{}, "feed", account.Service), mayfly.UserID{}, mayfly.Viewer{}, "feed of mayfly"},
-		"a service of a user":  {h.mint(ana(), "feed", account.Service), mayfly.UserID{}, mayfly.Viewer{}, "feed of mayfly"},
-		"a moderator":          {h.mint(ana(), "ana", account.Moderator), ana(), mayfly.ModeratorOf(ana()), "ana of mayfly"},
-		"a nameless moderator": {h.mint(mayfly.UserID{}, "support", account.Moderator), mayfly.UserID{}, mayfly.ModeratorOf(mayfly.UserID{}), "support of mayfly"},
-		"an administrator":     {h.mint(ana(), "ana", account.Admin), mayfly.UserID{}, mayfly.Viewer{}, "ana of mayfly"},
-		"both":                 {h.mint(ana(), "ana", account.User, account.Admin), ana(), mayfly.ViewerOf(ana()), "ana of mayfly"},
+		"a user":               {h.mint(ana(), "ana", account.User), ana(), mayfly.ViewerOf(ana()), "ana"},
+		"a user by number":     {h.mint(ana(), "", account.User), ana(), mayfly.ViewerOf(ana()), ana().String()},
+		"a service":            {h.mint(mayfly.UserID{}, "feed", account.Service), mayfly.UserID{}, mayfly.Viewer{}, "feed"},
+		"a service of a user":  {h.mint(ana(), "feed", account.Service), mayfly.UserID{}, mayfly.Viewer{}, "feed"},
+		"a moderator":          {h.mint(ana(), "ana", account.Moderator), ana(), mayfly.ModeratorOf(ana()), "ana"},
+		"a nameless moderator": {h.mint(mayfly.UserID{}, "support", account.Moderator), mayfly.UserID{}, mayfly.ModeratorOf(mayfly.UserID{}), "support"},
+		"an administrator":     {h.mint(ana(), "ana", account.Admin), mayfly.UserID{}, mayfly.Viewer{}, "ana"},
+		"both":                 {h.mint(ana(), "ana", account.User, account.Admin), ana(), mayfly.ViewerOf(ana()), "ana"},
 	} {
 		for range 2 { // checked, and remembered
 			p := h.verified(c.token, start)
-			if p.User != c.user || p.Viewer() != c.viewer || p.Actor() != c.actor {
+			if p.User != c.user || p.Viewer() != c.viewer || p.Actor() != (audit.Actor{Issuer: "mayfly", Subject: c.actor}) {
 				t.Errorf("%s: %+v, %s", name, p, p.Actor())
 			}
 		}
 	}
-	if p := (account.Principal{}); p.Viewer() != (mayfly.Viewer{}) || p.Actor() != "anonymous" || p.Has(account.User) || !p.IsAnonymous() {
+	if p := (account.Principal{}); p.Viewer() != (mayfly.Viewer{}) || p.Actor() != (audit.Actor{Subject: "anonymous"}) || p.Has(account.User) || !p.IsAnonymous() {
 		t.Errorf("the zero principal is %+v", p)
 	}
 }
@@ -204,7 +205,7 @@ func TestOnlyAServiceActsForAUserAndSeesWhatTheySee(t *testing.T) {
 		if err != nil || p.User != ana() || p.Viewer() != mayfly.ViewerOf(ana()) || p.Has(account.Moderator) || p.Has(account.Admin) || !p.Has(account.User) {
 			t.Errorf("%s: %+v, %v", header, p, err)
 		}
-		if p.Actor() != ana().String()+" by feed" {
+		if p.Actor() != (audit.Actor{Issuer: "mayfly", Subject: "feed", For: ana()}) {
 			t.Error(p.Actor())
 		}
 	}
@@ -227,10 +228,23 @@ func TestOnlyAServiceActsForAUserAndSeesWhatTheySee(t *testing.T) {
 	}
 }
 
+// An issuer chooses the names of its subjects.
+func TestNoSubjectLooksLikeAnotherIssuers(t *testing.T) {
+	admins := []account.Scope{account.Admin}
+	real := account.Principal{Issuer: "mayfly", Subject: "ben", Scopes: admins}.Actor()
+	for _, p := range []account.Principal{{Issuer: "shop", Subject: "ben"}, {Issuer: "shop", Subject: "ben of mayfly"}, {Issuer: "shop", Subject: `ben" of "mayfly`}, {Subject: `"ben" of "mayfly"`}} {
+		p.Scopes = admins
+		if got := p.Actor(); got == real || got.Issuer != p.Issuer || got.Subject != p.Subject || p.Issuer != "" && got.String() == real.String() {
+			t.Errorf("%+v is recorded as %+v, %s", p, got, got)
+		}
+	}
+}
+
 func TestALongNameStaysAnActor(t *testing.T) {
-	p := account.Principal{Subject: strings.Repeat("ä", 128), Issuer: "x", Scopes: []account.Scope{account.Admin}}
-	if got := p.Actor(); len(got) > 128 || len(got) < 120 {
-		t.Error(len(got))
+	p := account.Principal{Subject: strings.Repeat("ä", 128), Issuer: "x" + strings.Repeat("ä", 500), Scopes: []account.Scope{account.Admin}}
+	e := audit.Entry{Actor: p.Actor(), Verb: audit.Repair, Reason: "a test"}
+	if err := e.Validate(); err != nil || e.Actor.Subject != p.Subject || !strings.HasPrefix(p.Issuer, e.Actor.Issuer) || len(e.Actor.Issuer) < 255 {
+		t.Errorf("%v: %+v", err, e.Actor)
 	}
 }
 
@@ -304,7 +318,7 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 	} {
 		o := account.Options{Rows: h.rows, Signals: h.signals, Key: h.key}
 		change(&o)
-		if _, err := account.New(o); !errors.Is(err, mayfly.Invalid) {
+		if _, err := account.New(t.Context(), o); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%s: %v", why, err)
 		}
 	}

@@ -193,7 +193,7 @@ func checkType(header map[string]any) error {
 	return refuse("the token is not an access token", "the header typ is JWT or at+jwt, or is left out")
 }
 
-// checkSpan refuses tokens with a long lifetime, because they cannot be revoked.
+// checkSpan refuses tokens with a long lifetime, because its issuer cannot revoke them here.
 func (t *trustedKeys) checkSpan(c *claims, now mayfly.Instant) error {
 	from := now.Time()
 	if c.IssuedAt != nil {

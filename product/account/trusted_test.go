@@ -397,7 +397,7 @@ func TestWaitingForKeysEndsWithTheContext(t *testing.T) {
 	if _, err := h.accounts.Verify(ctx, ed.token(t, nil), start); !errors.Is(err, mayfly.Unavailable) {
 		t.Error(err)
 	}
-	h.accounts.Close() // ends the reading
+	h.must(h.accounts.Close()) // ends the reading
 	close(hang)
 }
 

@@ -65,10 +65,10 @@ func (s *Stories) Archive(ctx context.Context, author mayfly.UserID, between Bet
 func (b Between) slice(author mayfly.UserID, cursor string) (store.Range, error) {
 	r := store.Range{Partition: string(author[:]), Reverse: true}
 	if b.From > 0 {
-		r.From = bornFrom(b.From)
+		r.From = engine.BornFrom(b.From)
 	}
 	if b.To != 0 {
-		r.To = bornFrom(b.To)
+		r.To = engine.BornFrom(b.To)
 	}
 	if cursor == "" {
 		return r, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -42,7 +43,7 @@ func TestTheArchiveListsOwnEndedStoriesNewestFirst(t *testing.T) {
 	}
 	e.at(born[8].Deadline()) // 0…8 have ended, 9…11 live
 	e.Must(e.stories.Delete(t.Context(), born[1], user("ana"), e.clock()))
-	e.Must(e.restore.Hold(t.Context(), born[2], "support", "a court says so", e.clock()))
+	e.Must(e.restore.Hold(t.Context(), born[2], audit.Actor{Subject: "support"}, "a court says so", e.clock()))
 	e.sweep(born[3])
 	e.sweep(born[4])
 	e.archive(born[3])

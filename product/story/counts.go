@@ -185,7 +185,7 @@ func (s *Stories) serving(ctx context.Context, author mayfly.UserID, now mayfly.
 // restored returns the restored stories that may be author's, without those whose
 // deadline is ahead: they are in the owner index.
 func (s *Stories) restored(ctx context.Context, author mayfly.UserID, now mayfly.Instant) ([]mayfly.ID, error) {
-	restored, err := s.o.Gate.RestoredOf(ctx, author)
+	restored, err := s.o.Gate.RestoredOf(ctx, author, now)
 	return slices.DeleteFunc(restored, func(id mayfly.ID) bool { return !id.ExpiredAt(now) }), err
 }
 
@@ -195,7 +195,7 @@ const ownedPage = 500
 // bornSince returns author's stories that were born at an instant or later and whose
 // deadline is ahead, oldest first.
 func (s *Stories) bornSince(ctx context.Context, author mayfly.UserID, since, now mayfly.Instant) (ids []mayfly.ID, err error) {
-	r := store.Range{Partition: string(author[:]), From: bornFrom(since), Limit: ownedPage}
+	r := store.Range{Partition: string(author[:]), From: engine.BornFrom(since), Limit: ownedPage}
 	for {
 		page, err := s.o.Rows.Range(ctx, engine.Owners, r)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/walk"
 )
 
@@ -60,7 +61,7 @@ func TestAnArchivedStoryIsDeletedAndAHeldOneIsNotThereForItsAuthor(t *testing.T)
 	if e.Row(cold).State != mayfly.Deleted {
 		t.Error(e.Row(cold).State)
 	}
-	e.Must(e.restore.Hold(t.Context(), held, "support", "a court says so", e.clock()))
+	e.Must(e.restore.Hold(t.Context(), held, audit.Actor{Subject: "support"}, "a court says so", e.clock()))
 	if err := e.stories.Delete(t.Context(), held, user("ana"), e.clock()); err != mayfly.Gone || e.Row(held).State == mayfly.Deleted {
 		t.Errorf("%v, %s", err, e.Row(held).State)
 	}

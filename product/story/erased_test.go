@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/story"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // meanwhile reads bytes, and does something before the first of them comes.
@@ -30,8 +32,8 @@ func TestAMediumThatArrivesBehindTheErasureOfItsAccountGoes(t *testing.T) {
 	e := open(t)
 	r := e.reserve(2)
 	e.Must(e.put(r.Upload, 1, photo(t, 1)))
-	body := &meanwhile{bytes.NewReader(photo(t, 2)), func() {
-		receipt, err := e.accounts.Account(t.Context(), user("ana"), "support", "asked to", e.clock())
+	body := &meanwhile{bytes.NewReader(fixture.Padded(photo(t, 2))), func() {
+		receipt, err := e.accounts.Account(t.Context(), user("ana"), audit.Actor{Subject: "support"}, "asked to", e.clock())
 		e.Must(err)
 		if receipt.Objects != 1 || receipt.Rows[upload.Reservations.String()] != 1 {
 			t.Errorf("%+v", receipt)
@@ -51,7 +53,7 @@ func TestAStoryThatIsHeldWhileItIsCopiedIsNotSharedAgain(t *testing.T) {
 	looks := 0
 	now := func() mayfly.Instant {
 		if looks++; looks == 3 { // it was judged, and the copy begins
-			e.Must(e.restore.Hold(t.Context(), id, "ben", "case 9", e.clock()))
+			e.Must(e.restore.Hold(t.Context(), id, audit.Actor{Subject: "ben"}, "case 9", e.clock()))
 		}
 		return e.clock()
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/product/story"
 )
@@ -102,7 +103,7 @@ func lives() []life {
 			return e.bringBack(id)
 		}},
 		{name: "held", held: true, do: func(e *env, id mayfly.ID) mayfly.Instant {
-			e.Must(e.restore.Hold(e.Context(), id, "support", "a court says so", e.clock()))
+			e.Must(e.restore.Hold(e.Context(), id, audit.Actor{Subject: "support"}, "a court says so", e.clock()))
 			return deadline(id)
 		}},
 		{name: "deleted", gone: true, do: func(e *env, id mayfly.ID) mayfly.Instant {
@@ -115,7 +116,7 @@ func lives() []life {
 func (e *env) bringBack(id mayfly.ID) mayfly.Instant {
 	e.Helper()
 	until := e.clock().Add(3 * time.Hour)
-	_, err := e.restore.Item(e.Context(), restore.Request{ID: id, Until: until, By: "support", Reason: "expired by mistake"}, e.clock())
+	_, err := e.restore.Item(e.Context(), restore.Request{ID: id, Until: until, By: audit.Actor{Subject: "support"}, Reason: "expired by mistake"}, e.clock())
 	e.Must(err)
 	return until
 }

@@ -43,13 +43,15 @@ type env struct {
 	doubt    atomic.Bool // the clock is in doubt: no id may be minted
 
 	relations map[[2]mayfly.UserID]mayfly.Relation // set before the first read
+	related   atomic.Int64                         // how often a relation was looked up
 }
 
 // settings are what a test changes before the stories are opened.
 type settings struct {
 	story.Options
-	Upload upload.Options
-	Set    *store.Set
+	Upload    upload.Options
+	Set       *store.Set
+	CacheRows int // of the gate
 }
 
 func open(t testing.TB, change ...func(*settings)) *env {
@@ -63,7 +65,7 @@ func open(t testing.TB, change ...func(*settings)) *env {
 	log, err := audit.Open(t.Context(), e.Set.Rows, "test", start)
 	e.Must(err)
 	e.uploads = e.Uploads(o.Upload)
-	g, err := gate.New(t.Context(), e.Set, gate.Options{Relations: e.relation})
+	g, err := gate.New(t.Context(), e.Set, gate.Options{Relations: e.relation, CacheRows: o.CacheRows})
 	e.Must(err)
 	t.Cleanup(func() { e.Must(g.Close()) })
 	e.hydrate, err = hydrate.New(e.Set, hydrate.Options{})
@@ -97,6 +99,7 @@ func (e *env) at(i mayfly.Instant) { e.now.Store(int64(i)) }
 func (e *env) pass(d time.Duration) { e.at(e.clock().Add(d)) }
 
 func (e *env) relation(_ context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
+	e.related.Add(1)
 	return e.relations[[2]mayfly.UserID{owner, viewer}], nil
 }
 

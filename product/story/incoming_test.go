@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/story"
 )
 
@@ -22,9 +23,9 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // ways are the two ways in for bytes that come from outside.
-func ways(e *env) map[string]func(r io.Reader) (mayfly.Medium, error) {
-	return map[string]func(r io.Reader) (mayfly.Medium, error){
-		"publish": func(r io.Reader) (mayfly.Medium, error) {
+func ways(e *env) map[string]func(length int, r io.Reader) (mayfly.Medium, error) {
+	return map[string]func(length int, r io.Reader) (mayfly.Medium, error){
+		"publish": func(_ int, r io.Reader) (mayfly.Medium, error) {
 			d := story.Draft{Author: user("ana"), Media: func(yield func(io.Reader, error) bool) { yield(r, nil) }}
 			s, err := e.stories.Publish(e.Context(), d, e.clock)
 			if err != nil {
@@ -32,10 +33,10 @@ func ways(e *env) map[string]func(r io.Reader) (mayfly.Medium, error) {
 			}
 			return s.Body.Media[0], nil
 		},
-		"put": func(r io.Reader) (mayfly.Medium, error) {
-			upload, err := e.stories.Reserve(e.Context(), user("ana"), 1, e.clock())
+		"put": func(length int, r io.Reader) (mayfly.Medium, error) {
+			reserved, err := e.stories.Reserve(e.Context(), user("ana"), []upload.Expected{{Length: int64(length)}}, e.clock())
 			e.Must(err)
-			return e.uploads.Put(e.Context(), user("ana"), upload.Upload, 0, r, e.clock())
+			return e.uploads.Put(e.Context(), user("ana"), reserved.Upload, 0, r, e.clock())
 		},
 	}
 }
@@ -44,7 +45,7 @@ func TestWhatLiesBehindAMediumIsReadAndDropped(t *testing.T) {
 	e := open(t)
 	for name, way := range ways(e) {
 		plain, sent := behind(t, 3<<20, io.EOF) // as phones put a film behind a picture
-		got, err := way(sent)
+		got, err := way(len(plain)+(3<<20), sent)
 		if err != nil || got.Size > int64(len(plain)) {
 			t.Errorf("%s: %d bytes of %d, %v", name, got.Size, len(plain), err)
 		}
@@ -57,8 +58,8 @@ func TestWhatLiesBehindAMediumIsReadAndDropped(t *testing.T) {
 func TestABodyThatBreaksOffBehindTheMediumIsNotTaken(t *testing.T) {
 	e := open(t)
 	for name, way := range ways(e) {
-		_, sent := behind(t, 10, mayfly.Errorf(mayfly.Invalid, "it broke off"))
-		if _, err := way(sent); !errors.Is(err, mayfly.Invalid) {
+		plain, sent := behind(t, 10, mayfly.Errorf(mayfly.Invalid, "it broke off"))
+		if _, err := way(len(plain)+10, sent); !errors.Is(err, mayfly.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -71,8 +72,8 @@ func TestABodyThatBreaksOffBehindTheMediumIsNotTaken(t *testing.T) {
 func TestMoreBehindAMediumThanItMayHaveItselfIsTooLarge(t *testing.T) {
 	e := open(t, func(o *settings) { o.Upload.Limits.Image = 64 << 10 })
 	for name, way := range ways(e) {
-		_, sent := behind(t, 1<<20, io.EOF)
-		if _, err := way(sent); !errors.Is(err, mayfly.TooLarge) {
+		plain, sent := behind(t, 1<<20, io.EOF)
+		if _, err := way(len(plain)+(1<<20), sent); !errors.Is(err, mayfly.TooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,37 +12,37 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 )
 
-// authorLocks let one birth of an author at a time between counting and
-// committing, so that the live limit is exact on one node. They are channels, so
-// that a context can end the wait.
-type authorLocks struct {
-	stripes [mayfly.TraceMax + 1]authorLock
+// userLocks let one birth of an author at a time between counting and committing, so
+// that the live limit is exact on one node, and in the same way one view of a viewer.
+// They are channels, so that a context can end the wait.
+type userLocks struct {
+	stripes [mayfly.TraceMax + 1]userLock
 }
 
-type authorLock struct {
+type userLock struct {
 	held chan struct{}
 	used atomic.Uint64 // how often the lock was released
 }
 
-func newAuthorLocks() *authorLocks {
-	l := &authorLocks{}
+func newUserLocks() *userLocks {
+	l := &userLocks{}
 	for i := range l.stripes {
 		l.stripes[i].held = make(chan struct{}, 1)
 	}
 	return l
 }
 
-// uses counts how often the author's lock was held.
-func (l *authorLocks) uses(author mayfly.UserID) uint64 { return l.stripes[author.Trace()].used.Load() }
+// uses counts how often the user's lock was held.
+func (l *userLocks) uses(user mayfly.UserID) uint64 { return l.stripes[user.Trace()].used.Load() }
 
-// authorWait is how long a birth waits for others of its author: behind a store
-// that does not respond they would queue for ever (I17).
-const authorWait = 5 * time.Second
+// lockWait is how long a birth or a view waits for others of its user: behind a
+// store that does not respond they would queue for ever (I17).
+const lockWait = 5 * time.Second
 
-func (l *authorLocks) lock(ctx context.Context, author mayfly.UserID) (unlock func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, authorWait)
+func (l *userLocks) lock(ctx context.Context, user mayfly.UserID) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
-	stripe := &l.stripes[author.Trace()]
+	stripe := &l.stripes[user.Trace()]
 	select {
 	case stripe.held <- struct{}{}:
 		return func() {
@@ -50,7 +50,7 @@ func (l *authorLocks) lock(ctx context.Context, author mayfly.UserID) (unlock fu
 			<-stripe.held
 		}, nil
 	case <-ctx.Done():
-		return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("wait for the author's other stories: %w", ctx.Err()), "try again")
+		return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("wait for other requests of the user: %w", ctx.Err()), "try again")
 	}
 }
 
@@ -119,12 +119,6 @@ func (s *Stories) mayAdd(ctx context.Context, author mayfly.UserID, key string, 
 		}
 	}
 	return s.limitReached(p.NextAt)
-}
-
-// bornFrom returns the prefix from which ids are born at an instant or later.
-func bornFrom(at mayfly.Instant) string {
-	at = min(max(at, 0), mayfly.MaxBirth)
-	return string([]byte{byte(at >> 40), byte(at >> 32), byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)})
 }
 
 // storyOf returns the id that an entry of the owner index names, if it is a story's.

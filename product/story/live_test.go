@@ -10,6 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // The check of the live limit reads as many rows of an author with many live stories
@@ -97,11 +98,11 @@ func TestABirthOfUnknownOutcomeCountsWhenItLands(t *testing.T) {
 		t.Fatal("published without a commit")
 	}
 	e.Hooks.Commit = nil
-	if _, err := e.stories.Reserve(t.Context(), user("ana"), 1, e.clock()); err != nil {
+	if _, err := e.stories.Reserve(t.Context(), user("ana"), fixture.Expect(1), e.clock()); err != nil {
 		t.Errorf("before it lands: %v", err)
 	}
 	e.Must(land())
-	if _, err := e.stories.Reserve(t.Context(), user("ana"), 1, e.clock()); !errors.Is(err, mayfly.Conflict) {
+	if _, err := e.stories.Reserve(t.Context(), user("ana"), fixture.Expect(1), e.clock()); !errors.Is(err, mayfly.Conflict) {
 		t.Errorf("after it has landed: %v, want Conflict", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/story"
 )
@@ -118,7 +119,7 @@ func TestWhatHasEndedIsPresignedFromColdForItsAuthorAlone(t *testing.T) {
 func TestWhatIsHeldIsNotPresigned(t *testing.T) {
 	e, _ := openPresigned(t)
 	live, old := e.publish(e.draft()), e.publish(e.draft())
-	e.Must(e.restore.Hold(t.Context(), live.Item.ID, "support", "a court asks", e.clock()))
+	e.Must(e.restore.Hold(t.Context(), live.Item.ID, audit.Actor{Subject: "support"}, "a court asks", e.clock()))
 	if got := e.reads(live.Item.ID, mayfly.ModeratorOf(mayfly.UserID{})); len(got.URLs) != 0 {
 		t.Errorf("live: %v", got)
 	}
@@ -167,7 +168,7 @@ func TestWithoutPresignedURLsThereAreNone(t *testing.T) {
 	if got := e.reads(s.Item.ID, mayfly.Viewer{}); len(got.URLs) != 0 {
 		t.Errorf("%v", got)
 	}
-	puts, err := e.uploads.PresignPuts(t.Context(), e.reserve(2), e.clock())
+	puts, err := e.uploads.PresignPuts(t.Context(), user("ana"), e.reserve(2), e.clock())
 	if err != nil || len(puts) != 2 || puts[0].URL != "" || puts[1].URL != "" {
 		t.Errorf("%v, %v", puts, err)
 	}
@@ -179,12 +180,12 @@ func TestAReservationOffersPresignedURLsForWhatHasNotArrived(t *testing.T) {
 	e.Must(e.put(r.Upload, 1, photo(t, 1)))
 	r, err := e.uploads.Reservation(t.Context(), user("ana"), r.Upload, e.clock())
 	e.Must(err)
-	puts, err := e.uploads.PresignPuts(t.Context(), r, e.clock())
+	puts, err := e.uploads.PresignPuts(t.Context(), user("ana"), r, e.clock())
 	e.Must(err)
 	for n, p := range puts {
 		want := upload.PutURL{}
 		if n != 1 {
-			want = upload.PutURL{URL: fmt.Sprintf("PUT hot %s 15m0s", mayfly.RawKey(r.Upload, n)), Until: e.clock().Add(15*time.Minute) / 1000 * 1000, Most: 64 << 20}
+			want = upload.PutURL{URL: fmt.Sprintf("PUT hot %s 4096 bytes 15m0s", mayfly.RawKey(r.Upload, n)), Until: e.clock().Add(15*time.Minute) / 1000 * 1000}
 		}
 		if p != want {
 			t.Errorf("medium %d: %+v, not %+v", n, p, want)

@@ -204,16 +204,16 @@ func (s *Stories) stillAdmitted(author mayfly.UserID, a admission) bool {
 	return a.account.Holds(author) && a.uses == s.authors.uses(author)
 }
 
-// Reserve makes room for an upload of count media, which are put one by one.
-// Errors: Unauthenticated, Invalid, Conflict (the live limit), Unavailable.
-func (s *Stories) Reserve(ctx context.Context, author mayfly.UserID, count int, now mayfly.Instant) (upload.Reservation, error) {
+// Reserve makes room for an upload of media that are put one by one. Errors:
+// Unauthenticated, Conflict (the live limit), and those of upload.Reserve.
+func (s *Stories) Reserve(ctx context.Context, author mayfly.UserID, media []upload.Expected, now mayfly.Instant) (upload.Reservation, error) {
 	if author.IsZero() {
 		return upload.Reservation{}, mayfly.Errorf(mayfly.Unauthenticated, "an upload belongs to a user").WithHint("reserve it with a user's token")
 	}
 	if err := s.mayAdd(ctx, author, "", now); err != nil {
 		return upload.Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
-	return s.o.Uploads.Reserve(ctx, author, count, now)
+	return s.o.Uploads.Reserve(ctx, author, media, now)
 }
 
 // Uploads stores the media of reservations.

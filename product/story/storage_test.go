@@ -27,12 +27,18 @@ type storage struct {
 	spoiling func(mayfly.BlobKey) error // instead of the end of an object
 }
 
-func (s *storage) Presign(_ context.Context, what store.Access, key mayfly.BlobKey, lasts time.Duration) (string, error) {
+func (s *storage) PresignGet(_ context.Context, key mayfly.BlobKey, lasts time.Duration) (string, error) {
+	return s.sign(fmt.Sprintf("GET %s %s %s", s.name, key, lasts))
+}
+
+func (s *storage) PresignPut(_ context.Context, key mayfly.BlobKey, length int64, lasts time.Duration) (string, error) {
+	return s.sign(fmt.Sprintf("PUT %s %s %d bytes %s", s.name, key, length, lasts))
+}
+
+func (s *storage) sign(url string) (string, error) {
 	if s.signing != nil {
 		s.signing()
 	}
-	method := map[store.Access]string{store.Read: "GET", store.Write: "PUT"}[what]
-	url := fmt.Sprintf("%s %s %s %s", method, s.name, key, lasts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.signed = append(s.signed, url)

@@ -6,10 +6,12 @@
 package story
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -19,6 +21,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/loop"
 )
 
 // Options are the parts of the engine that Stories use, and their rules.
@@ -42,8 +45,13 @@ type Options struct {
 	// Alone says that no other process publishes to the store: then a count of live
 	// stories needs no look for those of others.
 	Alone bool
-	// ViewsKept is how long after a story's end its views are kept; default 48 h.
+	// ViewsKept is how long after a story's birth its views are counted and listed, or
+	// until its deadline if that is later; default 48 h.
 	ViewsKept time.Duration
+	// Node names this process among those that count views; default "node".
+	Node string
+	// Problem is called with errors of background work. May be nil.
+	Problem func(error)
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -71,6 +79,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.ViewsKept == 0 {
 		o.ViewsKept = 48 * time.Hour
 	}
+	o.Node = cmp.Or(o.Node, "node")
+	if o.Problem == nil {
+		o.Problem = func(error) {}
+	}
 	if o.Live < 0 || o.ViewsKept < 0 {
 		return o, mayfly.Errorf(mayfly.Invalid, "stories: a setting is out of range: live %d, views kept %s", o.Live, o.ViewsKept)
 	}
@@ -80,8 +92,11 @@ func (o Options) withDefaults() (Options, error) {
 // Stories is the product. Safe for concurrent use.
 type Stories struct {
 	o       Options
-	authors *authorLocks
+	authors *userLocks
 	counts  *counts
+	viewers *userLocks
+	views   *viewCounts
+	storing atomic.Pointer[loop.Loop] // stores the counts of views
 }
 
 // New returns the product on the engine.
@@ -90,7 +105,7 @@ func New(o Options) (*Stories, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stories{o: o, authors: newAuthorLocks(), counts: newCounts()}, nil
+	return &Stories{o: o, authors: newUserLocks(), counts: newCounts(), viewers: newUserLocks(), views: newViewCounts()}, nil
 }
 
 // Story is a story that its viewer may see.

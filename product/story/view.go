@@ -5,10 +5,29 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/gate"
+	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/store"
+)
+
+// viewsEnd returns when the views of a story end: from then on none is recorded, none
+// is listed, and the count is final (ST8). A story that lives longer than ViewsKept
+// counts its views up to its deadline.
+func (s *Stories) viewsEnd(id mayfly.ID) mayfly.Instant {
+	return max(id.Birth().Add(s.o.ViewsKept), id.Deadline())
+}
+
+const (
+	// countAfter is how long after the end of views they are counted for good: none is
+	// on its way to the store any more, and the reminder for it, which is written with
+	// a view, lies far enough ahead of every view.
+	countAfter = 10 * time.Minute
+	// viewsUncounted is how long after their end views are stored, so that they can be
+	// counted after an outage.
+	viewsUncounted = 24 * time.Hour
 )
 
 // View records that viewer has seen the story (ST8): once, with the first instant.
@@ -22,22 +41,49 @@ func (s *Stories) View(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, 
 	if opened.Verdict != gate.Serve || viewer.Moderator() || viewer.User().IsZero() || viewer.Wrote(opened.Item) {
 		return nil
 	}
-	key := ViewKey(id, viewer.User())
-	found, err := s.o.Rows.Get(ctx, Views, key)
-	if err != nil {
-		return fmt.Errorf("view %s: %w", id, err)
-	}
-	if found[0] != nil {
+	if now >= s.viewsEnd(id) { // it was restored
 		return nil
 	}
-	kept := opened.Item.End().Add(s.o.ViewsKept)
-	value := view{at: now, kept: kept}.append(nil)
-	var b store.Batch
-	b.Put(Seen, SeenKey(viewer.User(), id), value, kept)
-	b.Then() // so that a row in Views implies one in Seen
-	b.Put(Views, key, value, kept)
-	if err := s.o.Writer.Commit(ctx, &b); err != nil {
+	if err := s.view(ctx, id, viewer.User(), now); err != nil {
 		return fmt.Errorf("view %s: %w", id, err)
+	}
+	return nil
+}
+
+// view records a view that counts. The lock keeps two requests of a viewer from
+// counting as two on this node.
+func (s *Stories) view(ctx context.Context, id mayfly.ID, viewer mayfly.UserID, now mayfly.Instant) error {
+	unlock, err := s.viewers.lock(ctx, viewer)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	key := ViewKey(id, viewer)
+	found, err := s.o.Rows.Get(ctx, Views, key)
+	if err != nil || found[0] != nil {
+		return err
+	}
+	count, err := s.countFor(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer s.views.release(count)
+	end := s.viewsEnd(id)
+	value, stored := view{at: now, kept: end}.append(nil), end.Add(viewsUncounted)
+	var b store.Batch
+	if !s.views.reminded(count) {
+		remind.Write(&b, remind.Reminder{Due: end.Add(countAfter), ID: id, Step: remind.Count, Reason: "the story has views"})
+		b.Then() // so that every view is counted in the end (L15)
+	}
+	b.Put(Seen, SeenKey(viewer, id), value, stored)
+	b.Then() // so that a row in Views implies one in Seen
+	b.Put(Views, key, value, stored)
+	if err := s.o.Writer.Commit(ctx, &b); err != nil {
+		return err
+	}
+	s.views.add(count)
+	if storing := s.storing.Load(); storing != nil {
+		storing.Wake()
 	}
 	return nil
 }
@@ -79,7 +125,6 @@ type Viewed struct {
 const (
 	pageDefault = 50
 	pageMost    = 200
-	viewPage    = 1_000 // rows read at once while counting
 )
 
 func pageOf(limit int) int {
@@ -106,7 +151,8 @@ func (s *Stories) Viewers(ctx context.Context, id mayfly.ID, viewer mayfly.Viewe
 		if c, err = readViewCursor(after); err != nil {
 			return 0, nil, "", err
 		}
-	} else if c.count, err = s.countViews(ctx, id, now); err != nil {
+	}
+	if count, err = s.viewCount(ctx, id); err != nil {
 		return 0, nil, "", fmt.Errorf("viewers of %s: %w", id, err)
 	}
 	views, more, err := s.viewsFrom(ctx, id, &c, pageOf(limit), now)
@@ -115,25 +161,10 @@ func (s *Stories) Viewers(ctx context.Context, id mayfly.ID, viewer mayfly.Viewe
 	}
 	if more {
 		next = c.String()
+	} else if after == "" { // all of them: counts of other nodes may be a second old, the rows are not
+		count = max(count, len(views))
 	}
-	return c.count, views, next, nil
-}
-
-// countViews counts slice by slice, in pages: it needs the memory of one page
-// whatever the count.
-func (s *Stories) countViews(ctx context.Context, id mayfly.ID, now mayfly.Instant) (int, error) {
-	count := 0
-	c := viewCursor{}
-	for {
-		views, more, err := s.viewsFrom(ctx, id, &c, viewPage, now)
-		if err != nil {
-			return 0, err
-		}
-		count += len(views)
-		if !more {
-			return count, nil
-		}
-	}
+	return count, views, next, nil
 }
 
 // viewsFrom reads at most limit views from the cursor on, moves it past them, and
@@ -167,24 +198,20 @@ func (s *Stories) viewsFrom(ctx context.Context, id mayfly.ID, c *viewCursor, li
 	return all, false, nil
 }
 
-// viewCursor is where a page of views begins. It carries the count of the first
-// page, so that the following pages need not count again.
+// viewCursor is where a page of views begins.
 type viewCursor struct {
-	count int
 	slice int
 	from  string // the first viewer of the page
 }
 
 func (c viewCursor) String() string {
-	b := binary.BigEndian.AppendUint64(nil, uint64(c.count))
-	b = append(b, byte(c.slice))
-	return base64.RawURLEncoding.EncodeToString(append(b, c.from...))
+	return base64.RawURLEncoding.EncodeToString(append([]byte{byte(c.slice)}, c.from...))
 }
 
 func readViewCursor(text string) (viewCursor, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(b) < 9 || len(b) > 9+17 || b[8] >= ViewSlices || b[0] != 0 {
+	if err != nil || len(b) != 1+len(mayfly.UserID{})+1 || b[0] >= ViewSlices {
 		return viewCursor{}, mayfly.Errorf(mayfly.Invalid, "%.40q is no cursor", text).WithHint("use next of the page before")
 	}
-	return viewCursor{count: int(binary.BigEndian.Uint64(b)), slice: int(b[8]), from: string(b[9:])}, nil
+	return viewCursor{slice: int(b[0]), from: string(b[1:])}, nil
 }

@@ -1,13 +1,19 @@
 package story_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/product/story"
+	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 func TestAViewIsNotedOnceWithItsFirstInstantAndSeenInTheRing(t *testing.T) {
@@ -87,12 +93,78 @@ func TestViewersAreCountedAndPagedExactlyAndForgottenInTime(t *testing.T) {
 	if len(seen) != viewers || pages < viewers/50 {
 		t.Errorf("%d viewers in %d pages", len(seen), pages)
 	}
-	over := id.Deadline().Add(48 * time.Hour)
-	if count, _, _, err := e.stories.Viewers(t.Context(), id, ana, "", 0, over-1); count != viewers || err != nil {
-		t.Error(count, err)
+	over := id.Birth().Add(48 * time.Hour) // a day after its deadline
+	if count, views, _, err := e.stories.Viewers(t.Context(), id, ana, "", 0, over-1); count != viewers || len(views) != 50 || err != nil {
+		t.Error(count, len(views), err)
 	}
-	if count, views, _, err := e.stories.Viewers(t.Context(), id, ana, "", 0, over); count != 0 || len(views) != 0 || err != nil {
+	if count, views, _, err := e.stories.Viewers(t.Context(), id, ana, "", 0, over); count != viewers || len(views) != 0 || err != nil {
 		t.Error(count, views, err)
+	}
+}
+
+// rowsRead counts the rows of a table that ranges return.
+func rowsRead(o *settings, of store.Table, hooks *fixture.Hooks) *atomic.Int64 {
+	var n atomic.Int64
+	hooks.Range = func(_ context.Context, table store.Table, do func() ([]store.Row, error)) ([]store.Row, error) {
+		rows, err := do()
+		if table == of {
+			n.Add(int64(len(rows)))
+		}
+		return rows, err
+	}
+	*o.Set = fixture.Hook(*o.Set, hooks)
+	return &n
+}
+
+func TestTheCountOfViewersReadsNoViews(t *testing.T) {
+	var read *atomic.Int64
+	e := open(t, func(o *settings) { read = rowsRead(o, story.Views, &fixture.Hooks{}) })
+	id := e.publish(e.draft()).Item.ID
+	for i := range 300 {
+		e.Must(e.stories.View(t.Context(), id, mayfly.ViewerOf(user(fmt.Sprint("viewer", i))), e.clock()))
+	}
+	read.Store(0)
+	count, views, _, err := e.stories.Viewers(t.Context(), id, mayfly.ViewerOf(user("ana")), "", 10, e.clock())
+	if count != 300 || len(views) != 10 || err != nil || read.Load() != 10 {
+		t.Errorf("%d viewers, %d of them listed, %v: %d views were read", count, len(views), err, read.Load())
+	}
+}
+
+// A story lives for as long as its author chose; its views end two days after its
+// birth, or at its deadline if the operator allows a longer life.
+func TestViewsEndTwoDaysAfterTheBirthOrAtTheDeadline(t *testing.T) {
+	week := fixture.Lifetime(t, 7*24*time.Hour)
+	e := open(t, func(o *settings) { o.Lifetimes = []mayfly.Lifetime{week, fixture.Lifetime(t, 6*time.Hour)} })
+	for _, tc := range []struct {
+		lifetime mayfly.Lifetime
+		end      time.Duration
+	}{{week, 7 * 24 * time.Hour}, {fixture.Lifetime(t, 6*time.Hour), 48 * time.Hour}} {
+		d := e.draft()
+		d.Lifetime = tc.lifetime.String()
+		id := e.publish(d).Item.ID
+		e.Must(e.stories.View(t.Context(), id, mayfly.ViewerOf(user("ben")), id.Deadline()-1))
+		for _, listed := range []int{1, 0} {
+			at := id.Birth().Add(tc.end) - mayfly.Instant(listed)
+			if count, views, _, err := e.stories.Viewers(t.Context(), id, mayfly.ViewerOf(user("ana")), "", 0, at); count != 1 || len(views) != listed || err != nil {
+				t.Errorf("%s: %d, %v, %v", tc.lifetime, count, views, err)
+			}
+		}
+	}
+}
+
+func TestARestoredStoryCountsNoViewsAfterTheirEnd(t *testing.T) {
+	e := open(t)
+	id := e.publish(e.draft()).Item.ID
+	e.at(id.Deadline())
+	e.sweep(id)
+	e.at(id.Birth().Add(47 * time.Hour))
+	_, err := e.restore.Item(t.Context(), restore.Request{ID: id, By: audit.Actor{Subject: "support"}, Reason: "a mistake", Until: e.clock().Add(24 * time.Hour)}, e.clock())
+	e.Must(err)
+	for i, at := range []mayfly.Instant{e.clock(), id.Birth().Add(48 * time.Hour)} {
+		e.Must(e.stories.View(t.Context(), id, mayfly.ViewerOf(user(fmt.Sprint("viewer", i))), at))
+	}
+	if count, _, _, err := e.stories.Viewers(t.Context(), id, mayfly.ViewerOf(user("ana")), "", 0, e.clock()); count != 1 || err != nil {
+		t.Error(count, err)
 	}
 }
 

@@ -25,6 +25,7 @@ type Store struct {
 	lanes    *lanes                           // of the ledger
 	swaps    map[store.Table]*lanes           // separate, so that no lease waits behind a batch that hangs
 	listed   listed                           // entries of the index of minutes
+	keyspace *kvState                         // of the key-value store
 	second   gocql.SpeculativeExecutionPolicy // of idempotent requests
 }
 
@@ -59,7 +60,7 @@ func newStore(o Options, session *gocql.Session) *Store {
 	declared, _ := store.NewTableSet(o.Tables) // complete has checked them
 	s := &Store{
 		declared: declared, opts: o, session: session, forms: newForms(), tables: map[store.Table]*tableText{},
-		stamps: &stamps{now: o.Now}, lanes: newLanes(), swaps: map[store.Table]*lanes{}, second: secondAsking(),
+		stamps: &stamps{now: o.Now}, lanes: newLanes(), swaps: map[store.Table]*lanes{}, second: secondAsking(), keyspace: newKVState(o.Now),
 	}
 	for _, t := range o.Tables {
 		s.tables[t] = newTableText(t)
@@ -104,7 +105,7 @@ func connect(ctx context.Context, o Options, keyspace string) (*gocql.Session, e
 const (
 	// driverAgrees is how long the client library waits after each statement of the schema
 	// until all nodes have it, also those that are down. agree replaces this wait.
-	driverAgrees = time.Second
+	driverAgrees = 200 * time.Millisecond
 	// mostTexts and mostNodes are the sizes of the client library's caches: a statement
 	// that is not in them is prepared again for each request, on each node.
 	mostTexts = 1000

@@ -34,6 +34,9 @@ type Options struct {
 	ConnectTimeout time.Duration // of one connection; 5 s if 0
 	Patience       time.Duration // for the schema at start; 2 min if 0
 	Connections    int           // to each node; 2 if 0
+	StatsAge       time.Duration // how old the statistics of a namespace of keys may be; 1 min if 0
+
+	kvFresh time.Duration // a group of keys that has waited for longer is decided by a later instant; 250 ms if 0
 
 	Log    store.Log             // takes the events of batches
 	Now    func() mayfly.Instant // the node's clock, for the timestamps of plain tables
@@ -48,6 +51,7 @@ const (
 	defaultConnect     = 5 * time.Second // a start tries a node that hangs up to four times in sequence
 	defaultPatience    = 2 * time.Minute
 	defaultConnections = 2
+	defaultKVFresh     = 250 * time.Millisecond // how far the clocks of nodes may be apart (L7)
 	maxConnections     = 64
 	keyspacePattern    = `^[a-z][a-z0-9_]{0,47}$`
 	centrePattern      = `^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`
@@ -62,6 +66,8 @@ func (o Options) complete() (Options, error) {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, defaultConnect)
 	o.Patience = cmp.Or(o.Patience, defaultPatience)
 	o.Connections = cmp.Or(o.Connections, defaultConnections)
+	o.StatsAge = cmp.Or(o.StatsAge, defaultStatsAge)
+	o.kvFresh = cmp.Or(o.kvFresh, defaultKVFresh)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -86,7 +92,7 @@ func (o Options) validate() error {
 		return bad("%d copies", o.Copies)
 	case o.Credentials.Validate() != nil:
 		return bad("%w", o.Credentials.Validate())
-	case o.Timeout < 0 || o.ConnectTimeout < 0 || o.Patience < 0:
+	case o.Timeout < 0 || o.ConnectTimeout < 0 || o.Patience < 0 || o.StatsAge < 0:
 		return bad("a time-out below zero")
 	case o.Connections < 1 || o.Connections > maxConnections:
 		return bad("%d connections to each node are not between 1 and %d", o.Connections, maxConnections)

@@ -45,20 +45,20 @@ func (s *Store) plainTasks(stage store.Stage) []task {
 	for _, p := range stage.Puts {
 		value := append([]byte{}, p.Value...) // never nil, which would mean absent; a copy, because a speculative request may outlive the call
 		put(shelf{p.Table, p.Key.Partition}, plainWrite{s.tables[p.Table].put, []any{
-			[]byte(p.Key.Partition), []byte(p.Key.Clustering), value, s.stamps.next(), ttl(p.Table, p.ReclaimAt, now),
+			partitionKey(p.Table, p.Key.Partition), []byte(p.Key.Clustering), value, s.stamps.next(), ttl(p.Table, p.ReclaimAt, now),
 		}, len(p.Key.Partition) + len(p.Key.Clustering) + len(value)})
 	}
 	for _, d := range stage.Deletes {
 		put(shelf{d.Table, d.Key.Partition}, plainWrite{
 			s.tables[d.Table].remove,
-			[]any{s.stamps.next(), []byte(d.Key.Partition), []byte(d.Key.Clustering)},
+			[]any{s.stamps.next(), partitionKey(d.Table, d.Key.Partition), []byte(d.Key.Clustering)},
 			len(d.Key.Partition) + len(d.Key.Clustering),
 		})
 	}
 	for _, d := range stage.Drops {
 		put(shelf{d.Table, d.Partition}, plainWrite{
 			s.tables[d.Table].drop,
-			[]any{s.stamps.next(), []byte(d.Partition)},
+			[]any{s.stamps.next(), partitionKey(d.Table, d.Partition)},
 			len(d.Partition),
 		})
 	}
@@ -130,6 +130,12 @@ func (s *stamps) next() int64 {
 		if s.last.CompareAndSwap(last, stamp) {
 			return stamp
 		}
+	}
+}
+
+// see makes the next timestamps later than one that was read.
+func (s *stamps) see(stamp int64) {
+	for last := s.last.Load(); last < stamp && !s.last.CompareAndSwap(last, stamp); last = s.last.Load() {
 	}
 }
 

@@ -43,6 +43,36 @@ func TestAPlainWriteThatArrivesAgainLateChangesNothing(t *testing.T) {
 	}
 }
 
+func TestTablesThatShareATableDoNotShareRows(t *testing.T) {
+	s := openTestStore(t)
+	key := store.Key{Partition: fmt.Sprint("shared", wall()), Clustering: "s"}
+	var drop store.Batch
+	for _, table := range allTables() {
+		if table.Declared().Mode == store.Plain {
+			var b store.Batch
+			b.Put(table, key, []byte(table.String()), wall().Add(time.Hour))
+			if err := s.Writer().Commit(t.Context(), &b); err != nil {
+				t.Fatal(err)
+			}
+		} else if swapped, current, err := s.Rows().Swap(t.Context(), table, key, nil, []byte(table.String()), 0); err != nil || !swapped {
+			t.Fatalf("%s: swapped %t, there is %q: %v", table, swapped, current, err)
+		}
+	}
+	drop.DeletePartition(engine.Owners, key.Partition)
+	if err := s.Writer().Commit(t.Context(), &drop); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range allTables() {
+		want := table.String()
+		if table == engine.Owners {
+			want = ""
+		}
+		if got, err := s.Rows().Get(t.Context(), table, key); err != nil || string(got[0]) != want {
+			t.Errorf("%s has the row of %q: %v", table, got[0], err)
+		}
+	}
+}
+
 func TestOnlyTablesThatMayBeReclaimedHaveATTL(t *testing.T) {
 	s := openTestStore(t)
 	ahead := wall().Add(time.Hour)
@@ -58,8 +88,8 @@ func TestOnlyTablesThatMayBeReclaimedHaveATTL(t *testing.T) {
 			t.Fatalf("%s: swapped %t, %v", table, swapped, err)
 		}
 		var left *int
-		read := "SELECT TTL(value) FROM " + tableName(table) + " WHERE partition = ? AND sort = ?"
-		if err := s.query(readRows, read, []byte(key.Partition), []byte(key.Clustering)).ScanContext(t.Context(), &left); err != nil {
+		read := "SELECT TTL(value) FROM " + sharingOf(table).String() + " WHERE partition = ? AND sort = ?"
+		if err := s.query(readRows, read, partitionKey(table, key.Partition), []byte(key.Clustering)).ScanContext(t.Context(), &left); err != nil {
 			t.Fatal(err)
 		}
 		never := table == engine.Owners || table == remind.Reminders || table == accounterase.Pending
@@ -85,8 +115,8 @@ func TestARowSwappedWithoutAReclaimTimeAfterOneStays(t *testing.T) {
 		}
 	}
 	var left *int
-	read := "SELECT TTL(value) FROM t_families WHERE partition = ? AND sort = ?"
-	if err := s.query(readRows, read, []byte(key.Partition), []byte(key.Clustering)).ScanContext(t.Context(), &left); err != nil || left != nil {
+	read := "SELECT TTL(value) FROM " + sharingOf(account.Families).String() + " WHERE partition = ? AND sort = ?"
+	if err := s.query(readRows, read, partitionKey(account.Families, key.Partition), []byte(key.Clustering)).ScanContext(t.Context(), &left); err != nil || left != nil {
 		t.Errorf("the TTL is %v, want none: %v", left, err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 // A row is one value with fields at fixed offsets, so that it is written, compared and
 // replaced as a whole: docs/format-cassandra.md.
 const (
-	rowFormat = 1
-	rowSize   = 84
+	rowFormat = 2
+	rowSize   = 108
 
 	atState      = 1
 	atCause      = 2
@@ -25,6 +25,8 @@ const (
 	atServes     = 44
 	atOwner      = 52
 	atUpload     = 68
+	atMoved      = 84
+	atHold       = 96
 )
 
 func rowBytes(item mayfly.Item) []byte {
@@ -43,7 +45,18 @@ func rowBytes(item mayfly.Item) []byte {
 	binary.BigEndian.PutUint64(b[atServes:], uint64(item.ServesUntil))
 	copy(b[atOwner:], item.Owner[:])
 	copy(b[atUpload:], item.Upload[:])
+	putStamp(b[atMoved:], item.Moved)
+	putStamp(b[atHold:], item.Hold)
 	return b
+}
+
+func putStamp(b []byte, s mayfly.Stamp) {
+	binary.BigEndian.PutUint32(b, uint32(s.Generation))
+	binary.BigEndian.PutUint64(b[4:], uint64(s.At))
+}
+
+func readStamp(b []byte) mayfly.Stamp {
+	return mayfly.Stamp{Generation: mayfly.Generation(binary.BigEndian.Uint32(b)), At: mayfly.Instant(binary.BigEndian.Uint64(b[4:]))}
 }
 
 // readRow decodes the row at (at, id). Bytes that rowBytes cannot have written, and a
@@ -62,7 +75,7 @@ func readRow(at int64, id, b []byte) (mayfly.Item, error) {
 		Fate:     mayfly.Fate(b[atProduct+1]),
 		Audience: mayfly.Audience(b[atProduct+2]),
 		Media:    b[atProduct+3],
-		Upload:   mayfly.ID(b[atUpload:rowSize]),
+		Upload:   mayfly.ID(b[atUpload:atMoved]),
 
 		State:       mayfly.State(b[atState]),
 		Generation:  mayfly.Generation(binary.BigEndian.Uint32(b[atGeneration:])),
@@ -70,7 +83,9 @@ func readRow(at int64, id, b []byte) (mayfly.Item, error) {
 		Run:         mayfly.Run(binary.BigEndian.Uint64(b[atRun:])),
 		Cause:       mayfly.Cause(b[atCause]),
 		Changed:     mayfly.Instant(binary.BigEndian.Uint64(b[atChanged:])),
+		Moved:       readStamp(b[atMoved:]),
 		Held:        b[atHeld] == 1,
+		Hold:        readStamp(b[atHold:]),
 		ServesUntil: mayfly.Instant(binary.BigEndian.Uint64(b[atServes:])),
 		Keys: mayfly.Keys{
 			Hot:  mayfly.Generation(binary.BigEndian.Uint32(b[atHot:])),

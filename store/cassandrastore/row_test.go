@@ -18,6 +18,8 @@ func TestARowDecodesToTheItemThatWasEncoded(t *testing.T) {
 		item.State, item.Cause, item.Held = mayfly.State(r.Uint32()), mayfly.Cause(r.Uint32()), r.IntN(2) == 0
 		item.Generation, item.Nonce, item.Run = mayfly.Generation(r.Uint32()), mayfly.Nonce(r.Uint64()), mayfly.Run(r.Uint64())
 		item.Changed, item.ServesUntil = mayfly.Instant(r.Int64()), mayfly.Instant(r.Int64())
+		item.Moved = mayfly.Stamp{Generation: mayfly.Generation(r.Uint32()), At: mayfly.Instant(r.Int64())}
+		item.Hold = mayfly.Stamp{Generation: mayfly.Generation(r.Uint32()), At: mayfly.Instant(r.Int64())}
 		item.Keys = mayfly.Keys{Hot: mayfly.Generation(r.Uint32()), Cold: mayfly.Generation(r.Uint32())}
 		for i := range item.Upload {
 			item.Upload[i], item.Owner[i] = byte(r.Uint32()), byte(r.Uint32())
@@ -44,7 +46,7 @@ func TestBytesThatAreNoRowAreCorrupt(t *testing.T) {
 		"no bytes":         {at, item.ID[:], nil},
 		"too short":        {at, item.ID[:], good[:rowSize-1]},
 		"too long":         {at, item.ID[:], append(good[:rowSize:rowSize], 0)},
-		"another format":   {at, item.ID[:], other(0, 2)},
+		"another format":   {at, item.ID[:], other(0, rowFormat-1)},
 		"held more or so":  {at, item.ID[:], other(atHeld, 2)},
 		"another's place":  {at + 1, item.ID[:], good},
 		"not an id":        {at, make([]byte, 16), good},

@@ -1,6 +1,7 @@
 package cassandrastore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]by
 // value reads one row; nil means absent.
 func (s *Store) value(ctx context.Context, d operation, t store.Table, key store.Key) ([]byte, error) {
 	value := []byte{} // an empty value is scanned into it; an absent one sets nil
-	err := s.query(d, s.tables[t].get, []byte(key.Partition), []byte(key.Clustering)).ScanContext(ctx, &value)
+	err := s.query(d, s.tables[t].get, partitionKey(t, key.Partition), []byte(key.Clustering)).ScanContext(ctx, &value)
 	if errors.Is(err, gocql.ErrNotFound) {
 		return nil, nil
 	}
@@ -58,7 +59,7 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 	if err := begin(ctx); err != nil {
 		return nil, err
 	}
-	values := []any{[]byte(r.Partition)}
+	values := []any{partitionKey(t, r.Partition)}
 	for _, bound := range []string{r.From, r.To} {
 		if bound != "" {
 			values = append(values, []byte(bound))
@@ -104,6 +105,9 @@ func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new [
 		return current == nil, current, nil
 	}
 	swapped, current, err := compared(s.swapQuery(t, key, old, new, reclaimAt).IterContext(ctx))
+	if err != nil && !unsent(change, err) && s.landed(ctx, t, key, new) {
+		return true, new, nil
+	}
 	switch {
 	case err != nil:
 		return false, nil, writeError(change, "swap in "+t.String(), err)
@@ -114,8 +118,20 @@ func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new [
 	}
 }
 
+// landed reports whether a row is what a swap without an answer writes. The read
+// completes a swap that the copies have accepted, whose commit was lost. A row that is
+// something else shows nothing: the swap may still be under way.
+func (s *Store) landed(ctx context.Context, t store.Table, key store.Key, new []byte) bool {
+	var value []byte
+	err := settling(ctx, func() (err error) {
+		value, err = s.value(ctx, settleDoubt, t, key)
+		return err
+	})
+	return err == nil && (value == nil) == (new == nil) && bytes.Equal(value, new)
+}
+
 func (s *Store) swapQuery(t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) *gocql.Query {
-	text, partition, sort := s.tables[t], []byte(key.Partition), []byte(key.Clustering)
+	text, partition, sort := s.tables[t], partitionKey(t, key.Partition), []byte(key.Clustering)
 	lasts := ttl(t, reclaimAt, s.opts.Now())
 	switch {
 	case old == nil:
@@ -153,7 +169,7 @@ type tableText struct {
 }
 
 func newTableText(t store.Table) *tableText {
-	name := tableName(t)
+	name := sharingOf(t)
 	text := &tableText{get: fmt.Sprintf("SELECT value FROM %s WHERE partition = ? AND sort = ?", name)}
 	if t.Declared().Mode == store.Plain {
 		text.put = fmt.Sprintf("INSERT INTO %s (partition, sort, value) VALUES (?, ?, ?) USING TIMESTAMP ? AND TTL ?", name)
@@ -168,13 +184,14 @@ func newTableText(t store.Table) *tableText {
 	return text
 }
 
-// tableName returns the name of a declared table, which differs from the driver's own
-// tables by its prefix.
-func tableName(t store.Table) string { return "t_" + t.Declared().Name }
+// partitionKey returns the key of a partition of t in its shared table.
+func partitionKey(t store.Table, partition string) []byte {
+	return append([]byte{t.Number()}, partition...)
+}
 
 // rangeText returns the statement that reads r.
 func rangeText(t store.Table, r store.Range) string {
-	text := fmt.Sprintf("SELECT sort, value FROM %s WHERE partition = ?", tableName(t))
+	text := fmt.Sprintf("SELECT sort, value FROM %s WHERE partition = ?", sharingOf(t))
 	if r.From != "" {
 		text += " AND sort >= ?"
 	}

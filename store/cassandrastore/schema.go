@@ -19,12 +19,67 @@ type migration struct {
 }
 
 // ledgerFormat is the number of the migration that creates the ledger. A keyspace with
-// a lower one has a format that is not supported any more.
-const ledgerFormat = 2
+// a lower one has a format that is not supported any more: of the ledger, or of the
+// values of a declared table.
+const ledgerFormat = 6
 
-// firstTable is the first number of declared tables: migration firstTable + t creates
-// table t. Lower numbers change the ledger.
-const firstTable = 100
+// firstShared is the first number of the shared tables: migration firstShared + n
+// creates the one of sharing n. Lower numbers change the ledger.
+const firstShared = 100
+
+// kvFormatNumber is the number of the migration that creates the table of the key-value
+// store.
+const kvFormatNumber = 200
+
+// sharing is one of the tables that hold the rows of all declared tables (decision
+// 0018). Declared tables whose rows are written and end alike share one; the number of
+// the declared table is the first byte of the partition key.
+type sharing uint8
+
+const (
+	plainRows       sharing = iota // by batch
+	plainTTLRows                   // by batch, with a TTL
+	plainOnceRows                  // by batch, once, with a TTL
+	swappedRows                    // by compare-and-set
+	swappedTTLRows                 // by compare-and-set, with a TTL
+	swappedOnceRows                // by compare-and-set, once, with a TTL
+)
+
+// sharingOf returns the table that holds the rows of t.
+func sharingOf(t store.Table) sharing {
+	d := t.Declared()
+	in := plainRows
+	if d.Mode == store.Swapped {
+		in = swappedRows
+	}
+	switch {
+	case d.WrittenOnce:
+		return in + plainOnceRows
+	case d.TimeToLive != 0:
+		return in + plainTTLRows
+	default:
+		return in
+	}
+}
+
+func (s sharing) String() string {
+	return [...]string{"rows_plain", "rows_plain_ttl", "rows_plain_once", "rows_swapped", "rows_swapped_ttl", "rows_swapped_once"}[s]
+}
+
+// create returns the statement that creates the table in a keyspace. Tombstones of
+// rows with a TTL are kept for a short time: if a node misses a deletion, the row comes
+// back for a few days at most, and it is checked again when it is read.
+func (s sharing) create(keyspace string) string {
+	compaction, grace := rewritten, ""
+	if s == plainOnceRows || s == swappedOnceRows {
+		compaction = writtenOnce
+	}
+	if s != plainRows && s != swappedRows {
+		grace = " AND gc_grace_seconds = 86400"
+	}
+	return createTable(keyspace, s.String(), `partition blob, sort blob, value blob, PRIMARY KEY (partition, sort)`,
+		compaction, "rows of declared tables, whose number is the first byte of partition") + grace
+}
 
 // migrations returns all steps, in order, for a keyspace with these tables.
 func migrations(keyspace string, tables []store.Table) []migration {
@@ -40,14 +95,23 @@ func migrations(keyspace string, tables []store.Table) []migration {
 			rewritten, "which minutes a shard has in items and in eternal"),
 		createTable(keyspace, "bodies", `id blob PRIMARY KEY, body blob`, rewritten, "immutable content of items"),
 	}}}
-	tables = slices.SortedFunc(slices.Values(tables), func(a, b store.Table) int { return int(a.Number()) - int(b.Number()) })
-	for _, t := range tables {
-		all = append(all, migration{firstTable + int(t.Number()), "table " + t.String(), []string{
-			createTable(keyspace, tableName(t), `partition blob, sort blob, value blob, PRIMARY KEY (partition, sort)`,
-				compactionOf(t), t.Declared().Purpose) + graceOf(t),
-		}})
+	for _, in := range sharings(tables) {
+		all = append(all, migration{firstShared + int(in), "table " + in.String(), []string{in.create(keyspace)}})
 	}
-	return all
+	return append(all, migration{kvFormatNumber, "keys with a time to live", []string{
+		createTable(keyspace, "kv", `space blob, slot smallint, key blob, meta blob, value blob, PRIMARY KEY ((space, slot), key)`,
+			rewritten, "entries of the key-value store, by slot of a namespace"),
+	}})
+}
+
+// sharings returns the shared tables that these tables need, in order.
+func sharings(tables []store.Table) []sharing {
+	var needed []sharing
+	for _, t := range tables {
+		needed = append(needed, sharingOf(t))
+	}
+	slices.Sort(needed)
+	return slices.Compact(needed)
 }
 
 // Compaction of tables. Time windows are not for tables whose rows are rewritten: they
@@ -56,25 +120,6 @@ const (
 	rewritten   = `{'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4'}`
 	writtenOnce = `{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS', 'compaction_window_size': '2'}`
 )
-
-// compactionOf returns the compaction of a declared table: time windows if its rows
-// are written once and have a TTL.
-func compactionOf(t store.Table) string {
-	if t.Declared().WrittenOnce {
-		return writtenOnce
-	}
-	return rewritten
-}
-
-// graceOf returns how long the server keeps tombstones of a table. It is short for
-// rows with a TTL: if a node misses a deletion, the row comes back for a few days at
-// most, and it is checked again when it is read.
-func graceOf(t store.Table) string {
-	if t.Declared().TimeToLive == 0 {
-		return ""
-	}
-	return " AND gc_grace_seconds = 86400"
-}
 
 func createTable(keyspace, name, columns, compaction, purpose string) string {
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s.%s (%s) WITH compaction = %s AND comment = '%s'",
@@ -111,7 +156,7 @@ func pending(all []migration, done map[int]string) (todo []migration, err error)
 	}
 	for number := range done {
 		switch {
-		case known[number] || number >= firstTable: // a table that a newer program has declared is harmless
+		case known[number] || number >= firstShared: // a shared table that a newer program needs is harmless
 		case number < ledgerFormat:
 			return nil, mayfly.Errorf(mayfly.Invalid, "the ledger has format %d, which this program does not read; it reads format %d", number, ledgerFormat).
 				WithHint("name another keyspace, or drop this one")

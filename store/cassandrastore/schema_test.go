@@ -14,6 +14,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/tables"
 )
 
@@ -44,7 +45,7 @@ func TestMigrationsHaveAscendingNumbers(t *testing.T) {
 	if todo, _ := pending(all, done); len(todo) != 1 || todo[0].number != ledgerFormat {
 		t.Errorf("one was left out, to do are %v", todo)
 	}
-	done[firstTable+255] = "a table that a newer program declares"
+	done[firstShared+255] = "a shared table that a newer program needs"
 	if _, err := pending(all, done); err != nil {
 		t.Errorf("a table more is refused: %v", err)
 	}
@@ -55,6 +56,25 @@ func TestMigrationsHaveAscendingNumbers(t *testing.T) {
 		if _, err := pending(all, done); !errors.As(err, &refused) || refused.Kind != mayfly.Invalid || refused.Hint == "" {
 			t.Errorf("a ledger of format %d is not refused with a hint: %v", other, err)
 		}
+	}
+}
+
+func TestASharedTableSuitsAllOfItsTables(t *testing.T) {
+	for _, table := range tables.All() {
+		d, in := table.Declared(), sharingOf(table)
+		text, name := in.create("k"), in.String()
+		if plain := d.Mode == store.Plain; strings.HasPrefix(name, "rows_plain") != plain || strings.HasPrefix(name, "rows_swapped") == plain {
+			t.Errorf("%s, mode %d, is in %s", table, d.Mode, name)
+		}
+		if strings.Contains(text, "TimeWindow") != d.WrittenOnce {
+			t.Errorf("%s, written once %t: %s", table, d.WrittenOnce, text)
+		}
+		if strings.Contains(text, "gc_grace_seconds") != (d.TimeToLive != 0) {
+			t.Errorf("%s, rows live for %s: %s", table, d.TimeToLive, text)
+		}
+	}
+	if n := len(sharings(tables.All())); n < 3 || n > 6 {
+		t.Errorf("%d shared tables", n)
 	}
 }
 

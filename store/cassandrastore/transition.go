@@ -105,18 +105,28 @@ func (p *page) settleBy(ask asking) error {
 	return nil
 }
 
-// readBack reads the rows of a batch whose answer was lost. It allows some time,
-// because the broken connection may be the only one and must first be opened again.
+// readBack reads the rows of a batch whose answer was lost.
 func (s *Store) readBack(ctx context.Context, h hole, writes []write) (now map[mayfly.ID]mayfly.Item, err error) {
+	err = settling(ctx, func() (err error) {
+		now, err = s.readPlaces(ctx, settleDoubt, h, placesOf(writes))
+		return err
+	})
+	return now, err
+}
+
+// settling repeats a read of what a lost answer was about until it succeeds. It allows
+// some time, because the broken connection may be the only one and must first be
+// opened again.
+func settling(ctx context.Context, read func() error) (err error) {
 	for n := 1; n <= readBacks; n++ {
-		if now, err = s.readPlaces(ctx, settleDoubt, h, placesOf(writes)); err == nil {
-			return now, nil
+		if err = read(); err == nil {
+			return nil
 		}
 		if err := loop.Rest(ctx, conn.Backoff{First: readBackFirst, Longest: readBackLast}.After(n)); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return nil, err
+	return err
 }
 
 func placesOf(writes []write) []place {

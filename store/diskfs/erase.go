@@ -23,8 +23,21 @@ const compactBytes = 128 << 20
 // and they are removed instead of being kept to be written over. Tables of upper levels:
 // they are compacted into the last one, together with the tables below them, and a
 // deleted value does not come through that. Tables of the last level alone:
-// nothing in them is deleted.
+// nothing in them is deleted, but a table that overlaps no other is moved there as it
+// is, with tombstones that hold the keys of what was deleted. Such tables are rewritten.
 func (g *GuardFS) EraseDeleted(ctx context.Context, db *pebble.DB, dir string) error {
+	if err := g.compactAll(ctx, db, dir); err != nil {
+		return err
+	}
+	moved, err := overlapTombstones(db)
+	if err != nil || !moved {
+		return err
+	}
+	return g.compactAll(ctx, db, dir)
+}
+
+// compactAll moves everything to the last level.
+func (g *GuardFS) compactAll(ctx context.Context, db *pebble.DB, dir string) error {
 	if err := g.eraseLogs(ctx, db, dir); err != nil {
 		return err
 	}
@@ -38,6 +51,27 @@ func (g *GuardFS) EraseDeleted(ctx context.Context, db *pebble.DB, dir string) e
 		}
 	}
 	return nil
+}
+
+// overlapTombstones writes the deletion of a range key over each table of the last level
+// that has tombstones: the next compaction then rewrites the table instead of leaving it
+// where it is. Nothing uses range keys, so that it deletes nothing, whatever is written
+// meanwhile. It reports whether there are such tables.
+func overlapTombstones(db *pebble.DB) (found bool, err error) {
+	levels, err := db.SSTables(pebble.WithProperties())
+	if err != nil {
+		return false, err
+	}
+	for _, t := range levels[len(levels)-1] {
+		if t.Properties.NumDeletions == 0 { // those of ranges are counted too
+			continue
+		}
+		if err := db.RangeKeyDelete(t.Smallest.UserKey, append(bytes.Clone(t.Largest.UserKey), 0), pebble.NoSync); err != nil {
+			return false, err
+		}
+		found = true
+	}
+	return found, nil
 }
 
 // eraseLogs flushes db and removes the write-ahead logs that this makes obsolete.

@@ -98,6 +98,53 @@ func TestEraseDeletedReachesEveryLevelOfADatabase(t *testing.T) {
 	must(db.Close())
 }
 
+// Pebble moves a table that overlaps no other down to the last level as it is, with
+// its tombstones, and the keys of what was deleted are in them.
+func TestEraseDeletedErasesKeysOfANewDatabase(t *testing.T) {
+	const keys, mark = 300, "Secret#"
+	mem := vfs.NewMem()
+	guard := diskfs.Guard(mem, store.NewFuse())
+	db, err := pebble.Open("db", &pebble.Options{FS: guard, Logger: quiet{}, FormatMajorVersion: pebble.FormatTableFormatV6})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(err)
+	key := func(n int) []byte { return fmt.Appendf(nil, "%s%08d", mark, n) }
+	gone := map[string]bool{}
+	for n := range keys {
+		must(db.Set(key(n), []byte("value"), pebble.NoSync))
+	}
+	for n := 15; n < keys; n += 30 { // so few that Pebble does not rewrite the table for their sake
+		must(db.Delete(key(n), pebble.NoSync))
+		gone[string(key(n))] = true
+	}
+	must(guard.EraseDeleted(t.Context(), db, "db"))
+	for n := range keys {
+		_, closer, err := db.Get(key(n))
+		if gone[string(key(n))] != (err != nil) {
+			t.Errorf("key %d: %v", n, err)
+		}
+		if err == nil {
+			must(closer.Close())
+		}
+	}
+	must(db.Close())
+	found, err := residue.In(mem, "db", mark, len(mark)+8)
+	must(err)
+	texts := map[string]bool{}
+	for _, f := range found.Found {
+		if texts[f.Pattern] = true; gone[f.Pattern] {
+			t.Errorf("%s is still in %s", f.Pattern, f.File)
+		}
+	}
+	if want := keys - len(gone); len(texts) < want {
+		t.Errorf("%d keys are found, want at least %d", len(texts), want)
+	}
+}
+
 func TestBlankMakesARangeZeroAndLeavesTheRest(t *testing.T) {
 	for name, fs := range map[string]vfs.FS{"memory": vfs.NewMem(), "disk": root(t, t.TempDir())} {
 		t.Run(name, func(t *testing.T) {

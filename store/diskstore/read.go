@@ -216,8 +216,17 @@ func (s *Store) List(ctx context.Context, from, to mayfly.BlobKey, limit int) (l
 	return listed, nil
 }
 
-// Presign implements store.Blobs: a folder has no address that a browser could
+// PresignGet implements store.Blobs: a folder has no address that a browser could
 // reach.
-func (s *Store) Presign(context.Context, store.Access, mayfly.BlobKey, time.Duration) (string, error) {
-	return "", mayfly.Errorf(mayfly.Unsupported, "a tier on a folder has no presigned URLs")
+func (s *Store) PresignGet(context.Context, mayfly.BlobKey, time.Duration) (string, error) {
+	return "", noURLs()
+}
+
+// PresignPut implements store.Blobs.
+func (s *Store) PresignPut(context.Context, mayfly.BlobKey, int64, time.Duration) (string, error) {
+	return "", noURLs()
+}
+
+func noURLs() error {
+	return mayfly.Errorf(mayfly.Unsupported, "a tier on a folder has no presigned URLs")
 }

@@ -5,6 +5,7 @@ package kafkastore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -71,6 +72,21 @@ func optionsFor(name string, env func(string) string) (Options, error) {
 func open(t testing.TB, o Options) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), o)
+	return opened(t, s, err)
+}
+
+// openWhenAnswered opens a store whose timeout may be too short for a busy machine.
+func openWhenAnswered(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), o)
+	for end := time.Now().Add(2 * time.Minute); errors.Is(err, mayfly.Unavailable) && time.Now().Before(end); s, err = Open(t.Context(), o) {
+		t.Log("not opened:", err)
+	}
+	return opened(t, s, err)
+}
+
+func opened(t testing.TB, s *Store, err error) *Store {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +207,7 @@ func (b *ownBroker) freeze() {
 	b.t.Helper()
 	b.frozen = b.process() // asked before: a frozen broker does not answer
 	b.signal(syscall.SIGSTOP)
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", b.frozen))
 		if err != nil {
 			b.t.Fatal(err)

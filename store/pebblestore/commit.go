@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -67,20 +66,7 @@ func (s *Store) checkRoom(stages []store.Stage) error {
 
 // checkFree refuses a write while less than floor is free.
 func (s *Store) checkFree(floor int64) error {
-	if floor == 0 {
-		return nil
-	}
-	usage, err := s.fs.GetDiskUsage(s.opts.Dir)
-	switch {
-	case errors.Is(err, vfs.ErrUnsupported):
-		return nil
-	case err != nil:
-		return mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("free space of %s: %w", s.opts.Dir, err), "check the disk")
-	case usage.AvailBytes < uint64(floor):
-		return mayfly.Wrap(mayfly.Full, fmt.Errorf("%d bytes are free in %s, fewer than the floor of %d", usage.AvailBytes, s.opts.Dir, floor),
-			"free some space or enlarge the disk; existing items are still served and still expire")
-	}
-	return nil
+	return s.base.CheckFree(floor, "free some space or enlarge the disk; existing items are still served and still expire")
 }
 
 // commit writes the stages, except their drops, in one batch.

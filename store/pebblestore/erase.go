@@ -15,22 +15,7 @@ func (s *Store) EraseDeleted(ctx context.Context, now mayfly.Instant) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { // Pebble does not return after the disk has failed
-		defer s.leave()
-		done <- s.guard.EraseDeleted(ctx, s.db, s.opts.Dir)
-	}()
-	var err error
-	select {
-	case err = <-done:
-	case <-s.closing:
-		err = errClosed()
-	case <-s.fuse.Blown():
-		return s.fuse.Err()
-	}
-	if err != nil {
+	if err := s.base.EraseDeleted(ctx); err != nil {
 		return readError("erase deleted rows", err)
 	}
 	if err := s.begin(ctx); err != nil {

@@ -42,8 +42,8 @@ func (s *Store) Figures() Figures {
 	f := Figures{
 		Commits:          s.counts.commits.Load(),
 		CommitBytes:      s.counts.bytes.Load(),
-		BackgroundErrors: s.trouble.Background.Load(),
-		Corruptions:      s.trouble.Corrupt.Load(),
+		BackgroundErrors: s.base.Trouble.Background.Load(),
+		Corruptions:      s.base.Trouble.Corrupt.Load(),
 	}
 	f.ReclaimLag = s.reclaims.lag()
 	s.reclaims.mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/diskfs"
 )
 
 // reader reads one stream for one group.
@@ -106,8 +107,8 @@ func (r *reader) Next(ctx context.Context, limit int) ([]store.Record, error) {
 		case <-added:
 		case <-ctx.Done():
 			return nil, mayfly.Wrap(mayfly.Unavailable, fmt.Errorf("read %s: %w", r.stream, ctx.Err()), "")
-		case <-r.s.closing:
-			return nil, errClosed()
+		case <-r.s.base.Closing():
+			return nil, diskfs.ErrClosed()
 		case <-r.s.fuse.Blown():
 			return nil, r.s.fuse.Err()
 		}

@@ -9,7 +9,7 @@ import (
 // A row has a head of fixed offsets and a tail of fields that only some rows have:
 // docs/format-pebble.md. The fields that a transition changes come first.
 const (
-	rowFormat = 1
+	rowFormat = 2
 	rowHead   = 44
 
 	atState      = 1
@@ -21,13 +21,15 @@ const (
 	atProduct    = 24 // product, fate, audience, media
 	atOwner      = 28
 
-	hasHold  = 1 << 0
+	hasHold  = 1 << 0 // the row has a stamp of its hold
 	hasRun   = 1 << 1
 	hasServe = 1 << 2
 	hasKeys  = 1 << 3 // the keys are not those of a new item
 	hasMedia = 1 << 4 // the row has an upload id
+	hasMoved = 1 << 5 // its last change was a hold or a release
 
-	knownFlags = hasHold | hasRun | hasServe | hasKeys | hasMedia
+	knownFlags = hasHold | hasRun | hasServe | hasKeys | hasMedia | hasMoved
+	stampSize  = 12
 )
 
 // bornKeys returns the keys that an item with this number of media has at birth.
@@ -38,11 +40,30 @@ func bornKeys(media uint8) mayfly.Keys {
 	return mayfly.Keys{Hot: mayfly.Born}
 }
 
+// lastStamp returns the stamp that item has in Moved unless a hold or release came
+// after it.
+func lastStamp(item *mayfly.Item) mayfly.Stamp {
+	if item.Generation == mayfly.Born {
+		return mayfly.Stamp{}
+	}
+	return mayfly.Stamp{Generation: item.Generation, At: item.Changed}
+}
+
+func putStamp(b []byte, s mayfly.Stamp) {
+	binary.BigEndian.PutUint32(b, uint32(s.Generation))
+	binary.BigEndian.PutUint64(b[4:], uint64(s.At))
+}
+
+func readStamp(b []byte) mayfly.Stamp {
+	return mayfly.Stamp{Generation: mayfly.Generation(binary.BigEndian.Uint32(b)), At: mayfly.Instant(binary.BigEndian.Uint64(b[4:]))}
+}
+
 // rowFlags returns the flags and the size of the row of item.
 func rowFlags(item *mayfly.Item) (flags byte, size int) {
 	size = rowHead
 	if item.Held {
 		flags |= hasHold
+		size += stampSize
 	}
 	if item.Run != 0 {
 		flags |= hasRun
@@ -60,6 +81,10 @@ func rowFlags(item *mayfly.Item) (flags byte, size int) {
 		flags |= hasMedia
 		size += 16
 	}
+	if item.Moved != lastStamp(item) {
+		flags |= hasMoved
+		size += stampSize
+	}
 	return flags, size
 }
 
@@ -72,6 +97,10 @@ func putRow(b []byte, item *mayfly.Item, flags byte) {
 	b[atProduct], b[atProduct+1], b[atProduct+2], b[atProduct+3] = byte(item.Product), byte(item.Fate), byte(item.Audience), item.Media
 	copy(b[atOwner:], item.Owner[:])
 	b = b[rowHead:]
+	if flags&hasHold != 0 {
+		putStamp(b, item.Hold)
+		b = b[stampSize:]
+	}
 	if flags&hasRun != 0 {
 		binary.BigEndian.PutUint64(b, uint64(item.Run))
 		b = b[8:]
@@ -87,6 +116,10 @@ func putRow(b []byte, item *mayfly.Item, flags byte) {
 	}
 	if flags&hasMedia != 0 {
 		copy(b, item.Upload[:])
+		b = b[16:]
+	}
+	if flags&hasMoved != 0 {
+		putStamp(b, item.Moved)
 	}
 }
 
@@ -111,7 +144,7 @@ func readRow(item *mayfly.Item, id mayfly.ID, b []byte) error {
 		Changed:    mayfly.Instant(binary.BigEndian.Uint64(b[atChanged:])),
 		Held:       flags&hasHold != 0,
 	}
-	item.Keys = bornKeys(item.Media)
+	item.Keys, item.Moved = bornKeys(item.Media), lastStamp(item)
 	rest := b[rowHead:]
 	take := func(flag byte, n int) []byte {
 		if flags&flag == 0 || len(rest) < n {
@@ -120,6 +153,9 @@ func readRow(item *mayfly.Item, id mayfly.ID, b []byte) error {
 		part := rest[:n]
 		rest = rest[n:]
 		return part
+	}
+	if part := take(hasHold, stampSize); part != nil {
+		item.Hold = readStamp(part)
 	}
 	if part := take(hasRun, 8); part != nil {
 		item.Run = mayfly.Run(binary.BigEndian.Uint64(part))
@@ -132,6 +168,9 @@ func readRow(item *mayfly.Item, id mayfly.ID, b []byte) error {
 	}
 	if part := take(hasMedia, 16); part != nil {
 		item.Upload = mayfly.ID(part)
+	}
+	if part := take(hasMoved, stampSize); part != nil {
+		item.Moved = readStamp(part)
 	}
 	// An item has exactly one encoding: flags and size must be the ones it would get.
 	if again, size := rowFlags(item); again != flags || size != len(b) {

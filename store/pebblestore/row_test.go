@@ -42,6 +42,13 @@ func drawItem(t *rapid.T) mayfly.Item {
 	if item.Media > 0 {
 		item.Upload = drawID(t, "upload")
 	}
+	stamp := rapid.Custom(func(t *rapid.T) mayfly.Stamp {
+		return mayfly.Stamp{Generation: mayfly.Generation(rapid.Uint32().Draw(t, "generation")), At: mayfly.Instant(instant.Draw(t, "at"))}
+	})
+	item.Moved = rapid.OneOf(rapid.Just(lastStamp(&item)), stamp).Draw(t, "moved")
+	if item.Held {
+		item.Hold = stamp.Draw(t, "hold")
+	}
 	return item
 }
 
@@ -96,7 +103,7 @@ func TestRowKeysSortByMinuteShardDeadlineAndID(t *testing.T) {
 // FuzzDecoding: bytes that were never written are Corrupt, and a row that can be
 // decoded is encoded to the same bytes.
 func FuzzDecoding(f *testing.F) {
-	item := mayfly.Item{Media: 1, Run: 2, ServesUntil: 3, Keys: mayfly.Keys{Cold: 4}, Held: true}
+	item := mayfly.Item{Media: 1, Run: 2, ServesUntil: 3, Keys: mayfly.Keys{Cold: 4}, Held: true, Moved: mayfly.Stamp{Generation: 5, At: 6}}
 	f.Add(rowBytes(&item))
 	f.Add(rowBytes(&mayfly.Item{}))
 	f.Add([]byte{})

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store/diskfs"
 )
 
 // writing is one Pebble batch being written, with the locks that its caller took.
@@ -29,36 +30,9 @@ func (w *writing) reclaimedAt(at mayfly.Instant) {
 }
 
 // write applies w and waits until it is durable. It always releases the locks of w
-// and leaves the store for its caller. The work is done in a goroutine, because
-// Pebble's calls do not return after the disk has failed: then write returns when
-// the fuse blows or, as long as nothing is visible yet, when the context ends. After
-// an error the outcome is unknown.
+// and leaves the store for its caller. After an error the outcome is unknown.
 func (s *Store) write(ctx context.Context, w *writing) error {
-	done := make(chan error, 1)
-	go func() { done <- s.apply(w) }()
-	select {
-	case err := <-done:
-		return err
-	case <-s.fuse.Blown():
-		return inDoubt(s.fuse.Err())
-	case <-ctx.Done():
-	}
-	if !w.visible.Load() {
-		select {
-		case err := <-done:
-			return err
-		default:
-			return inDoubt(ctx.Err())
-		}
-	}
-	// The batch is visible already: a caller that was answered "unknown" now would
-	// read it back and take it for durable.
-	select {
-	case err := <-done:
-		return err
-	case <-s.fuse.Blown():
-		return inDoubt(s.fuse.Err())
-	}
+	return s.base.Write(ctx, &w.visible, func() error { return s.apply(w) })
 }
 
 // apply does the work of write.
@@ -67,7 +41,7 @@ func (s *Store) apply(w *writing) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.fuse.Blow(fmt.Errorf("pebble: commit: %v", r))
-			err = inDoubt(s.fuse.Err())
+			err = diskfs.InDoubt(s.fuse.Err())
 		}
 		s.locks.free(w.held)
 	}()
@@ -85,17 +59,11 @@ func (s *Store) apply(w *writing) (err error) {
 		s.fuse.Blow(fmt.Errorf("pebble: commit: %w", err))
 	}
 	if err := s.fuse.Err(); err != nil {
-		return inDoubt(err)
+		return diskfs.InDoubt(err)
 	}
 	s.log.durable(w.marks)
 	s.count(w)
 	return w.batch.Close()
-}
-
-// inDoubt wraps the reason why the outcome of a write is unknown. The error has the
-// kind Unknown and the kind of the reason.
-func inDoubt(reason error) error {
-	return mayfly.Wrap(mayfly.Unknown, fmt.Errorf("the write may or may not have happened: %w", reason), "")
 }
 
 // barrier gives an empty batch something to write, so that the caller waits until

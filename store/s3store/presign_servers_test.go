@@ -4,11 +4,14 @@ package s3store
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
 )
 
@@ -18,7 +21,7 @@ func TestAPresignedURLGivesAccessToNothingElse(t *testing.T) {
 	key, other := freshKey(), freshKey()
 	mustPut(t, hot, key, []byte("one"))
 	mustPut(t, hot, other, []byte("other"))
-	read, err := hot.Presign(t.Context(), store.Read, key, time.Minute)
+	read, err := hot.PresignGet(t.Context(), key, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +52,48 @@ func TestAPresignedURLGivesAccessToNothingElse(t *testing.T) {
 	wantContent(t, hot, key, []byte("one"))
 }
 
+// The length is signed: the server refuses a longer body, and a shorter one too, and
+// stores nothing of either.
+func TestAPresignedPutIsForOneLength(t *testing.T) {
+	s := connect(t, realServer(t))
+	hot := tier(t, s, TierOptions{Bucket: freshBucket(t, s)})
+	key, data := freshKey(), noise(seeded(t), 1000)
+	address, err := hot.PresignPut(t.Context(), key, int64(len(data)), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(body io.Reader, length int64) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, address, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.ContentLength = length
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	for name, length := range map[string]int{"one byte more": 1001, "64 times as much": 64_000, "one byte less": 999, "nothing": 0} {
+		body := make([]byte, length)
+		if status := put(bytes.NewReader(body), int64(length)); status != http.StatusForbidden {
+			t.Errorf("%s: %d, want 403", name, status)
+		}
+	}
+	if status := put(bytes.NewReader(make([]byte, 2000)), -1); status/100 == 2 { // chunked: no length at all
+		t.Errorf("without a length: %d", status)
+	}
+	if o, err := hot.Stat(t.Context(), key); !errors.Is(err, mayfly.NotFound) {
+		t.Errorf("%+v, %v: something was stored", o, err)
+	}
+	if status := put(bytes.NewReader(data), int64(len(data))); status != http.StatusOK {
+		t.Errorf("the signed length: %d", status)
+	}
+	wantContent(t, hot, key, data)
+}
+
 // An object put through a presigned URL has no hash. It can be read, also in ranges,
 // and copied, and no hash is reported for it (L11).
 func TestAnObjectPutThroughAPresignedURLHasNoHashAndIsReadable(t *testing.T) {
@@ -56,7 +101,7 @@ func TestAnObjectPutThroughAPresignedURLHasNoHashAndIsReadable(t *testing.T) {
 	bucket := freshBucket(t, s)
 	hot, cold := tier(t, s, TierOptions{Bucket: bucket, Prefix: "hot"}), tier(t, s, TierOptions{Bucket: bucket, Prefix: "cold"})
 	key, data := freshKey(), noise(seeded(t), 600_000)
-	address, err := hot.Presign(t.Context(), store.Write, key, time.Minute)
+	address, err := hot.PresignPut(t.Context(), key, int64(len(data)), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

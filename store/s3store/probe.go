@@ -5,14 +5,21 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/signer"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -39,7 +46,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	}
 	var errs []error
 	for _, step := range []func(context.Context) error{
-		p.unsigned, p.forged, p.presigned, p.corrupted, p.ranges, p.copies, p.listing, p.parts, p.versions, p.deletes, p.expired,
+		p.unsigned, p.forged, p.presigned, p.corrupted, p.trailing, p.ranges, p.copies, p.listing, p.parts, p.versions, p.deletes, p.expired,
 	} {
 		if err := step(ctx); err != nil {
 			errs = append(errs, err)
@@ -149,6 +156,81 @@ func (p *probe) forged(ctx context.Context) error {
 func (p *probe) corrupted(ctx context.Context) error {
 	_, err := p.put(ctx, p.server.core, p.names[1], sha256.Sum256(p.content), bytes.ToLower(p.content))
 	return mustRefuse("bytes are stored that are not those that were signed: corruption in transit would not be noticed", err)
+}
+
+// trailing writes an object whose checksum follows it in a trailer, and signs neither
+// (STREAMING-UNSIGNED-PAYLOAD-TRAILER), as the libraries of other clients do by
+// default. Servers have accepted such requests with any signature, and
+// servers that do not know them store the framing with the bytes. Mayfly itself sends
+// none, so a server may refuse them.
+func (p *probe) trailing(ctx context.Context) error {
+	value, err := p.server.signer.GetWithContext(nil)
+	if err != nil {
+		return mayfly.Wrap(mayfly.Unavailable, err, "")
+	}
+	secret := value.SecretAccessKey
+	value.SecretAccessKey = rand.Text()
+	if err := mustRefuse("requests with an unsigned trailer and a wrong signature are taken: any client may write", p.putTrailing(ctx, value)); err != nil {
+		return err
+	}
+	if p.server.opts.NoPresign {
+		return nil // only this package writes
+	}
+	value.SecretAccessKey = secret
+	err = p.try(ctx, p.writes(""), func() error { return p.putTrailing(ctx, value) })
+	if e, ok := answer(err); ok && !isTransient(e) {
+		p.server.opts.Logger.Warn("S3 refuses uploads with a trailing checksum: clients that upload by presigned URLs have to send plain bodies",
+			"endpoint", p.server.opts.Endpoint, "status", e.StatusCode, "code", e.Code)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write with a trailing checksum: %w", err)
+	}
+	var got []byte
+	err = p.try(ctx, p.reads(""), func() error {
+		ctx, cancel := p.bounded(ctx, 0)
+		defer cancel()
+		body, _, _, err := p.server.core.GetObject(ctx, p.opts.Bucket, p.names[1], minio.GetObjectOptions{})
+		if err != nil {
+			return err
+		}
+		got, err = io.ReadAll(io.LimitReader(body, 4*kibibyte))
+		return errors.Join(err, body.Close())
+	})
+	if err != nil {
+		return fmt.Errorf("read what was written with a trailing checksum: %w", err)
+	}
+	if !bytes.Equal(got, p.content) {
+		return unsupported("use a server that decodes aws-chunked bodies, or turn presigning off",
+			"an object that was sent with a trailing checksum is stored with its framing: %d bytes, not %d", len(got), len(p.content))
+	}
+	return nil
+}
+
+// putTrailing writes the second object with a checksum in an unsigned trailer.
+func (p *probe) putTrailing(ctx context.Context, by credentials.Value) error {
+	ctx, cancel := p.bounded(ctx, 0)
+	defer cancel()
+	at, err := p.server.core.PresignedGetObject(ctx, p.opts.Bucket, p.names[1], time.Minute, nil)
+	if err != nil {
+		return err
+	}
+	at.RawQuery = "" // only its place is needed
+	const trailer = "x-amz-checksum-crc32"
+	sum := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(p.content)))
+	body := fmt.Sprintf("%x\r\n%s\r\n0\r\n%s:%s\r\n\r\n", len(p.content), p.content, trailer, sum)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, at.String(), strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	for name, value := range map[string]string{
+		"X-Amz-Content-Sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "X-Amz-Decoded-Content-Length": strconv.Itoa(len(p.content)),
+		"X-Amz-Trailer": trailer, "Content-Encoding": "aws-chunked",
+	} {
+		req.Header.Set(name, value)
+	}
+	_, err = p.send(signer.SignV4(*req, by.AccessKeyID, by.SecretAccessKey, by.SessionToken, p.server.opts.Region))
+	return err
 }
 
 // ranges reads a range of an object, which video players need (ST3).

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,10 @@ type holder struct {
 }
 
 // asked is a request with a presigned URL.
-type asked struct{ method, address string }
+type asked struct {
+	method, address string
+	more            int // bytes that a PUT has over those that were signed
+}
 
 // presigned tests that a presigned URL reads or writes one object and nothing else:
 // its holder is not trusted (ST3).
@@ -72,10 +76,10 @@ func (p *probe) presigned(ctx context.Context) error {
 
 // honours tests that a presigned URL works for its object and method only.
 func (p *probe) honours(ctx context.Context, h *holder, hint string) error {
-	if _, err := p.must(ctx, asked{http.MethodPut, h.put}); err != nil {
+	if _, err := p.must(ctx, asked{method: http.MethodPut, address: h.put}); err != nil {
 		return notTaken(hint, "to write", err)
 	}
-	got, err := p.must(ctx, asked{http.MethodGet, h.read})
+	got, err := p.must(ctx, asked{method: http.MethodGet, address: h.read})
 	if err != nil {
 		return notTaken(hint, "to read", err)
 	}
@@ -86,10 +90,11 @@ func (p *probe) honours(ctx context.Context, h *holder, hint string) error {
 		what string
 		asked
 	}{
-		{"an address with another signature is taken: any client may read", asked{http.MethodGet, forgedSignature(h.read)}},
-		{"an address with another signature is taken: any client may write", asked{http.MethodPut, forgedSignature(h.put)}},
-		{"an address of one object is taken for another: any client may read", asked{http.MethodGet, p.renamed(h.read)}},
-		{"an address of one object is taken for another: any client may write", asked{http.MethodPut, p.renamed(h.put)}},
+		{"an address with another signature is taken: any client may read", asked{http.MethodGet, forgedSignature(h.read), 0}},
+		{"an address with another signature is taken: any client may write", asked{http.MethodPut, forgedSignature(h.put), 0}},
+		{"an address of one object is taken for another: any client may read", asked{http.MethodGet, p.renamed(h.read), 0}},
+		{"an address of one object is taken for another: any client may write", asked{http.MethodPut, p.renamed(h.put), 0}},
+		{"an address is taken for more bytes than were signed: any client may fill the bucket", asked{http.MethodPut, h.put, 1}},
 	} {
 		_, err := p.ask(ctx, c.asked)
 		if err := mustRefuse(c.what, err); err != nil {
@@ -106,7 +111,7 @@ func (h *holder) sign(ctx context.Context, p *probe, by *minio.Client) error {
 		if err != nil {
 			return "", "", withKind(ctx, err)
 		}
-		w, err := by.PresignedPutObject(ctx, p.opts.Bucket, h.name, lasts)
+		w, err := presignPut(ctx, by, p.opts.Bucket, h.name, int64(len(p.content)), lasts)
 		if err != nil {
 			return "", "", withKind(ctx, err)
 		}
@@ -118,7 +123,7 @@ func (h *holder) sign(ctx context.Context, p *probe, by *minio.Client) error {
 	}
 	read, put, err := sign(shortLife)
 	h.over = time.After(overAfter)
-	h.stale = []asked{{http.MethodGet, read}, {http.MethodPut, put}}
+	h.stale = []asked{{method: http.MethodGet, address: read}, {method: http.MethodPut, address: put}}
 	return err
 }
 
@@ -175,19 +180,24 @@ func (p *probe) must(ctx context.Context, a asked) (got []byte, err error) {
 	return got, err
 }
 
-// ask makes one request with a presigned URL, as its holder would. Errors do not show
-// the URL.
+// ask makes one request with a presigned URL, as its holder would.
 func (p *probe) ask(ctx context.Context, a asked) ([]byte, error) {
 	ctx, cancel := p.bounded(ctx, 0)
 	defer cancel()
 	var content []byte
 	if a.method == http.MethodPut {
-		content = p.content
+		content = append(slices.Clone(p.content), make([]byte, a.more)...)
 	}
 	req, err := http.NewRequestWithContext(ctx, a.method, a.address, bytes.NewReader(content))
 	if err != nil {
 		return nil, err
 	}
+	return p.send(req)
+}
+
+// send makes one request and returns the start of its answer. Errors do not show the
+// URL.
+func (p *probe) send(req *http.Request) ([]byte, error) {
 	res, err := (&http.Client{Transport: p.server.transport}).Do(req)
 	if err != nil {
 		return nil, withoutAddress(err)
@@ -206,7 +216,7 @@ func (p *probe) ask(ctx context.Context, a asked) ([]byte, error) {
 func (p *probe) reachPublic(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, publicWithin)
 	defer cancel()
-	_, err := p.ask(ctx, asked{http.MethodGet, p.server.opts.Public})
+	_, err := p.ask(ctx, asked{method: http.MethodGet, address: p.server.opts.Public})
 	if _, answers := answer(err); answers {
 		return nil
 	}

@@ -136,6 +136,10 @@ func TestProbeReportsWhatAServerLacks(t *testing.T) {
 			then: refuse(http.StatusNotImplemented, "NotImplemented"),
 		},
 		{
+			name: "signatures of requests with a trailer", says: "unsigned trailer and a wrong signature are taken",
+			also: taken(trailing),
+		},
+		{
 			name: "deletes that delete", says: "is not gone",
 			when: func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("delete") },
 			then: nil, // says that it has: see below

@@ -1,9 +1,16 @@
 package s3store
 
 import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,7 +22,7 @@ func TestAServerThatIgnoresSignaturesIsRefused(t *testing.T) {
 	s := connect(t, fakeServer(t))
 	err := tier(t, s, TierOptions{Bucket: freshBucket(t, s)}).Probe(t.Context())
 	wantKind(t, mayfly.Unsupported, err)
-	for _, what := range []string{"without a signature are taken", "with a wrong signature are taken", "with another signature is taken", "not those that were signed", "make the bucket private"} {
+	for _, what := range []string{"without a signature are taken", "with a wrong signature are taken", "unsigned trailer and a wrong signature are taken", "with another signature is taken", "not those that were signed", "make the bucket private"} {
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("the probe does not say %q:\n%v", what, err)
 		}
@@ -30,6 +37,10 @@ func gatekeeper(t *testing.T, o Options, but string) Options {
 		"unsigned list":  func(r *http.Request) bool { return unsigned(r) && r.URL.Query().Has("list-type") },
 		"unsigned write": func(r *http.Request) bool { return unsigned(r) && r.Method == http.MethodPut },
 		"unsigned read":  func(r *http.Request) bool { return unsigned(r) && !r.URL.Query().Has("list-type") },
+		"forged trailer": func() func(r *http.Request) bool {
+			first := true // the probe forges the first one
+			return func(r *http.Request) bool { was := first && trailing(r); first = first && !was; return was }
+		}(),
 	}
 	for method, verb := range map[string]string{http.MethodGet: " read", http.MethodPut: " write"} {
 		by := func(r *http.Request) url.Values { // of the address
@@ -41,6 +52,9 @@ func gatekeeper(t *testing.T, o Options, but string) Options {
 		refuses["forged"+verb] = func(r *http.Request) bool { return strings.HasPrefix(by(r).Get("X-Amz-Signature"), "0000") }
 		refuses["renamed"+verb] = func(r *http.Request) bool { return by(r).Has("X-Amz-Signature") && strings.HasSuffix(r.URL.Path, "-0") }
 		refuses["stale"+verb] = func(r *http.Request) bool { return by(r).Get("X-Amz-Expires") == "1" }
+	}
+	refuses["longer write"] = func(r *http.Request) bool {
+		return r.Method == http.MethodPut && r.URL.Query().Has("X-Amz-Signature") && r.ContentLength > int64(len(rand.Text()))
 	}
 	if but != "" && refuses[but] == nil {
 		t.Fatalf("the gatekeeper refuses no %s", but)
@@ -61,6 +75,10 @@ func gatekeeper(t *testing.T, o Options, but string) Options {
 	return o
 }
 
+func trailing(r *http.Request) bool {
+	return r.Header.Get("X-Amz-Content-Sha256") == "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+}
+
 func unsigned(r *http.Request) bool {
 	return r.Header.Get("Authorization") == "" && !r.URL.Query().Has("X-Amz-Signature")
 }
@@ -69,14 +87,16 @@ func unsigned(r *http.Request) bool {
 // nothing else.
 func TestAServerThatGivesAPresignedURLMoreAccessIsRefused(t *testing.T) {
 	said := map[string]string{
-		"unsigned list": "the bucket is listed without a signature",
-		"forged read":   "with another signature is taken: any client may read",
-		"forged write":  "with another signature is taken: any client may write",
-		"renamed read":  "taken for another: any client may read",
-		"renamed write": "taken for another: any client may write",
-		"stale read":    "taken after its time",
-		"stale write":   "taken after its time",
-		"":              "",
+		"unsigned list":  "the bucket is listed without a signature",
+		"forged read":    "with another signature is taken: any client may read",
+		"forged write":   "with another signature is taken: any client may write",
+		"renamed read":   "taken for another: any client may read",
+		"renamed write":  "taken for another: any client may write",
+		"longer write":   "taken for more bytes than were signed",
+		"forged trailer": "unsigned trailer and a wrong signature are taken",
+		"stale read":     "taken after its time",
+		"stale write":    "taken after its time",
+		"":               "",
 	}
 	for but, says := range said {
 		t.Run(but, func(t *testing.T) {
@@ -124,6 +144,73 @@ func TestAServerWithoutPresignedURLsIsRefusedUnlessTheyAreOff(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The fake server knows no trailers, and stores what comes.
+func TestAServerThatStoresTheFramingOfATrailerIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		off         bool // presigning
+		status      int  // of the good request; 0: the fake server stores it
+		decode      bool // before the fake server stores it
+		says, warns string
+		asked       int // requests with a trailer
+	}{
+		{name: "the framing is stored", says: "is stored with its framing: 68 bytes, not 26 (use a server", asked: 2},
+		{name: "trailers are decoded", decode: true, asked: 2},
+		{name: "trailers are refused", status: http.StatusNotImplemented, warns: "clients that upload by presigned URLs have to send plain bodies", asked: 2},
+		{name: "presigning is off", off: true, asked: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log strings.Builder
+			o := quick(fakeServer(t))
+			o.NoPresign, o.Logger = c.off, slog.New(slog.NewTextHandler(&log, nil))
+			bucket := freshBucket(t, connect(t, o))
+			p, address := faultnet.NewProxy(t, o.Endpoint, nil)
+			real, asked := p.Server(), 0
+			p.Handle(func(w http.ResponseWriter, r *http.Request) {
+				if trailing(r) {
+					switch asked++; {
+					case asked == 1: // by a wrong secret
+						w.WriteHeader(http.StatusForbidden)
+						return
+					case c.status != 0:
+						w.WriteHeader(c.status)
+						return
+					case c.decode:
+						decodeTrailing(t, r)
+					}
+				}
+				real.ServeHTTP(w, r)
+			})
+			o.Endpoint = address
+			err := tier(t, connect(t, o), TierOptions{Bucket: bucket}).Probe(t.Context()) // it is refused for other reasons, too
+			if text := fmt.Sprint(err); strings.Contains(text, "framing") != (c.says != "") || !strings.Contains(text, c.says) || strings.Contains(text, "trailing checksum:") {
+				t.Errorf("the probe says\n%v\nwant %q", err, c.says)
+			}
+			if strings.Contains(log.String(), "trailing") != (c.warns != "") || !strings.Contains(log.String(), c.warns) {
+				t.Errorf("the log says %q, want %q", &log, c.warns)
+			}
+			if asked != c.asked {
+				t.Errorf("%d requests with a trailer, want %d", asked, c.asked)
+			}
+		})
+	}
+}
+
+// decodeTrailing does what a server does that knows trailers: one chunk, whose
+// checksum has to match.
+func decodeTrailing(t *testing.T, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	parts := strings.Split(string(body), "\r\n")
+	if err != nil || len(parts) != 6 || parts[0] != fmt.Sprintf("%x", len(parts[1])) || r.Header.Get("X-Amz-Decoded-Content-Length") != strconv.Itoa(len(parts[1])) ||
+		parts[2] != "0" || parts[3] != r.Header.Get("X-Amz-Trailer")+":"+base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(parts[1])))) {
+		t.Errorf("not a body with a trailer: %q, %v", body, err)
+		return
+	}
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(parts[1])), int64(len(parts[1]))
+	r.Header.Set("Content-Length", strconv.Itoa(len(parts[1])))
+	r.Header.Del("Content-Encoding")
 }
 
 // The fake server returns the hash that the client sent: Probe must not accept it as

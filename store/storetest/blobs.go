@@ -269,9 +269,9 @@ func putWithEndedContext(c *trial) {
 func presigned(c *trial) {
 	key, data := freshBlob(), content(1000)
 	c.putBlob(key, data)
-	url, err := c.set.Hot.Presign(c.ctx, store.Read, key, time.Minute)
+	url, err := c.set.Hot.PresignGet(c.ctx, key, time.Minute)
 	if errors.Is(err, mayfly.Unsupported) {
-		_, err = c.set.Hot.Presign(c.ctx, store.Write, key, time.Minute)
+		_, err = c.set.Hot.PresignPut(c.ctx, key, 1000, time.Minute)
 		c.wantKind(mayfly.Unsupported, err)
 		return
 	}
@@ -280,7 +280,7 @@ func presigned(c *trial) {
 		c.Errorf("the URL returns %d bytes, want %d", len(got), len(data))
 	}
 	key, data = freshBlob(), content(2000)
-	url, err = c.set.Hot.Presign(c.ctx, store.Write, key, time.Minute)
+	url, err = c.set.Hot.PresignPut(c.ctx, key, int64(len(data)), time.Minute)
 	c.must(err)
 	c.http(http.MethodPut, url, data)
 	if got, _, err := readBlob(c.ctx, c.set.Hot, key, store.Span{}); err != nil || !bytes.Equal(got, data) {

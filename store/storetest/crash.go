@@ -17,6 +17,7 @@ type Crashes[T any] struct {
 	RNG   *rand.Rand // chooses which unsynced data survives
 	Every int        // copy before one operation in so many, at random; 0 or 1: before each
 	First int        // index in Shares of the first copy's share
+	Done  func()     // called when the disk is copied, if not nil: what is known may change again
 
 	mu      sync.Mutex
 	known   func() T // nil: off
@@ -75,6 +76,9 @@ func (c *Crashes[T]) MaybeError(op errorfs.Op) error {
 	share := Shares()[(c.First+len(c.crashes))%len(Shares())]
 	known := c.known()
 	clone := c.Disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: share, RNG: c.RNG})
+	if c.Done != nil {
+		c.Done()
+	}
 	c.crashes = append(c.crashes, Crash[T]{FS: clone, Share: share, Op: fmt.Sprint(op.Kind, " ", op.Path), Known: known})
 	return nil
 }

@@ -151,9 +151,17 @@ func (f *faultyBlobs) Delete(ctx context.Context, keys ...mayfly.BlobKey) error 
 		func() error { return f.tier.Delete(ctx, keys[:len(keys)/2]...) }, keys...)
 }
 
-func (f *faultyBlobs) Presign(ctx context.Context, what store.Access, key mayfly.BlobKey, lasts time.Duration) (url string, err error) {
+func (f *faultyBlobs) PresignGet(ctx context.Context, key mayfly.BlobKey, lasts time.Duration) (url string, err error) {
 	err = f.do(ctx, "presign", func() (err error) {
-		url, err = f.tier.Presign(ctx, what, key, lasts)
+		url, err = f.tier.PresignGet(ctx, key, lasts)
+		return err
+	}, nothing, key)
+	return url, err
+}
+
+func (f *faultyBlobs) PresignPut(ctx context.Context, key mayfly.BlobKey, length int64, lasts time.Duration) (url string, err error) {
+	err = f.do(ctx, "presign", func() (err error) {
+		url, err = f.tier.PresignPut(ctx, key, length, lasts)
 		return err
 	}, nothing, key)
 	return url, err

@@ -44,8 +44,10 @@ func eventReadBack(c *trial) {
 	for verb := mayfly.WasExpired; verb <= mayfly.WasHeld; verb++ {
 		for product := mayfly.Story; product <= mayfly.Post; product++ {
 			item := freshBirth().Item
-			item.Product, item.Generation = product, mayfly.Generation(1<<31+uint32(verb))
-			want = append(want, news(item, verb))
+			item.Product = product
+			e := news(item, verb)
+			e.Generation = mayfly.Generation(1<<31 + uint32(verb))
+			want = append(want, e)
 		}
 	}
 	anonymous := freshBirth().Item

@@ -154,13 +154,12 @@ func (r *reading) nothingWaits() {
 	}
 }
 
-// life returns the first n events of a new item.
+// life returns the first n events of a new item, each of another generation.
 func life(n int) []mayfly.Event {
 	item := freshBirth().Item
 	at := wall()
 	var events []mayfly.Event
 	for i := range n {
-		item.Generation = mayfly.Generation(i + 1)
 		verb := mayfly.WasExpired
 		switch i % 3 {
 		case 1:
@@ -169,7 +168,7 @@ func life(n int) []mayfly.Event {
 			verb = mayfly.WasHeld
 		}
 		e := mayfly.EventOf(item, verb)
-		e.At = at
+		e.Generation, e.At = mayfly.Generation(i+1), at
 		events = append(events, e)
 	}
 	return events

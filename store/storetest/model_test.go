@@ -21,3 +21,11 @@ func TestTheModelPassesTheConformanceSuites(t *testing.T) {
 func TestTheModelAnswersLikeTheModel(t *testing.T) {
 	storetest.Random(t, "model", openModel)
 }
+
+func TestTheKVModelPassesItsConformanceSuite(t *testing.T) {
+	storetest.KV(t, "model", func(*testing.T) store.Set { return store.Set{KV: storetest.NewKVModel()} })
+}
+
+func TestTheKVModelAnswersLikeTheKVModel(t *testing.T) {
+	storetest.RandomKV(t, "model", func(*testing.T) store.Set { return store.Set{KV: storetest.NewKVModel()} }, nil)
+}

@@ -15,7 +15,7 @@ func TestCaseNamesAreSentencesAndUnique(t *testing.T) {
 	total := 0
 	for contract, cases := range map[string][]testCase{
 		"writer": writerCases(), "ledger": ledgerCases(), "rows": rowsCases(), "log": logCases(), "blobs": blobsCases(),
-		"limits": limitsCases(), "signals": signalsCases(), "lease": leaseCases(), "time": timeCases(),
+		"limits": limitsCases(), "signals": signalsCases(), "lease": leaseCases(), "time": timeCases(), "kv": kvCases(),
 	} {
 		seen := map[string]bool{}
 		for _, c := range cases {

@@ -4,12 +4,14 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/storetest"
@@ -27,7 +29,7 @@ type audit struct {
 	items  map[mayfly.ID]mayfly.Item
 	events *events
 	at     time.Time     // stories whose deadline is later may be anywhere
-	longer time.Duration // how long the stories may take to settle; default 40 s
+	longer time.Duration // how long the stories may take to settle on a quiet machine; default 40 s
 	lag    time.Duration // how late hard expiry may be; default lagLimit
 }
 
@@ -82,7 +84,7 @@ func settled(n *note, item mayfly.Item, body store.FoundBody, at time.Time) bool
 // settle waits until every story is where it belongs; audit counts what is not.
 func (a *audit) settle() {
 	a.Helper()
-	for until := time.Now().Add(a.longer); ; time.Sleep(250 * time.Millisecond) {
+	for until := time.Now().Add(slowness * a.longer); ; time.Sleep(250 * time.Millisecond) {
 		waiting, err := a.unsettled()
 		if err == nil && waiting == 0 {
 			return
@@ -120,8 +122,8 @@ func (a *audit) unsettled() (int, error) {
 	return waiting, nil
 }
 
-// verify reads every row, medium and object, and compares them with the record. What
-// a try that was never acknowledged has left is allowed: it is young, and collected later.
+// verify reads every row, medium, object and event, asks a gate for every story, and
+// compares all of it with the record. What a try that was never acknowledged has left is allowed: it is young, and collected later.
 func (a *audit) verify(ctx context.Context) {
 	a.Helper()
 	acknowledged := &verify.Record{Since: a.began, Items: map[mayfly.ID]verify.Expected{}, Unanswered: a.record.tries, Unfinished: a.record.tries}
@@ -138,15 +140,25 @@ func (a *audit) verify(ctx context.Context) {
 		acknowledged.Items[n.id] = e
 	}
 	a.items = map[mayfly.ID]mayfly.Item{}
+	asked, err := gate.New(ctx, a.store.Set, gate.Options{})
+	if err != nil {
+		a.Fatal(err)
+	}
 	report, err := verify.Run(ctx, a.store.Set, verify.Options{
 		Now: mayfly.InstantOf(time.Now()), Late: lagLimit, Window: archiveIn, Bytes: true, Objects: true, Record: acknowledged,
+		Group: "audit-" + newName(), Gate: asked,
 		Each: func(_ context.Context, _ *verify.Report, item mayfly.Item, _ store.FoundBody) error {
 			a.items[item.ID] = item
 			return nil
 		},
 	})
-	if err != nil {
+	if err := errors.Join(err, asked.Close()); err != nil {
 		a.Fatal(err)
+	}
+	for w := range verify.Words {
+		if why := report.WhyUnmeasured(w); why != "" {
+			a.Errorf("%s was not measured: %s", w, why)
+		}
 	}
 	a.record.count.Merge(&report.Tally)
 	if int(report.Items) < len(acknowledged.Items) {

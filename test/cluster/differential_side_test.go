@@ -199,7 +199,7 @@ var (
 	shorts  = regexp.MustCompile(`[0-9A-Za-z]{22}`)
 	secrets = regexp.MustCompile(`"(next|access_token|refresh_token)":"[^"]+"`)
 	walked  = regexp.MustCompile(`(Its row is (?:expired_hot|cold), generation \d+), since [-0-9T:.]+Z`)
-	behind  = regexp.MustCompile(`^These walks should have passed it and have not: `)
+	behind  = regexp.MustCompile(`^These walks should have processed it and have not: `)
 	signed  = regexp.MustCompile(`sig=[0-9A-Za-z_-]+`)
 )
 

@@ -27,7 +27,7 @@ type loadOptions struct {
 	writers   int
 	readers   int
 	lifetimes []string      // of the stories
-	pause     time.Duration // of a writer after each story, and of a reader after ten
+	pause     time.Duration // of a writer after each story, and of a reader after ten; longer where answers are slow
 	patience  time.Duration // how long one story is tried; default 20 s
 	nodes     []*process    // that are asked; all of the cluster if none
 	otherNode bool          // readers ask the other nodes too before they take a failure for an answer
@@ -96,7 +96,7 @@ func (l *load) write(h *hand) {
 		s, err := p.Publish(context.Background(), what)
 		if err == nil {
 			l.record.born(s, p.name)
-			time.Sleep(l.o.pause)
+			l.rest(began)
 			return
 		}
 		l.record.failedTry(err)
@@ -136,10 +136,16 @@ func (l *load) read(h *hand) {
 		}
 		l.record.read(n, author, asked, s, err)
 		if h.count++; h.count%10 == 0 || err != nil {
-			time.Sleep(l.o.pause)
+			l.rest(asked)
 		}
 		return
 	}
+}
+
+// rest pauses for three times as long as the answer took, between the pause of the load
+// and a second: a slow machine is asked less, and not driven into time-outs.
+func (l *load) rest(asked time.Time) {
+	time.Sleep(min(max(l.o.pause, 3*time.Since(asked)), max(l.o.pause, time.Second)))
 }
 
 // goOn waits until so many more stories were published, and reads answered.

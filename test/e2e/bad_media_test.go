@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,16 +15,13 @@ import (
 // badMedia are bombs, files that are something else than they say, and broken
 // ones, by each way in.
 func (h *badServer) badMedia() []badCase {
-	upload := h.reserves("ana", 10)
 	var all []badCase
-	n := 0
 	add := func(name, typ, file string, want badWant) {
 		form := badForm{{"story", `{}`}, {"media", file}}
-		n++
 		all = append(all,
 			badCase{"raw/" + name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: typ, body: file}, want},
 			badCase{"form/" + name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: form.typ(), body: form.text()}, want},
-			badCase{"put/" + name, badAsk{as: "ana", method: http.MethodPut, target: "/v1/uploads/" + upload + "/" + strconv.Itoa(n%10), typ: typ, body: file}, want},
+			badCase{"put/" + name, badAsk{as: "ana", method: http.MethodPut, target: "/v1/uploads/" + h.reserves("ana", max(1, len(file))) + "/0", typ: typ, body: file}, want},
 		)
 	}
 	pixels := badTooLarge("pixels")
@@ -155,7 +151,8 @@ func (h *badServer) badForms() []badCase {
 // badLengths are bodies that are longer or shorter than they say, or than is allowed.
 func (h *badServer) badLengths() []badCase {
 	photo := string(picture("lengths", 1))
-	upload := h.reserves("ana", 10)
+	const image, video = 21 << 20, 65 << 20
+	upload := h.reserves("ana", len(photo), image, image, image)
 	whole := badForm{{"story", `{}`}, {"media", photo}}
 	var all []badCase
 	ways := []struct {
@@ -206,7 +203,6 @@ func (h *badServer) badLengths() []badCase {
 		a.as = "ana"
 		all = append(all, badCase{name, a, want})
 	}
-	const image, video = 21 << 20, 65 << 20
 	jpeg := func() io.Reader {
 		return io.MultiReader(strings.NewReader(badJPEGStart(64, 48)), repeated("\x01\x02\x03\x04", image))
 	}
@@ -219,10 +215,14 @@ func (h *badServer) badLengths() []badCase {
 	return all
 }
 
-// reserves is an upload of so many media.
-func (h *badServer) reserves(as string, media int) string {
+// reserves is an upload of media of these lengths.
+func (h *badServer) reserves(as string, lengths ...int) string {
 	h.Helper()
-	a := h.send(badAsk{as: as, method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: fmt.Sprintf(`{"media":%d}`, media)})
+	var media []string
+	for _, length := range lengths {
+		media = append(media, fmt.Sprintf(`{"length":%d}`, length))
+	}
+	a := h.send(badAsk{as: as, method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: `{"media":[` + strings.Join(media, ",") + `]}`})
 	return badRead[struct{ ID string }](h.T, a, http.StatusCreated).ID
 }
 
@@ -286,7 +286,7 @@ func (h *badServer) waysIn() []badWay {
 			return badRead[wire.Story](h.T, h.send(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories?audience=everyone", typ: "application/octet-stream", body: file, chunked: true}), http.StatusCreated)
 		}},
 		{"reserve and put", func(h *badServer, typ, file string) wire.Story {
-			upload := h.reserves("ana", 1)
+			upload := h.reserves("ana", len(file))
 			put := h.send(badAsk{as: "ana", method: http.MethodPut, target: "/v1/uploads/" + upload + "/0", typ: typ, body: file})
 			badRead[wire.Uploaded](h.T, put, http.StatusCreated)
 			return badRead[wire.Story](h.T, h.send(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: "application/json", body: `{"audience":"everyone","upload":"` + upload + `"}`}), http.StatusCreated)

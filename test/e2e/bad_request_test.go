@@ -223,19 +223,19 @@ func (h *badServer) badJSON() []badCase {
 	var all []badCase
 	for name, body := range map[string]string{
 		"empty": "", "spaces": "  \n", "a list": `[]`, "null": `null`, "a number": `1`, "a text": `"media"`, "true": `true`,
-		"cut off": `{"media":1`, "two": `{"media":1}{"media":2}`, "something behind": `{"media":1} x`, "a comma too many": `{"media":1,}`, "a NUL behind": "{\"media\":1}\x00",
-		"NaN": `{"media":NaN}`, "infinite": `{"media":Infinity}`, "hexadecimal": `{"media":0x1}`, "leading zero": `{"media":01}`, "plus": `{"media":+1}`,
-		"a text for a number": `{"media":"1"}`, "half": `{"media":1.5}`, "beyond numbers": `{"media":1e999}`, "beyond integers": `{"media":99999999999999999999}`,
-		"a list for a number": `{"media":[1]}`, "an object for a number": `{"media":{}}`, "none": `{"media":0}`, "less than none": `{"media":-1}`, "eleven": `{"media":11}`, "two thousand million": `{"media":2147483648}`,
-		"a field that is none": `{"media":1,"medium":1}`, "the same field twice": `{"media":1,"media":2}`, "the same field twice, escaped": `{"media":1,"\u006dedia":2}`,
-		"a field in capitals": `{"Media":1}`, "a field in another alphabet": `{"` + "\u212a" + `ey":1,"media":1}`, "a mark before it": "\ufeff{\"media\":1}", "UTF-16": "{\x00\"\x00m\x00",
-		"a comment": `{"media":1/* one */}`, "single quotes": `{'media':1}`, "no quotes": `{media:1}`, "bytes that are no UTF-8": "{\"media\":1,\"\xff\":1}",
+		"cut off": `{"media":[{"length":1}]`, "two": `{"media":[{"length":1}]}{"media":[{"length":1}]}`, "something behind": `{"media":[{"length":1}]} x`, "a comma too many": `{"media":[{"length":1}],}`, "a NUL behind": "{\"media\":[{\"length\":1}]}\x00",
+		"NaN": `{"media":[{"length":NaN}]}`, "infinite": `{"media":[{"length":Infinity}]}`, "hexadecimal": `{"media":[{"length":0x1}]}`, "leading zero": `{"media":[{"length":01}]}`, "plus": `{"media":[{"length":+1}]}`,
+		"a text for a number": `{"media":[{"length":"1"}]}`, "half": `{"media":[{"length":1.5}]}`, "beyond numbers": `{"media":[{"length":1e999}]}`, "beyond integers": `{"media":[{"length":99999999999999999999}]}`,
+		"a number for a medium": `{"media":[1]}`, "a list for a number": `{"media":[{"length":[1]}]}`, "an object for a list": `{"media":{}}`, "no length": `{"media":[{}]}`, "none": `{"media":[]}`, "no bytes": `{"media":[{"length":0}]}`, "fewer than none": `{"media":[{"length":-1}]}`, "eleven": `{"media":[` + strings.Repeat(`{"length":1},`, 10) + `{"length":1}]}`,
+		"a field that is none": `{"media":[{"length":1}],"medium":1}`, "the same field twice": `{"media":[{"length":1}],"media":[]}`, "the same field twice, escaped": `{"media":[{"length":1}],"\u006dedia":[]}`,
+		"a field in capitals": `{"Media":[{"length":1}]}`, "a field in capitals within": `{"media":[{"Length":1}]}`, "a field in another alphabet": `{"` + "\u212a" + `ey":1,"media":[{"length":1}]}`, "a mark before it": "\ufeff{\"media\":[{\"length\":1}]}", "UTF-16": "{\x00\"\x00m\x00",
+		"a comment": `{"media":[{"length":1}]/* one */}`, "single quotes": `{'media':[{"length":1}]}`, "no quotes": `{media:[{"length":1}]}`, "bytes that are no UTF-8": "{\"media\":[{\"length\":1}],\"\xff\":1}",
 		"three thousand deep, open": `{"media":` + strings.Repeat(`{"a":`, 3_000),
-		"XML":                       `<media>1</media>`, "a form": `media=1`, "__proto__": `{"__proto__":{"media":1}}`,
+		"XML":                       `<media>1</media>`, "a form": `media=1`, "__proto__": `{"__proto__":{"media":[{"length":1}]}}`,
 	} {
 		all = append(all, badCase{"reserve/" + name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: body}, badWant{400, "invalid", ""}})
 	}
-	huge := `{"media":1,"x":"` + strings.Repeat("x", 1<<20) + `"}`
+	huge := `{"media":[{"length":1}],"x":"` + strings.Repeat("x", 1<<20) + `"}`
 	all = append(all,
 		badCase{"reserve/a megabyte", badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: huge}, badTooLarge("bytes")},
 		badCase{"reserve/a megabyte in a chunk", badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", body: huge, chunked: true}, badTooLarge("bytes")},
@@ -257,7 +257,7 @@ func (h *badServer) badJSON() []badCase {
 	)
 	for name, typ := range map[string]string{"none": "", "plain text": "text/plain", "a form": "application/x-www-form-urlencoded", "XML": "application/xml", "not a type": "json", "two": "application/json, text/plain", "broken": "application/json; charset="} {
 		want := badUnsupported("")
-		all = append(all, badCase{"type/" + name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: typ, body: `{"media":1}`}, want})
+		all = append(all, badCase{"type/" + name, badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: typ, body: `{"media":[{"length":1}]}`}, want})
 	}
 	packed := badCase{"packed", badAsk{as: "ana", method: http.MethodPost, target: "/v1/uploads", typ: "application/json", header: []string{"Content-Encoding: gzip"}, body: "\x1f\x8b\x08"}, badUnsupported("Content-Encoding")}
 	return append(all, packed)

@@ -52,6 +52,7 @@ func badConfig(t *testing.T) config.Config {
 	cfg.Disk.Floor = 0
 	cfg.Rates = config.Rates{}
 	cfg.Stories.Live = 100_000
+	cfg.Media.MaxOpen, cfg.Media.MaxUnpublished = 1_000, 1<<40
 	cfg.Listen.HeaderWithin, cfg.Listen.BodyWithin = 2*time.Second, 2*time.Second
 	cfg.Listen.Origins = []string{"https://app.example.org"}
 	return cfg
@@ -226,7 +227,7 @@ func (h *badServer) stored() badCount {
 // left is cleaned up behind its back.
 func (h *badServer) settles(before badCount) badCount {
 	h.Helper()
-	end := time.After(3 * time.Second)
+	end := time.After(9 * time.Second) // before the server gives up births that have no client
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {

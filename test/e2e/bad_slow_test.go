@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,7 +46,7 @@ func TestSlowClientsAreGivenUp(t *testing.T) {
 	photo := string(picture("slow", 1))
 	form := badForm{{"story", `{}`}, {"media", photo}}
 	story := "/v1/stories/" + h.good.ID.String()
-	upload := h.reserves("ana", 10)
+	upload := h.reserves("ana", slices.Repeat([]int{1000}, 10)...)
 	post := func(typ string, length int) string {
 		return h.head(badAsk{as: "ana", method: http.MethodPost, target: "/v1/stories", typ: typ, length: fmt.Sprint(length)})
 	}

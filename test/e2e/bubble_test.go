@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/app/profile"
 	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
@@ -60,12 +62,34 @@ func scripts(t *testing.T) []script {
 // played side by side, each by people of its own: virtual time stands still
 // while any of them is at work.
 func TestGoldenStoriesComeTrueToTheMillisecond(t *testing.T) {
-	all := scripts(t)
+	playInBubble(t, scripts(t))
+}
+
+// Pastes end by what their ids say, and keys by what stands in them: the golden stories
+// about them come true on a node that never sweeps, too.
+func TestGoldenPastesAndKeysComeTrueWithoutASweep(t *testing.T) {
+	var some []script
+	for _, kind := range []string{"paste-", "keys-"} {
+		of := slices.DeleteFunc(scripts(t), func(s script) bool { return !strings.HasPrefix(s.name, kind) })
+		if len(of) == 0 && os.Getenv("MAYFLY_STORY") == "" {
+			t.Fatalf("no golden story is called %s…", kind)
+		}
+		some = append(some, of...)
+	}
+	if len(some) > 0 {
+		playInBubble(t, some, node.API)
+	}
+}
+
+// playInBubble plays scripts side by side on one node in a bubble, which has all roles
+// or those.
+func playInBubble(t *testing.T, all []script, roles ...node.Role) {
+	t.Helper()
 	counts := make([]tally, len(all))
 	synctest.Test(t, func(t *testing.T) {
 		day := mayfly.InstantOf(time.Now().UTC().Truncate(24 * time.Hour))
 		time.Sleep(earliest(all) - time.Minute)
-		b := &bubble{testNode: openNode(t, nodeConfig()), day: day}
+		b := openBubble(t, day, roles...)
 		defer b.close()
 		var playing sync.WaitGroup
 		for i, s := range all {
@@ -95,8 +119,58 @@ func earliest(all []script) time.Duration {
 // bubble is the stage of virtual time.
 type bubble struct {
 	*testNode
-	day mayfly.Instant
+	day   mayfly.Instant
+	redis *fixture.PipeListener
+	stop  func() // ends what serves redis
 }
+
+// openBubble starts a node that serves HTTP handlers and the Redis protocol; the caller
+// closes it.
+func openBubble(t *testing.T, day mayfly.Instant, roles ...node.Role) *bubble {
+	t.Helper()
+	cfg := nodeConfig()
+	cfg.Listen.KV = "127.0.0.1:6380" // so that there is a listener; nothing listens there
+	b := &bubble{testNode: openNodeAs(t, roles, cfg), day: day, redis: fixture.NewPipeListener()}
+	all := b.node.Listeners()
+	if len(all) != 1 {
+		t.Fatalf("%d listeners of products, want that of keys", len(all))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- all[0].Serve(ctx, b.redis) }()
+	b.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	return b
+}
+
+func (b *bubble) close() {
+	b.Helper()
+	b.stop()
+	b.testNode.close()
+}
+
+// ask hands a request to the handler, or sends a command.
+func (b *bubble) ask(r request) (answer, error) {
+	if r.command == "" {
+		return b.testNode.ask(r)
+	}
+	a := answer{began: b.now()}
+	client, err := b.redis.Dial(b.Context())
+	if err != nil {
+		return a, err
+	}
+	a.body, err = r.converse(client)
+	a.ended = b.now()
+	return a, err
+}
+
+// listens is a millisecond, in which the key is still there, and the second in which its
+// event must come.
+func (b *bubble) listens() time.Duration { return time.Second + time.Millisecond }
 
 func (b *bubble) midnight() mayfly.Instant           { return b.day }
 func (b *bubble) span(d time.Duration) time.Duration { return d }
@@ -140,7 +214,13 @@ func (h *testNode) bearer(user, scope string) (string, error) {
 
 // ask hands a request to the handler, and holds the answer against the document.
 func (h *testNode) ask(r request) (answer, error) {
-	req := httptest.NewRequestWithContext(h.Context(), r.method, r.target, bytes.NewReader(r.body))
+	ctx := h.Context()
+	if r.listen > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.listen)
+		defer cancel()
+	}
+	req := httptest.NewRequestWithContext(ctx, r.method, r.target, bytes.NewReader(r.body))
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
@@ -150,7 +230,7 @@ func (h *testNode) ask(r request) (answer, error) {
 	}
 	rec := httptest.NewRecorder()
 	a := answer{began: h.now()}
-	handler.ServeHTTP(rec, req)
+	handler.ServeHTTP(streamed{rec}, req)
 	a.status, a.header, a.body, a.ended = rec.Code, rec.Result().Header, rec.Body.Bytes(), h.now()
 	if err := h.documented(r, a); err != nil {
 		return a, fmt.Errorf("%s %s: the answer is not as the document says: %w", r.method, r.target, err)
@@ -160,6 +240,12 @@ func (h *testNode) ask(r request) (answer, error) {
 	}
 	return a, nil
 }
+
+// streamed is a recorder of answers to which events can be written: it has deadlines,
+// which nothing exceeds.
+type streamed struct{ *httptest.ResponseRecorder }
+
+func (streamed) SetWriteDeadline(time.Time) error { return nil }
 
 // testNode is a node with its HTTP handlers on the embedded store on memory, in a
 // bubble: time passes when the test sleeps, and at no other moment.
@@ -188,6 +274,7 @@ func nodeConfig() config.Config {
 	cfg.Media.Inline = 256 * config.KiB
 	cfg.Stories.Live = liveLimit
 	cfg.Rates = config.Rates{}
+	cfg.Pastes.Anonymous, cfg.Pastes.Rate, cfg.Pastes.HourlyBytes = true, config.Rate{}, 0
 	return cfg
 }
 
@@ -197,6 +284,12 @@ const liveLimit = 5
 // openNode starts a node with the products of the module and some more; the caller
 // closes it, within the bubble.
 func openNode(t *testing.T, cfg config.Config, more ...node.Product) *testNode {
+	t.Helper()
+	return openNodeAs(t, nil, cfg, more...)
+}
+
+// openNodeAs starts a node that has only these roles.
+func openNodeAs(t *testing.T, roles []node.Role, cfg config.Config, more ...node.Product) *testNode {
 	t.Helper()
 	h := &testNode{T: t}
 	key, err := account.LoadKey(t.TempDir() + "/key")
@@ -213,7 +306,7 @@ func openNode(t *testing.T, cfg config.Config, more ...node.Product) *testNode {
 	}
 	o := node.FromConfig(cfg)
 	o.Source = nodetest.BubbleClock()
-	o.Products.Key = key
+	o.Products.Key, o.Roles = key, roles
 	o.Cadence, o.Walk.Lease, o.Clock.SavePeriod, o.AccountsEvery = walksLook, 3*walksLook, walksLook, walksLook
 	o.Problem = func(loop string, err error) { t.Errorf("%s: %v", loop, err) }
 	if h.node, err = node.Start(context.Background(), h.store.Set, o, products...); err != nil {

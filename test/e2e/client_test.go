@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,7 +51,10 @@ func TestTheClientAsksEveryDocumentedOperation(t *testing.T) {
 // have clients of their own.
 func notForClients() map[string]string {
 	return map[string]string{
-		"headMedium":  "for browsers and caches; a client that wants the bytes asks for them",
+		"headMedium":   "for browsers and caches; a client that wants the bytes asks for them",
+		"newPastePage": "a page", "readPaste": "a page, and for curl", "readPasteHead": "for browsers and caches", "readPasteCounted": "a form", "putPaste": "for curl -T",
+		"readRawHead": "for browsers and caches", "downloadPaste": "for browsers", "downloadPasteHead": "for browsers", "downloadPasteCounted": "a form", "deletePaste": "for curl",
+		"followKeys":  "for clients of server-sent events",
 		"getDocument": "for makers of clients", "readDocs": "a page", "readHome": "a page",
 		"isAlive": "for what restarts processes", "getReadiness": "for load balancers", "headReadiness": "for load balancers", "getMetrics": "for Prometheus",
 		"listProfiles": "for go tool pprof", "getProfile": "for go tool pprof", "getCPUProfile": "for go tool pprof", "getTrace": "for go tool trace",
@@ -92,6 +98,16 @@ func (c *calls) client(user, scope string, admin bool) *client.Client {
 	}
 	handler := transport{c, admin}
 	made, err := client.New("http://mayfly.test", client.Options{Token: bearer, HTTP: &http.Client{Transport: handler}, Retries: -1})
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return made
+}
+
+// withToken is a client with a token, or a key of a namespace.
+func (c *calls) withToken(token string) *client.Client {
+	c.T.Helper()
+	made, err := client.New("http://mayfly.test", client.Options{Token: token, HTTP: &http.Client{Transport: transport{c, false}}, Retries: -1})
 	if err != nil {
 		c.T.Fatal(err)
 	}
@@ -158,7 +174,47 @@ func (c *calls) calls() map[string]func(context.Context) error {
 	id, ana, ben := c.story.ID, userNamed("ana").String(), userNamed("ben").String()
 	last := func(_ any, err error) error { return err }
 	source := client.Bytes("hill.png", picture("hill", 0))
-	return map[string]func(context.Context) error{
+	paste := func(ctx context.Context, p wire.NewPaste) wire.Paste {
+		p.Content = "words"
+		made, err := c.ana.CreateTextPaste(ctx, p, "")
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		return made
+	}
+	wants := func(r io.ReadCloser, err error) error {
+		if err != nil {
+			return err
+		}
+		got, err := io.ReadAll(r)
+		if err == nil && string(got) != "words" {
+			err = fmt.Errorf("read %q", got)
+		}
+		return errors.Join(err, r.Close())
+	}
+	asks := map[string]func(context.Context) error{
+		"createPaste": func(ctx context.Context) error {
+			made, err := c.ana.CreatePaste(ctx, client.NewPaste{Content: strings.NewReader("words"), Title: "notes", Lifetime: "2h", Reads: 3, Private: true, Password: "p", Language: "go"})
+			if err == nil && (made.DeleteToken == "" || made.Title != "notes" || made.Reads != 3 || !made.Private || !made.Locked || made.Language != "go" || made.Lifetime.String() != "2h") {
+				err = fmt.Errorf("%+v", made)
+			}
+			return err
+		},
+		"createPasteJSON": func(ctx context.Context) error { paste(ctx, wire.NewPaste{}); return nil },
+		"describePaste": func(ctx context.Context) error {
+			return last(c.ana.Paste(ctx, paste(ctx, wire.NewPaste{Password: "p"}).ID, "p"))
+		},
+		"readRaw": func(ctx context.Context) error {
+			return wants(c.ben.ReadPaste(ctx, paste(ctx, wire.NewPaste{}).ID, "", false))
+		},
+		"readRawCounted": func(ctx context.Context) error {
+			return wants(c.ben.ReadPaste(ctx, paste(ctx, wire.NewPaste{Burn: true, Password: "p"}).ID, "p", true))
+		},
+		"deletePasteByID": func(ctx context.Context) error {
+			made := paste(ctx, wire.NewPaste{})
+			return c.ben.DeletePaste(ctx, made.ID, made.DeleteToken)
+		},
+		"listPastes": func(ctx context.Context) error { return all(c.ana.Pastes(ctx)) },
 		"getToken": func(ctx context.Context) error {
 			tokens, err := c.service.TokenFor(ctx, ana)
 			if err != nil {
@@ -174,19 +230,22 @@ func (c *calls) calls() map[string]func(context.Context) error {
 			if err := c.ana.SignOut(ctx, tokens.RefreshToken); err != nil {
 				return err
 			}
-			return refusedAs(last(c.ana.RefreshTokens(ctx, tokens.RefreshToken)), mayfly.Unauthenticated)
+			if err := refusedAs(last(c.ana.RefreshTokens(ctx, tokens.RefreshToken)), mayfly.Unauthenticated); err != nil {
+				return err
+			}
+			return c.ends(ctx, func(token string) error { return c.ana.Revoke(ctx, token) })
 		},
 		"preflight":     func(ctx context.Context) error { return last(c.ana.Preflight(ctx)) },
-		"reserveUpload": func(ctx context.Context) error { return last(c.ana.Reserve(ctx, 1)) },
+		"reserveUpload": func(ctx context.Context) error { return last(c.ana.Reserve(ctx, source)) },
 		"getUpload": func(ctx context.Context) error {
-			u, err := c.ana.Reserve(ctx, 1)
+			u, err := c.ana.Reserve(ctx, source)
 			if err != nil {
 				return err
 			}
 			return last(c.ana.Upload(ctx, u.ID))
 		},
 		"putMedium": func(ctx context.Context) error {
-			u, err := c.ana.Reserve(ctx, 1)
+			u, err := c.ana.Reserve(ctx, source)
 			if err != nil {
 				return err
 			}
@@ -238,6 +297,7 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		},
 		"isReady":         func(ctx context.Context) error { return last(c.operator.Ready(ctx, "api")) },
 		"listWalks":       func(ctx context.Context) error { return last(c.admin().Walks(ctx)) },
+		"listPurges":      func(ctx context.Context) error { return all(c.admin().Purges(ctx)) },
 		"listDeadLetters": func(ctx context.Context) error { return all(c.admin().DeadLetters(ctx)) },
 		"retryDeadLetter": func(ctx context.Context) error {
 			return refusedAs(c.admin().RetryDeadLetter(ctx, id, "archive", "a test"), mayfly.NotFound)
@@ -251,13 +311,49 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		"getScrub":     func(ctx context.Context) error { return last(c.admin().Scrub(ctx)) },
 		"listAudit":    func(ctx context.Context) error { return all(c.admin().Audit(ctx)) },
 		"verifyAudit":  func(ctx context.Context) error { return last(c.admin().VerifyAudit(ctx, nil)) },
+		"getKVStatus":  func(ctx context.Context) error { return last(c.admin().KVStatus(ctx)) },
+		"addKVKey": func(ctx context.Context) error {
+			return refusedAs(last(c.admin().AddKVKey(ctx, "nothing", "a test")), mayfly.NotFound)
+		},
+		"removeKVKey": func(ctx context.Context) error {
+			return refusedAs(c.admin().RemoveKVKey(ctx, "nothing", "AAAAAAAA", "a test"), mayfly.NotFound)
+		},
+		"denyToken": func(ctx context.Context) error {
+			return c.ends(ctx, func(token string) error {
+				return c.admin().DenyToken(ctx, wire.TokenDenial{Token: token, Reason: "a test"})
+			})
+		},
 		"eraseAccount": func(ctx context.Context) error {
 			return last(c.admin().EraseAccount(ctx, userNamed("stranger").String(), "a test"))
 		},
 	}
+	maps.Copy(asks, c.kvCalls())
+	return asks
 }
 
 func (c *calls) admin() *client.Client { return c.client("", "admin", true) }
+
+// ends reports an error if ben's new token is refused before do, or accepted after.
+func (c *calls) ends(ctx context.Context, do func(token string) error) error {
+	token, err := c.bearer("ben", "user")
+	if err != nil {
+		return err
+	}
+	ben, err := client.New("http://mayfly.test", client.Options{Token: token, HTTP: &http.Client{Transport: transport{c, false}}, Retries: -1})
+	if err != nil {
+		return err
+	}
+	if _, err := ben.Preflight(ctx); err != nil {
+		return err
+	}
+	if err := do(token); err != nil {
+		return err
+	}
+	if _, err := ben.Preflight(ctx); !errors.Is(err, mayfly.Unauthenticated) {
+		return fmt.Errorf("the token is still accepted: %w", err)
+	}
+	return nil
+}
 
 // another is a story of ben's that is for this call alone.
 func (c *calls) another(ctx context.Context) mayfly.ID {

@@ -54,8 +54,9 @@ func readDocument(text []byte, admin bool) (documents, error) {
 // find is the operation that a request is for.
 func (d documents) find(r request) (operation, bool) {
 	path, _, _ := strings.Cut(r.target, "?")
+	literal := slices.ContainsFunc(d, func(op operation) bool { return op.admin == r.admin && op.path == path })
 	for _, op := range d {
-		if op.admin == r.admin && op.method == r.method && op.pattern.MatchString(path) {
+		if op.admin == r.admin && op.method == r.method && op.pattern.MatchString(path) && (op.path == path || !literal) {
 			return op, true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/mayflyhq/mayfly/api/pasteapi"
 )
 
 // ask is how the matrix asks an operation.
@@ -45,6 +47,9 @@ func (m *matrix) askOf(op operation) (ask, bool) {
 		return a, true
 	}
 	rt := m.route(op)
+	if rt.Product == pasteapi.Product { // TestEveryRouteOfPastesIsExactForEveryRoleInEveryState
+		return ask{notAPaste, noRole}, rt.Pattern != "/{$}" && rt.Pattern != "/v1/me/pastes" && rt.Pattern != "/v1/pastes" && rt.Method != http.MethodPut
+	}
 	return ask{byScope, noRole}, withoutItem()[op.id] == "" && !rt.Admin && !rt.Changes() && strings.Contains(rt.Pattern, "{id}")
 }
 
@@ -52,12 +57,20 @@ func (m *matrix) askOf(op operation) (ask, bool) {
 // with the reason.
 func withoutItem() map[string]string {
 	return map[string]string{
-		"reserveUpload":   "an upload is no item until it is published; reserve.txt",
-		"getUpload":       "an upload is its owner's alone; reserve.txt",
-		"publishStory":    "makes an item; the answer is its author's own",
+		"reserveUpload": "an upload is no item until it is published; reserve.txt",
+		"getUpload":     "an upload is its owner's alone; reserve.txt",
+		"publishStory":  "makes an item; the answer is its author's own",
+		"createPaste":   "makes an item; the answer is its author's own", "createPasteJSON": "makes an item; the answer is its author's own", "putPaste": "makes an item; the answer is its author's own",
+		"listPastes":      "one's own pastes; matrix_paste_test.go",
 		"listDeadLetters": "ids and steps, for administrators; none here", "retryDeadLetter": "a step, for administrators", "dropDeadLetter": "a step, for administrators",
 		"getScrub": "counts of copies, for administrators", "listAudit": "what operators did, for administrators",
 	}
+}
+
+// notAPaste asks a route of pastes for a story: every role is refused.
+func notAPaste(m *matrix, op operation, r role, s *specimen) []row {
+	target := strings.NewReplacer("{id}", s.id.String(), "{name}", s.id.Short()).Replace(op.path)
+	return []row{{request: request{method: op.method, target: target, header: m.header(r, s)}, wants: []int{s.state.refusal()}}}
 }
 
 // target is the path of an operation on an item.

@@ -19,17 +19,23 @@ type found struct {
 	wire.Story
 	Code       string          `json:"code"`
 	Stories    []wire.Story    `json:"stories"`
+	Pastes     []wire.Paste    `json:"pastes"`
 	Users      []mayfly.UserID `json:"users"`
 	Viewers    []wire.Viewer   `json:"viewers"`
 	Count      *int            `json:"count"`
 	Live       *int            `json:"live"`
 	MayPublish *bool           `json:"may_publish"`
+	Keys       []wire.KVKey    `json:"keys"`
+	Value      *string         `json:"value"`
 	Verdict    string          `json:"verdict"`
 	Type       string          `json:"type"`
 }
 
 // compare holds an answer against what must come.
 func (p *player) compare(l line, a answer) []string {
+	if l.want.redis != string(a.body) && l.want.status == 0 {
+		return []string{fmt.Sprintf("answered %s", a.body)}
+	}
 	if a.status != l.want.status {
 		return []string{fmt.Sprintf("answered %d", a.status)}
 	}
@@ -37,6 +43,11 @@ func (p *player) compare(l line, a answer) []string {
 	if typ := a.header.Get("Content-Type"); strings.Contains(typ, "json") {
 		if err := json.Unmarshal(a.body, &f); err != nil {
 			return []string{fmt.Sprintf("no JSON: %v", err)}
+		}
+	} else if strings.HasPrefix(typ, "text/event-stream") {
+		var err error
+		if f.Keys, err = expiredKeys(a.body); err != nil {
+			return []string{fmt.Sprintf("no events of expired keys: %v", err)}
 		}
 	}
 	wrong := p.longURLs(append(f.Stories, f.Story), a)
@@ -96,7 +107,15 @@ func (p *player) holds(c check, l line, a answer, f found) (got string, ok bool)
 	case "same":
 		by := l.who.name
 		return f.ID.String(), !f.ID.IsZero() && f.ID == p.keys[by+"/"+l.action.with.key]
+	case "value":
+		if f.Value != nil {
+			return same(*f.Value, c.args[0])
+		}
+		return same(string(a.body), c.args[0])
 	case "ends", "until":
+		if aboutKeys(l.action.form) {
+			return p.keyEnds(c, l, a)
+		}
 		return p.ends(c, l, f)
 	}
 	return "the player does not know this word", false
@@ -105,11 +124,17 @@ func (p *player) holds(c check, l line, a answer, f found) (got string, ok bool)
 // listed are the names of what an answer lists, whatever it is.
 func (p *player) listed(f found) []string {
 	names := p.storyNames(f.Stories)
+	for _, paste := range f.Pastes {
+		names = append(names, p.storyName(paste.ID))
+	}
 	for _, user := range f.Users {
 		names = append(names, p.nameOf(user))
 	}
 	for _, viewer := range f.Viewers {
 		names = append(names, p.nameOf(viewer.User))
+	}
+	for _, key := range f.Keys {
+		names = append(names, *key.Key)
 	}
 	return names
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,12 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
 )
+
+// putLength is the length of the media that are put to an upload.
+const putLength = 1024
+
+// toPut makes a picture that long: cleaning drops what follows it.
+func toPut(picture []byte) []byte { return append(picture, make([]byte, putLength-len(picture))...) }
 
 // request is the request that a line makes.
 func (p *player) request(l line) (request, error) {
@@ -21,10 +28,17 @@ func (p *player) request(l line) (request, error) {
 	if r.header, err = p.credentials(l.who); err != nil {
 		return r, err
 	}
+	if aboutKeys(d.form) {
+		return p.keyRequest(l, r)
+	}
 	if d.with.key != "" {
 		r.header.Set("Idempotency-Key", p.script.name+"/"+d.with.key)
 	}
+	if d.with.password != "" && d.form != "publishes a paste" {
+		r.header.Set("Mayfly-Password", d.with.password)
+	}
 	var id mayfly.ID
+	item := "/v1/stories/"
 	if d.story != "" {
 		s, err := p.find(d.story)
 		if err != nil {
@@ -32,6 +46,12 @@ func (p *player) request(l line) (request, error) {
 		}
 		if id = s.id; d.story == neverWas {
 			id = neverWasLike(s.id)
+		}
+		if s.token != "" {
+			item = "/v1/pastes/"
+		}
+		if d.with.byToken {
+			r.header.Set("Mayfly-Delete-Token", s.token)
 		}
 	}
 	var people []mayfly.UserID
@@ -42,6 +62,13 @@ func (p *player) request(l line) (request, error) {
 	case "publishes a story":
 		r.method, r.target = http.MethodPost, "/v1/stories"
 		return r, p.publishing(&r, l)
+	case "publishes a paste":
+		r.method, r.target = http.MethodPost, "/v1/pastes"
+		in := wire.NewPaste{Content: captionOf(d.with), Lifetime: p.lifetime(d.with.lifetime), Password: d.with.password, Private: d.with.private}
+		if in.Burn = d.with.reads == 1; !in.Burn {
+			in.Reads = d.with.reads
+		}
+		return r, r.json(in)
 	case "publishes the upload":
 		r.method, r.target = http.MethodPost, "/v1/stories"
 		if p.upload == nil {
@@ -50,14 +77,14 @@ func (p *player) request(l line) (request, error) {
 		return r, r.json(wire.NewStory{Caption: captionOf(d.with), Audience: d.with.audience, Lifetime: p.lifetime(d.with.lifetime), Upload: &p.upload.ID})
 	case "reserves room for N media":
 		r.method, r.target = http.MethodPost, "/v1/uploads"
-		return r, r.json(wire.NewUpload{Media: d.n})
+		return r, r.json(wire.NewUpload{Media: slices.Repeat([]wire.NewMedium{{Length: putLength}}, d.n)})
 	case "puts medium N":
 		if p.upload == nil {
 			return r, fmt.Errorf("no room was reserved")
 		}
 		r.method, r.target = http.MethodPut, fmt.Sprintf("/v1/uploads/%s/%d", p.upload.ID, d.n)
 		r.header.Set("Content-Type", "image/png")
-		r.body = picture(p.script.name+p.upload.ID.String(), d.n)
+		r.body = toPut(picture(p.script.name+p.upload.ID.String(), d.n))
 	case "asks for the upload":
 		if p.upload == nil {
 			return r, fmt.Errorf("no room was reserved")
@@ -66,7 +93,16 @@ func (p *player) request(l line) (request, error) {
 	case "asks what may be published":
 		r.target = "/v1/me/preflight"
 	case "opens STORY":
-		r.target = "/v1/stories/" + id.String()
+		r.target = item + id.String()
+	case "reads STORY":
+		r.target = "/raw/" + id.Short()
+	case "reads the page of STORY":
+		r.target = "/" + id.Short()
+		r.header.Set("Accept", "text/html")
+	case "claims STORY":
+		r.method, r.target = http.MethodPost, "/raw/"+id.Short()
+	case "lists pastes":
+		r.target = "/v1/me/pastes"
 	case "loads the picture of STORY", "loads a part of the picture of STORY":
 		r.target, err = p.pictureURL(l, id)
 		if strings.Contains(r.target, "sig=") && !strings.Contains(r.target, "moderator=") { // as a browser asks for a picture: the URL alone must do
@@ -97,7 +133,7 @@ func (p *player) request(l line) (request, error) {
 		}
 		return r, r.json(change)
 	case "deletes STORY":
-		r.method, r.target = http.MethodDelete, "/v1/stories/"+id.String()
+		r.method, r.target = http.MethodDelete, item+id.String()
 	case "adds WHO to close friends":
 		r.method, r.target = http.MethodPut, "/v1/me/close-friends/"+people[0].String()
 	case "removes WHO from close friends":

@@ -21,8 +21,11 @@ import (
 
 // learn takes from an answer what later lines speak of.
 func (p *player) learn(l line, a answer) error {
+	if aboutKeys(l.action.form) {
+		return p.learnKey(l, a)
+	}
 	switch l.action.form {
-	case "publishes a story", "publishes the upload", "reshares STORY":
+	case "publishes a story", "publishes a paste", "publishes the upload", "reshares STORY":
 		if a.status == http.StatusCreated {
 			return p.born(l, a)
 		}
@@ -44,11 +47,18 @@ func (p *player) born(l line, a answer) error {
 	if err := json.Unmarshal(a.body, &s); err != nil {
 		return fmt.Errorf("a story that cannot be read: %w", err)
 	}
+	var paste wire.Paste
+	if l.action.form == "publishes a paste" {
+		if err := json.Unmarshal(a.body, &paste); err != nil || paste.DeleteToken == "" {
+			return fmt.Errorf("a paste that cannot be read, or has no token: %v", err)
+		}
+		s.Media = []wire.Medium{{SHA256: paste.SHA256}}
+	}
 	author := l.who.name
 	if l.who.acts != "" {
 		author = l.who.acts
 	}
-	t := &published{name: l.action.with.name, author: author, id: s.ID, birth: s.BornAt, media: s.Media, got: map[string][]wire.Medium{author: s.Media}}
+	t := &published{name: l.action.with.name, author: author, id: s.ID, birth: s.BornAt, media: s.Media, token: paste.DeleteToken, got: map[string][]wire.Medium{author: s.Media}}
 	p.last = t
 	if t.name != "" {
 		p.stories[t.name] = t
@@ -86,7 +96,8 @@ func (p *player) twin(l line, r request, refused answer) error {
 	if err != nil {
 		return err
 	}
-	r.target = strings.Replace(r.target, s.id.String(), neverWasLike(s.id).String(), 1)
+	never := neverWasLike(s.id)
+	r.target = strings.NewReplacer(s.id.String(), never.String(), s.id.Short(), never.Short()).Replace(r.target)
 	a, err := p.ask(r)
 	if err != nil {
 		return err

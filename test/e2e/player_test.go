@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -30,6 +31,8 @@ type stage interface {
 	wait(planned mayfly.Instant) mayfly.Instant
 	// since is when, on this stage, a line is played that happens so long after a birth.
 	since(birth mayfly.Instant, after time.Duration) mayfly.Instant
+	// listens is how long events of expired keys are listened to.
+	listens() time.Duration
 }
 
 // request is an HTTP request of a script.
@@ -37,10 +40,15 @@ type request struct {
 	method, target string // target is path and query
 	header         http.Header
 	body           []byte
-	admin          bool // to the admin listener
+	admin          bool          // to the admin listener
+	listen         time.Duration // read a stream for so long; 0: read to its end
+
+	// command, if it is not empty, is sent over the Redis protocol instead, in a
+	// namespace that secret opens. method says whether it only reads.
+	command, namespace, secret string
 }
 
-// answer is what comes back, whole.
+// answer is what comes back, whole. Of a command it is the body, without a status.
 type answer struct {
 	status int
 	header http.Header
@@ -51,7 +59,7 @@ type answer struct {
 
 // tally counts what was played.
 type tally struct {
-	lines, answers, twins, elsewhere, missed int
+	lines, answers, twins, elsewhere, missed, waited int
 }
 
 func (t *tally) add(other tally) {
@@ -60,20 +68,25 @@ func (t *tally) add(other tally) {
 	t.twins += other.twins
 	t.elsewhere += other.elsewhere
 	t.missed += other.missed
+	t.waited += other.waited
 }
 
 func (t tally) String() string {
-	return fmt.Sprintf("%d lines, %d answers compared, %d of them byte by byte with those for ids that never were, %d more by another node, %d lines missed", t.lines, t.answers, t.twins, t.elsewhere, t.missed)
+	return fmt.Sprintf("%d lines, %d answers compared, %d of them byte by byte with those for ids that never were, %d more by another node, %d lines missed, asked again %d times until media had moved", t.lines, t.answers, t.twins, t.elsewhere, t.missed, t.waited)
 }
 
-// published is a story that a script is about.
+// published is a story, a paste or a key that a script is about.
 type published struct {
 	name   string
 	author string
 	id     mayfly.ID
-	birth  mayfly.Instant
-	media  []wire.Medium
+	birth  mayfly.Instant           // of a key: when it was last given a lifetime
+	media  []wire.Medium            // of a paste: one, of which only the hash is known
+	token  string                   // that deletes a paste; of a story: empty
 	got    map[string][]wire.Medium // its media as an actor got them last: with URLs of their own
+
+	expiry mayfly.Instant    // of a key; 0: never
+	tags   map[string]string // of a key: its ETag as an actor got it last; of all else nil
 }
 
 // reporter gets what does not come true; a test is one.
@@ -91,6 +104,7 @@ type player struct {
 	last    *published // it
 	keys    map[string]mayfly.ID
 	upload  *wire.Upload
+	secret  string // the key of the namespace that was made last
 	tally   tally
 }
 
@@ -171,11 +185,10 @@ func (p *player) line(l line, planned, on mayfly.Instant) error {
 	if err != nil {
 		return err
 	}
-	a, err := p.ask(r)
+	a, wrong, err := p.askUntilMoved(l, r)
 	if err != nil {
 		return err
 	}
-	wrong := p.compare(l, a)
 	if len(wrong) > 0 && p.excused(l, planned, a) {
 		p.tally.missed++
 		p.Logf("%s: missed: planned for %s, asked at %s, answered at %s: %v", l.where, planned, a.began, a.ended, wrong)
@@ -200,11 +213,42 @@ func (p *player) line(l line, planned, on mayfly.Instant) error {
 	if err := p.learn(l, a); err != nil {
 		return err
 	}
-	if a.status == http.StatusNotFound || a.status == http.StatusGone {
+	switch {
+	case aboutKeys(l.action.form):
+		return p.keyTwin(l, r, a)
+	case a.status == http.StatusNotFound || a.status == http.StatusGone:
 		return p.twin(l, r, a)
 	}
 	return nil
 }
+
+// askUntilMoved asks, and holds the answer against what must come. On a stage that
+// follows the real clock it asks again while nothing is wrong but that media have not
+// moved yet: what serves ends at an instant, what moves them follows.
+func (p *player) askUntilMoved(l line, r request) (answer, []string, error) {
+	a, err := p.ask(r)
+	if err != nil {
+		return a, nil, err
+	}
+	wrong := p.compare(l, a)
+	slow, ok := p.stage.(interface{ moving() time.Duration })
+	for ok && len(wrong) == 1 && strings.HasPrefix(wrong[0], notMoved) && time.Since(a.began.Time()) < slow.moving() {
+		time.Sleep(50 * time.Millisecond)
+		again, err := p.ask(r)
+		if err != nil {
+			return again, nil, err
+		}
+		p.tally.waited++
+		if wrong = p.compare(l, again); len(wrong) == 0 {
+			again.began = a.began
+			a = again
+		}
+	}
+	return a, wrong, nil
+}
+
+// notMoved begins what compare says of media that are not in cold storage.
+const notMoved = "cold "
 
 // elsewhere asks the same of the other nodes of the stage, if it has any: what one
 // has acknowledged holds at all.

@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -55,7 +56,7 @@ func TestStopAndStartUnderLoadLoseNothing(t *testing.T) {
 		t.Skip("starts the real binary six times, under load")
 	}
 	s := newRestarted(t)
-	worst := s.start()
+	starts := []time.Duration{s.start()}
 	load := newRestartLoad(s)
 	finish := load.begin()
 	for range restarts {
@@ -66,7 +67,7 @@ func TestStopAndStartUnderLoadLoseNothing(t *testing.T) {
 		upload.finish()
 		download.finish()
 		s.awaitEnd()
-		worst = max(worst, s.start())
+		starts = append(starts, s.start())
 	}
 	load.goOn(restartEach)
 	finish()
@@ -74,6 +75,7 @@ func TestStopAndStartUnderLoadLoseNothing(t *testing.T) {
 	s.terminate()
 	s.awaitEnd()
 	raced := load.judge()
+	s.verify()
 
 	name := "restart under load"
 	storetest.Proof(t, name, "stops and starts", restarts)
@@ -81,9 +83,10 @@ func TestStopAndStartUnderLoadLoseNothing(t *testing.T) {
 	storetest.Proof(t, name, "reads answered meanwhile", load.reads)
 	storetest.Proof(t, name, "slow uploads and downloads under way at a stop, all finished", 2*restarts)
 	storetest.Proof(t, name, "requests without an answer", fmt.Sprintf("%d not taken, %d lost with an idle connection", len(load.unanswered)-raced, raced))
-	storetest.Proof(t, name, "ready after, at most", worst.Round(time.Millisecond))
-	if worst >= restartReady {
-		t.Errorf("ready only after %s", worst)
+	slices.Sort(starts)
+	storetest.Proof(t, name, "ready after, most of the time and at most", fmt.Sprint(starts[len(starts)/2].Round(time.Millisecond), ", ", starts[len(starts)-1].Round(time.Millisecond)))
+	if starts[len(starts)/2] >= restartReady { // a busy machine may hold one of them up
+		t.Errorf("ready only after %s", starts)
 	}
 }
 
@@ -175,7 +178,7 @@ func (s *restarted) awaitRefusal() {
 			return
 		}
 		_ = conn.Close() // nothing was sent
-		if time.Since(began) > 10*time.Second {
+		if time.Since(began) > time.Minute {
 			s.Fatal("a server that is stopping accepts connections")
 		}
 		time.Sleep(time.Millisecond)
@@ -207,6 +210,16 @@ func (s *restarted) awaitEnd() {
 		case wrong:
 			s.Errorf("it logged %s", line)
 		}
+	}
+}
+
+// verify lets the binary verify the folder that the servers left.
+func (s *restarted) verify() {
+	s.Helper()
+	verify := exec.Command(s.binary, "verify", "--config", "mayfly.yaml", "--data", "data")
+	verify.Dir = s.folder
+	if out, err := verify.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("LOST 0  RESURRECTED 0  EARLY 0  LATE 0  LEAK 0  DOUBLE 0  ORPHAN 0")) {
+		s.Errorf("mayfly verify: %v\n%s", err, out)
 	}
 }
 
@@ -323,9 +336,8 @@ func (l *restartLoad) slowDownload() *restartSlow {
 	return s
 }
 
-// publishLarge publishes a picture of some megabytes, and says where it is.
-func (l *restartLoad) publishLarge() wire.Medium {
-	l.Helper()
+// largePicture returns a picture of some megabytes.
+func largePicture() []byte {
 	const side = 2400
 	noise := image.NewGray(image.Rect(0, 0, side, side))
 	for i := range noise.Pix {
@@ -333,9 +345,15 @@ func (l *restartLoad) publishLarge() wire.Medium {
 	}
 	var out bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.NoCompression}).Encode(&out, noise); err != nil {
-		l.Fatal(err)
+		panic(err) // into memory
 	}
-	form, typ := restartForm(out.Bytes())
+	return out.Bytes()
+}
+
+// publishLarge publishes a picture of some megabytes, and says where it is.
+func (l *restartLoad) publishLarge() wire.Medium {
+	l.Helper()
+	form, typ := restartForm(largePicture())
 	req, err := http.NewRequest(http.MethodPost, "http://"+l.api+"/v1/stories", bytes.NewReader(form))
 	if err != nil {
 		l.Fatal(err)

@@ -105,6 +105,9 @@ func parseLine(text string) (line, error) {
 	if l.action, err = parseAction(words); err != nil {
 		return line{}, err
 	}
+	if isCommand := l.action.form == sendsCommand; isCommand != (l.want.status == 0) {
+		return line{}, fmt.Errorf("the answer to a command is a text in quotes, and every other answer is a status")
+	}
 	return l, nil
 }
 
@@ -270,11 +273,13 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// want is the answer that must come: a status, and what must be in it.
+// want is the answer that must come: a status, and what must be in it; or what a server
+// of the Redis protocol answers.
 type want struct {
 	status  int
 	checks  []check
 	written string
+	redis   string // as redis-cli shows it; the status is 0
 }
 
 // check is one thing that must be so in an answer.
@@ -307,6 +312,7 @@ func checkWords() map[string]int {
 		"type":     1, // of the bytes
 		"pictures": 0, // every medium has its smaller pictures
 		"whole":    0, // the bytes are those of the medium
+		"value":    1, // of a key
 	}
 }
 
@@ -319,6 +325,12 @@ func parseWant(text string) (want, error) {
 		return want{}, fmt.Errorf("no status is said behind ->")
 	}
 	w := want{written: strings.TrimSpace(text)}
+	if words[0].quoted {
+		if w.redis = words[0].text; len(words) > 1 {
+			return want{}, fmt.Errorf("what does %s mean behind the answer to a command?", words[1])
+		}
+		return w, nil
+	}
 	if w.status, err = number(words[0].text); err != nil || w.status < 200 || w.status > 599 {
 		return want{}, fmt.Errorf("%q is no status", words[0].text)
 	}

@@ -28,7 +28,7 @@ func TestAScriptThatCannotBeReadSaysWhereAndWhatIsMeant(t *testing.T) {
 		`at 10:00:00 ben (folower) opens it -> 200`:                  `is "follower" meant?`,
 		`at 10:00:00 service for bn opens it -> 200`:                 `is "ben" meant?`,
 		`at 10:00:00 ana opns it -> 200`:                             `is "opens STORY" meant?`,
-		`at 10:00:00 ana publishes the story -> 201`:                 `is "publishes a story" or "publishes the upload" meant?`,
+		`at 10:00:00 ana publishes the story -> 201`:                 `is "publishes a story" or "publishes a paste" or "publishes the upload" meant?`,
 		`at 10:00:00 ana dances all night long -> 200`:               "what can be done",
 		`at 10:00:00 ana publishes a story for 24h loudly -> 201`:    `what does loudly mean here`,
 		`at 10:00:00 ana publishes a story to everbody -> 201`:       `no audience is called "everbody"`,
@@ -36,9 +36,16 @@ func TestAScriptThatCannotBeReadSaysWhereAndWhatIsMeant(t *testing.T) {
 		`at 10:00:00 ana opens it -> 200 warm`:                       `no check is called "warm"`,
 		`at 10:00:00 ana opens it -> 200 caption`:                    "something is missing",
 		`at 10:00:00 ana looks at the ring of ana -> 200 lists`:      "something is missing",
+		`at 10:00:00 ana publishes a paste reads twice -> 201`:       `"twice" is no number`,
+		`at 10:00:00 ana deletes it by force -> 204`:                 `what is meant by "by force"?`,
 		`at 10:00:00 ana reserves room for two media -> 201`:         `"two" is no number`,
 		`at 10:00:00 moderator restores it until tomorrow -> 200`:    "HH:MM:SS",
 		`at 10:00:00 moderator holds it for 3h because "why" -> 204`: "what does for mean here",
+		`at 10:00:00 ana sets "k" to "v" if possible -> 204`:         `there are: absent, present, unchanged`,
+		`at 10:00:00 ana sets k to "v" -> 204`:                       `is "sets KEY to TEXT" meant?`,
+		`at 10:00:00 ana sends the command "GET k" -> 200`:           "a text in quotes",
+		`at 10:00:00 ana gets "k" -> "v"`:                            "every other answer is a status",
+		`at 10:00:00 ana sends the command "GET k" -> "v" hot`:       "what does hot mean",
 	} {
 		_, err := parseScript("a.txt", "# a line before it\n"+text)
 		if err == nil || !strings.Contains(err.Error(), says) || text != "" && !strings.HasPrefix(err.Error(), "a.txt:2: ") {
@@ -117,7 +124,36 @@ func TestAStoryThatDoesNotComeTrueIsReported(t *testing.T) {
 		`admin explains it to ben -> 200 verdict gone`,
 		`admin explains it to ben -> 200 says "hill"`,
 	}
-	text := "at 10:00:00 ana publishes a story \"sea\" to everyone -> 201\nat 10:00:01 ben opens it -> 200\n"
+	believed(t, "at 10:00:00 ana publishes a story \"sea\" to everyone -> 201\nat 10:00:01 ben opens it -> 200\n", lies)
+}
+
+// Nor is anything else about a key so that each of these expects.
+func TestAKeyOfWhichAScriptSaysWhatIsNotSoIsReported(t *testing.T) {
+	believed(t, "at 10:00:00 ana creates a namespace -> 201\nat 10:00:01 ana sets \"k\" to \"v\" for 6h -> 204\n", []string{
+		`ana gets "k" -> 404`,
+		`ana gets "k" -> 200 value "w"`,
+		`ana gets "k" -> 200 ends 06:00:00 ends 05:59:59.999`,
+		`ana gets "other" -> 200`,
+		`ben gets "k" -> 200`,
+		`anonymous gets "k" using its key -> 401`,
+		`ana lists keys -> 200 nothing`,
+		`ana lists keys -> 200 lists "k" "other"`,
+		`ana increments "n" by 2 -> 200 value "1"`,
+		`ana sets "k" to "w" for 6h if absent -> 204`,
+		`ana sets "k" to "w" for 6h if unchanged -> 412`,
+		`ana deletes the key "k" -> 404`,
+		`ben drops the namespace -> 204`,
+		`ana sends the command "GET k" -> "w"`,
+		`ana sends the command "GET k" -> "(nil)"`,
+		`ana sends the command "EXISTS k" -> "(integer) 0"`,
+		`ben sends the command "GET k" -> "v"`,
+	})
+}
+
+// believed plays two lines, which come true, and after them each of the lies, and reports
+// those that nothing was said against.
+func believed(t *testing.T, text string, lies []string) {
+	t.Helper()
 	for _, lie := range lies {
 		text += "at 10:00:01 " + lie + "\n"
 	}
@@ -126,7 +162,7 @@ func TestAStoryThatDoesNotComeTrueIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubble{testNode: openNode(t, nodeConfig()), day: mayfly.InstantOf(time.Now())}
+		b := openBubble(t, mayfly.InstantOf(time.Now()))
 		defer b.close()
 		for n := range lies {
 			heard := &notes{}
@@ -136,6 +172,9 @@ func TestAStoryThatDoesNotComeTrueIsReported(t *testing.T) {
 			if newPlayer(heard, b, one).play(); len(heard.errors) == 0 {
 				t.Errorf("believed: %s", lies[n])
 			}
+			one.name += "-true"
+			one.lines = one.lines[:2]
+			newPlayer(t, b, one).play()
 		}
 	})
 }
@@ -144,7 +183,8 @@ func TestAStoryThatDoesNotComeTrueIsReported(t *testing.T) {
 // its places, and its options.
 type action struct {
 	form   string
-	story  string   // STORY: a name, or it
+	story  string   // STORY: a name, or it; KEY: its name
+	text   string   // TEXT
 	people []string // WHO, in order
 	n      int      // N
 	with   options
@@ -165,6 +205,16 @@ type options struct {
 	gotBy    string // whose URL is used
 	day      int    // of the script, from 1
 	changed  bool   // the same request with another body
+	password string // of a paste
+	reads    int    // how often a paste can be read; 1 is sent as burn
+	private  bool
+	byToken  bool // by the token that its creation has answered with, and no other right
+
+	events        bool   // of a namespace
+	lastWriteWins bool   // of a namespace
+	withKey       bool   // with the key of the namespace in place of a token
+	keeping       bool   // the expiry that the key has
+	condition     string // absent, present or unchanged: since this actor has read or written it
 }
 
 // form is a sentence with places in capitals, and the additions that it takes.
@@ -176,17 +226,25 @@ type form struct {
 // neverWas is the story of which no row was ever written.
 const neverWas = "a story that never was"
 
+// sendsCommand is the form of a command of the Redis protocol.
+const sendsCommand = "sends the command TEXT"
+
 // forms are all sentences of the language. Capitals are places: STORY is it, a
-// quoted name or "a story that never was", WHO an actor, N a number.
+// quoted name or "a story that never was", KEY and TEXT are quoted, WHO an actor, N a
+// number. Each script has one namespace of keys at a time.
 func forms() []form {
 	return []form{
 		{"publishes a story", []string{"NAME", "for", "to", "with"}},
+		{"publishes a paste", []string{"NAME", "for", "with", "password", "reads", "private"}},
 		{"publishes the upload", []string{"NAME", "for", "to", "with"}},
 		{"reserves room for N media", nil},
 		{"puts medium N", nil},
 		{"asks for the upload", nil},
 		{"asks what may be published", nil},
-		{"opens STORY", nil},
+		{"opens STORY", []string{"password"}},
+		{"reads STORY", []string{"password"}},
+		{"reads the page of STORY", []string{"password"}},
+		{"claims STORY", []string{"password"}},
 		{"loads the picture of STORY", []string{"of", "as", "medium"}},
 		{"loads a part of the picture of STORY", []string{"as"}},
 		{"views STORY", nil},
@@ -194,7 +252,8 @@ func forms() []form {
 		{"looks at the ring of WHO", nil},
 		{"looks at the archive", []string{"of"}},
 		{"reshares STORY", []string{"as", "for", "to", "with"}},
-		{"deletes STORY", nil},
+		{"deletes STORY", []string{"by"}},
+		{"lists pastes", nil},
 		{"adds WHO to close friends", nil},
 		{"removes WHO from close friends", nil},
 		{"lists close friends", nil},
@@ -209,6 +268,16 @@ func forms() []form {
 		{"explains STORY", []string{"as"}},
 		{"explains STORY to WHO", []string{"as"}},
 		{"erases the account of WHO", []string{"because"}},
+		{"creates a namespace", []string{"with", "last-write-wins"}},
+		{"drops the namespace", nil},
+		{"sets KEY to TEXT", []string{"for", "keeping", "if", "using"}},
+		{"gets KEY", []string{"using"}},
+		{"touches KEY", []string{"for", "if", "using"}},
+		{"increments KEY by N", []string{"for", "using"}},
+		{"deletes the key KEY", []string{"if", "using"}},
+		{"lists keys", []string{"using"}},
+		{"follows expired keys", []string{"using"}},
+		{sendsCommand, []string{"using"}},
 	}
 }
 
@@ -252,6 +321,15 @@ func fill(says string, words []token) (action, []token, error) {
 				d.story, words = neverWas, words[len(never)-1:]
 			default:
 				return action{}, nil, nil
+			}
+		case "KEY", "TEXT":
+			if !word.quoted {
+				return action{}, nil, nil
+			}
+			if place == "KEY" {
+				d.story = word.text
+			} else {
+				d.text = word.text
 			}
 		case "WHO":
 			if err := known("actor", word.text, actors()); err != nil {
@@ -343,6 +421,33 @@ func (o *options) one(word string, rest []token) (used int, err error) {
 	case word == "with" && said(1) == "media":
 		o.media, err = number(next)
 		return 2, err
+	case word == "with" && next == "events":
+		o.events = true
+		return 1, nil
+	case word == "last-write-wins":
+		o.lastWriteWins = true
+		return 0, nil
+	case word == "using" && next == "its" && said(1) == "key":
+		o.withKey = true
+		return 2, nil
+	case word == "keeping" && next == "its" && said(1) == "expiry":
+		o.keeping = true
+		return 2, nil
+	case word == "if":
+		o.condition = next
+		return 1, known("condition", next, []string{"absent", "present", "unchanged"})
+	case word == "password":
+		o.password = next
+		return 1, nil
+	case word == "reads":
+		o.reads, err = number(next)
+		return 1, err
+	case word == "private":
+		o.private = true
+		return 0, nil
+	case word == "by" && next == "token":
+		o.byToken = true
+		return 1, nil
 	case word == "because":
 		o.reason = next
 		return 1, nil

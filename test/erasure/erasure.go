@@ -117,7 +117,7 @@ func (fx *Fixture) Collector() *collect.Collector {
 func (fx *Fixture) Collect(dry bool) collect.Report {
 	fx.Helper()
 	report, err := fx.Collector().Orphans(context.Background(), collect.Run{
-		Erase: !dry, Now: fx.Now, By: "ops", Reason: "test",
+		Erase: !dry, Now: fx.Now, By: audit.Actor{Subject: "ops"}, Reason: "test",
 	})
 	fx.Must(err)
 	return report
@@ -271,7 +271,7 @@ func (fx *Fixture) Remind(e *erase.Erase, now mayfly.Instant) {
 	acts := remind.Acts{remind.Erase: e.Act, remind.Tidy: e.TidyAct, remind.Expire: nothing, remind.Archive: nothing, remind.Announce: nothing}
 	for shard := range mayfly.Shards {
 		s := walk.NewShard(fx.Set.Rows, mayfly.Shard(shard), fmt.Sprintf("test-%d", rand.Uint64()), time.Millisecond, fx.Origin)
-		w, err := remind.New(fx.Set, s, acts, remind.Options{})
+		w, err := remind.New(fx.Set, s, acts, remind.Options{Timeout: 10 * time.Minute})
 		fx.Must(err)
 		for more := true; more; {
 			more, err = w.Pass(ctx, now)
@@ -326,6 +326,7 @@ func (fx *Fixture) acquaint(user mayfly.UserID, items []mayfly.Item) {
 	fx.Relate(other, user)
 	fx.SwapIn(account.Families, store.Key{Partition: string(user[:]), Clustering: "a family"})
 	fx.Reserve(user, fx.NewID(user))
+	fx.SwapIn(upload.OpenUploads, store.Key{Partition: string(user[:])})
 	for _, item := range items {
 		fx.View(item, other)
 	}
@@ -517,10 +518,15 @@ type Operation struct {
 // takes depends on how they are grouped.
 func PowerLoss(t *testing.T, name string, rng *rand.Rand, o Operation) {
 	t.Helper()
+	pace.Heavy(t, "crashes, one goroutine at a time")
 	const enough = 20
+	every := 3
+	if pace.Long() {
+		every = 1
+	}
 	points, states := 0, map[string]bool{}
-	for round := 0; round < 3 && points < enough; round++ {
-		points += o.powerLoss(t, rng, states)
+	for round := 0; round < 9 && (points < enough || len(states) < 3); round++ {
+		points += o.powerLoss(t, rng, every, states)
 	}
 	storetest.Proof(t, name, "crash points", points)
 	storetest.Proof(t, name, "distinct states", len(states))
@@ -529,9 +535,9 @@ func PowerLoss(t *testing.T, name string, rng *rand.Rand, o Operation) {
 	}
 }
 
-func (o Operation) powerLoss(t *testing.T, rng *rand.Rand, states map[string]bool) (points int) {
+func (o Operation) powerLoss(t *testing.T, rng *rand.Rand, every int, states map[string]bool) (points int) {
 	t.Helper()
-	cam := &storetest.Crashes[int]{Disk: vfs.NewCrashableMem(), RNG: rng, First: rng.IntN(5)}
+	cam := &storetest.Crashes[int]{Disk: vfs.NewCrashableMem(), RNG: rng, Every: every, First: rng.IntN(5)}
 	var photos []storetest.Crash[int]
 	var now mayfly.Instant
 	WithOn(t, cam.FS(), func(fx *Fixture) {

@@ -204,7 +204,7 @@ func (b *expected) record(now mayfly.Instant) *verify.Record {
 // expected returns what is known of an item as the verifier takes it. What was held or
 // restored is retired later, by reminders.
 func (i *killItem) expected(now mayfly.Instant) verify.Expected {
-	e := verify.Expected{Text: &i.draft.Text, Media: [][32]byte{}, Until: i.sure(), Deleted: i.deleted, Held: i.held, Repeats: i.repeats}
+	e := verify.Expected{Text: &i.draft.Text, Media: [][32]byte{}, Until: i.sure(), Deleted: i.deleted, Held: i.held}
 	if i.failed {
 		e.Deleted, e.Held = verify.Maybe, verify.Maybe
 	}

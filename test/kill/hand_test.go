@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
@@ -219,7 +220,7 @@ func (h *hand) hold(ctx context.Context, item *workerItem, hold bool) error {
 		in.Verb, do = workerHold, h.node.Restore().Hold
 	}
 	return h.operation(in, func(*workerAnswer) error {
-		err := do(ctx, item.id, "worker", "a test", in.At)
+		err := do(ctx, item.id, audit.Actor{Subject: "worker"}, "a test", in.At)
 		if err == nil {
 			item.held = hold
 		}
@@ -232,7 +233,7 @@ func (h *hand) restore(ctx context.Context, item *workerItem) error {
 	soonest := now.Add(2*workerConfig("").Births.RemindAfter + workerRestore)
 	in := workerIntent{Verb: workerBringBack, At: now, ID: item.id, Until: soonest.Add(time.Duration(h.rand.IntN(2000)) * time.Millisecond)}
 	return h.operation(in, func(*workerAnswer) error {
-		_, err := h.node.Restore().Item(ctx, restore.Request{ID: item.id, Until: in.Until, By: "worker", Reason: "a test"}, now)
+		_, err := h.node.Restore().Item(ctx, restore.Request{ID: item.id, Until: in.Until, By: audit.Actor{Subject: "worker"}, Reason: "a test"}, now)
 		return err
 	})
 }

@@ -197,7 +197,7 @@ func (k *killer) live(t *testing.T) {
 	case err := <-l.silent:
 		_ = l.cmd.Wait()
 		t.Fatalf("MAYFLY_SEED=%d: a worker ended before it began: %v, %s\n%s", k.seed, err, l.cmd.ProcessState, &l.errs)
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("MAYFLY_SEED=%d: a worker does not begin: %d\n%s", k.seed, k.kill(t, l), &l.errs)
 	}
 	k.startUp = time.Since(began)

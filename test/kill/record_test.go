@@ -25,7 +25,6 @@ type killItem struct {
 	failed        bool           // an answer was an error that leaves it open what was done
 	serves        mayfly.Instant // until when a restore that was acknowledged brought it back
 	servesMaybe   mayfly.Instant // the same of one that may have happened
-	repeats       int            // holds, releases and restores that were asked for
 	touched       bool           // it was ever held or restored, or may have been
 }
 
@@ -115,7 +114,6 @@ func (b *expected) doubt(in *workerIntent) {
 	if i == nil {
 		return // a birth: it is open
 	}
-	b.repeat(i, in)
 	switch in.Verb {
 	case workerDelete:
 		i.deleted = max(i.deleted, maybe)
@@ -194,16 +192,8 @@ func (b *expected) published(in *workerIntent, a *workerAnswer) {
 	}
 }
 
-// repeat counts what may repeat an event of the item with another generation.
-func (b *expected) repeat(i *killItem, in *workerIntent) {
-	if in.Verb == workerHold || in.Verb == workerRelease || in.Verb == workerBringBack {
-		i.repeats++
-	}
-}
-
 // done is for an operation that was acknowledged.
 func (b *expected) done(i *killItem, in *workerIntent) {
-	b.repeat(i, in)
 	switch in.Verb {
 	case workerDelete:
 		i.deleted = yes

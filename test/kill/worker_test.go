@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,6 +30,11 @@ import (
 const asWorker = "MAYFLY_TEST_WORKER"
 
 func TestMain(m *testing.M) {
+	if data := os.Getenv(asPaster); data != "" {
+		seed, err := strconv.ParseUint(os.Args[1], 10, 64)
+		fmt.Fprintln(os.Stderr, errors.Join(err, pasteAndDie(data, seed)))
+		os.Exit(1)
+	}
 	if os.Getenv(asWorker) == "" {
 		os.Exit(m.Run())
 	}

@@ -45,11 +45,11 @@ func main() {
 			fail(err)
 		}
 	}
-	survived, err := run(ctx, ".", faults, max(*workers, 1), *within, os.Stdout)
+	failed, err := run(ctx, ".", faults, max(*workers, 1), *within, os.Stdout)
 	if err != nil {
 		fail(err)
 	}
-	if survived > 0 {
+	if failed > 0 {
 		os.Exit(1)
 	}
 }

@@ -227,11 +227,12 @@ func TestWhatHasChangedComesFirstAndTheRestRotates(t *testing.T) {
 	}
 }
 
-func TestRunRefusesAListThatProvesNothing(t *testing.T) {
+func TestAFaultThatProvesNothingIsReportedAsNotTried(t *testing.T) {
 	for name, change := range map[string][2]string{
 		"code that does not compile":    {"if n > 11 {", "if m > 11 {"},
 		"a test that is red anyway":     {"run: TestClamp", "run: TestRed"},
 		"a pattern that matches none":   {"run: TestClamp", "run: TestNone"},
+		"a case that does not exist":    {"run: TestClamp", "run: TestClamp/none"},
 		"a line that is not there":      {"find: if n > 10 {", "find: if n > 12 {"},
 		"a file that is not there":      {"file: clamp.go", "file: clump.go"},
 		"a package that does not exist": {"test: .", "test: ./nowhere"},
@@ -241,8 +242,9 @@ func TestRunRefusesAListThatProvesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := run(t.Context(), module(t), faults, 2, 0, &bytes.Buffer{}); err == nil {
-				t.Error("accepted")
+			var out bytes.Buffer
+			if failed, err := run(t.Context(), module(t), faults, 2, 0, &out); err != nil || failed != 1 || !strings.HasPrefix(out.String(), "NOT TRIED") {
+				t.Errorf("%d failed, %v:\n%s", failed, err, out.String())
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 	"github.com/mayflyhq/mayfly/test/probe"
@@ -80,7 +81,7 @@ func erased(t *testing.T, s *nodetest.Server) (before, after []string, receipt a
 		return slices.DeleteFunc(left.Examples, func(e string) bool { return !strings.HasPrefix(e, probe.Name) })
 	}
 	before = named()
-	receipt, err := s.AccountErase().Account(t.Context(), nodetest.User("ana"), "support", "asked to", s.Now())
+	receipt, err := s.AccountErase().Account(t.Context(), nodetest.User("ana"), audit.Actor{Subject: "support"}, "asked to", s.Now())
 	s.Must(err)
 	return before, named(), receipt
 }

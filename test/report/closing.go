@@ -47,6 +47,9 @@ func closing(r results, out io.Writer, strict bool) (bool, error) {
 				unexcused++
 			}
 		}
+		for _, name := range s.Again {
+			fmt.Fprintf(out, "again: %s: %s\n", s.Name, name)
+		}
 		for _, name := range s.Failures {
 			fmt.Fprintf(out, "failed: %s: %s\n", s.Name, name)
 		}

@@ -7,6 +7,9 @@
 //	report -dir D absent NAME REASON            records a suite that could not be run
 //	report -dir D close                         prints the closing table; exit code 1 unless all is well
 //
+// A test that fails while the host of a virtual machine takes its processors away is run
+// again by itself, and named (again.go).
+//
 // With -within a suite that takes longer is killed and has failed; with -whole its
 // output is printed at its end, in one piece, for suites that run side by side.
 // Each call is a process of its own; the results of a run are in D.
@@ -90,26 +93,33 @@ func record(ctx context.Context, r results, out io.Writer, within time.Duration,
 	if err := os.MkdirAll(rows, 0o755); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	start := time.Now()
+	first, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	s := how(out, newCommand(first, out, rows, command))
+	s.Name = name
+	if err := first.Err(); err != nil {
+		why := "interrupted"
+		if errors.Is(err, context.DeadlineExceeded) {
+			why = fmt.Sprintf("killed after %s", within)
+		}
+		s.Result, s.Failed, s.Failures = failed, s.Failed+1, append(s.Failures, why)
+	} else if err := s.again(ctx, r, out, within, command); err != nil {
+		return false, err
+	}
+	s.Seconds = time.Since(start).Seconds()
+	return s.Result == passed, r.add(s)
+}
+
+// newCommand is a command that writes rows of the closing table into a folder.
+func newCommand(ctx context.Context, out io.Writer, rows string, command []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "MAYFLY_REPORT="+rows)
 	cmd.Stderr = out
 	// A group of its own, so that the tests that go test has started end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-
-	start := time.Now()
-	s := how(out, cmd)
-	s.Name, s.Seconds = name, time.Since(start).Seconds()
-	if err := ctx.Err(); err != nil {
-		why := "interrupted"
-		if errors.Is(err, context.DeadlineExceeded) {
-			why = fmt.Sprintf("killed after %s", within)
-		}
-		s.Result, s.Failed, s.Failures = failed, s.Failed+1, append(s.Failures, why)
-	}
-	return s.Result == passed, r.add(s)
+	return cmd
 }
 
 // check runs a command whose exit code is the result. It counts as one test.

@@ -11,6 +11,8 @@ import (
 	"time"
 )
 
+const module = "github.com/mayflyhq/mayfly"
+
 // event is a line of go test -json (go doc test2json).
 type event struct {
 	Action      string
@@ -46,12 +48,14 @@ type tally struct {
 }
 
 type pkg struct {
+	began  processors
 	tests  map[string]*test
 	output []byte // that belongs to no test
 	counts [3]int // passed, failed, skipped
 }
 
 type test struct {
+	began       processors
 	output      []byte
 	hasSubtests bool
 	failedBelow bool
@@ -59,7 +63,7 @@ type test struct {
 }
 
 func newTally(out io.Writer) *tally {
-	return &tally{out: out, pkgs: map[string]*pkg{}}
+	return &tally{out: out, pkgs: map[string]*pkg{}, suite: suite{lost: map[string]*lost{}}}
 }
 
 // read takes events until the stream ends. Twice a minute it prints what is
@@ -111,7 +115,7 @@ func (t *tally) add(e event) {
 	}
 	p := t.pkgs[e.Package]
 	if p == nil {
-		p = &pkg{tests: map[string]*test{}}
+		p = &pkg{tests: map[string]*test{}, began: readProcessors()}
 		t.pkgs[e.Package] = p
 	}
 	if e.Test == "" {
@@ -120,7 +124,7 @@ func (t *tally) add(e event) {
 	}
 	c := p.tests[e.Test]
 	if c == nil {
-		c = &test{}
+		c = &test{began: readProcessors()}
 		p.tests[e.Test] = c
 	}
 	switch e.Action {
@@ -199,6 +203,7 @@ func (t *tally) failPackage(p *pkg, e event) {
 	t.out.Write(p.output)
 	if e.FailedBuild != "" {
 		t.fail(p, e.Package, "(does not build)")
+		t.lost[e.Package].final = true
 		return
 	}
 	var unfinished []string
@@ -217,9 +222,27 @@ func (t *tally) failPackage(p *pkg, e event) {
 	}
 }
 
+// fail counts a failure. It may be lost by the test, or by the package if it is of none.
 func (t *tally) fail(p *pkg, path, name string) {
 	p.counts[1]++
 	t.Failures = append(t.Failures, label(path, name))
+	l := t.lost[path]
+	if l == nil {
+		l = &lost{}
+		t.lost[path] = l
+	}
+	l.failures = append(l.failures, label(path, name))
+	whole, _, _ := strings.Cut(name, "/")
+	began := p.began
+	if c := p.tests[whole]; c != nil {
+		l.tests = once(l.tests, whole)
+		began = c.began
+	} else {
+		l.whole = true
+	}
+	share := readProcessors().takenSince(began)
+	l.taken = max(l.taken, share)
+	l.final = l.final || share < taken
 }
 
 func (t *tally) running() []string {
@@ -253,7 +276,7 @@ func (t *tally) end(err error) suite {
 
 // label shortens a package path to what follows the module: walk, store/storetest.
 func label(path, name string) string {
-	path = strings.TrimPrefix(path, "github.com/mayflyhq/")
+	path = strings.TrimPrefix(path, strings.TrimSuffix(module, "mayfly"))
 	path = strings.TrimPrefix(path, "mayfly/")
 	return strings.TrimSpace(path + " " + name)
 }

@@ -26,8 +26,11 @@ type suite struct {
 	Passed, Failed, Skipped int
 
 	Failures []string // tests by name
+	Again    []string // tests that failed while processors were taken, and passed by themselves
 	Skips    []string
 	Slowest  []timing // the ten tests that took longest, the longest first
+
+	lost map[string]*lost // by package
 }
 
 // timing is how long a test took.

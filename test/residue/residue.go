@@ -126,7 +126,10 @@ func (s *Search) table(fs vfs.FS, path string, look func([]byte)) error {
 	defaults := &pebble.Options{}
 	defaults.EnsureDefaults()
 	opts := defaults.MakeReaderOptions()
-	opts.Mergers = sstable.Mergers{"mayfly.sum": &pebble.Merger{Name: "mayfly.sum"}} // of the index of media
+	opts.Mergers = sstable.Mergers{
+		"mayfly.sum":      &pebble.Merger{Name: "mayfly.sum"},      // of the index of media
+		"mayfly.kv.count": &pebble.Merger{Name: "mayfly.kv.count"}, // of keys with a time to live
+	}
 	r, err := sstable.NewReader(context.Background(), readable, opts)
 	if err != nil {
 		return errors.Join(err, readable.Close())

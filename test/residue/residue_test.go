@@ -21,6 +21,7 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/app/config"
 	"github.com/mayflyhq/mayfly/app/profile"
+	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/store"
@@ -269,7 +270,7 @@ func TestErasedMeansErasedInEveryState(t *testing.T) {
 	w.delete(by["live"])
 	held := by["held and released"]
 	for _, s := range held {
-		w.Must(w.Restore().Hold(ctx, s.id, "moderator", "report", w.Now()))
+		w.Must(w.Restore().Hold(ctx, s.id, audit.Actor{Subject: "moderator"}, "report", w.Now()))
 		_, err := w.Erase().Delete(ctx, s.id, mayfly.ByUser, w.Now())
 		w.Must(err)
 	}
@@ -297,7 +298,7 @@ func TestErasedMeansErasedInEveryState(t *testing.T) {
 	archive(append(ids("cold", "restored", "restored and cold again", "account erased")[:4*each-each/2], keptCold...)...) // of the leavers' half is hot
 	until := w.Now().Add(2 * time.Hour)
 	for _, s := range append(by["restored"], by["restored and cold again"]...) {
-		_, err := w.Restore().Item(ctx, restore.Request{ID: s.id, Until: until, By: "support", Reason: "asked for"}, w.Now())
+		_, err := w.Restore().Item(ctx, restore.Request{ID: s.id, Until: until, By: audit.Actor{Subject: "support"}, Reason: "asked for"}, w.Now())
 		w.Must(err)
 	}
 	w.delete(by["restored"])
@@ -313,10 +314,10 @@ func TestErasedMeansErasedInEveryState(t *testing.T) {
 	w.delete(by["cold"])
 	w.delete(by["restored and cold again"])
 	for _, s := range held {
-		w.Must(w.Restore().Release(ctx, s.id, "moderator", "cleared", w.Now()))
+		w.Must(w.Restore().Release(ctx, s.id, audit.Actor{Subject: "moderator"}, "cleared", w.Now()))
 	}
 	for n := range 5 {
-		_, err := w.AccountErase().Account(ctx, nodetest.User(fmt.Sprintf("leaver%d", n)), "support", "asked for", w.Now())
+		_, err := w.AccountErase().Account(ctx, nodetest.User(fmt.Sprintf("leaver%d", n)), audit.Actor{Subject: "support"}, "asked for", w.Now())
 		w.Must(err)
 	}
 	ended := w.Now()

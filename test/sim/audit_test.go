@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	rowtables "github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/engine/remind"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store"
@@ -83,6 +85,25 @@ func inspect(ctx context.Context, h *engine, b *record, now mayfly.Instant, sett
 	found := &tally{checked: int(a.Items)}
 	found.Merge(&a.Tally)
 	return found, inv, nil
+}
+
+// atRest verifies the store of a node that does nothing at the moment, and fails the
+// test unless all seven words are zero.
+func atRest(t testing.TB, set store.Set, now mayfly.Instant) {
+	t.Helper()
+	g, err := gate.New(t.Context(), set, gate.Options{Elapsed: func() time.Duration { return 0 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := verify.Run(t.Context(), set, verify.Options{
+		Now: now, Late: forever, Window: forever, Bytes: true, Objects: true, Group: "audit", Gate: g,
+	})
+	if err := errors.Join(err, g.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if !found.Clean() {
+		t.Errorf("%s\n%s", found, strings.Join(found.Faults(), "\n"))
+	}
 }
 
 // expected returns what the callers of the engine know.

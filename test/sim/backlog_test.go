@@ -151,9 +151,11 @@ func TestADayOfOutageIsWorkedOffOldestFirst(t *testing.T) {
 			t.Errorf("reconcile found %+v in a healthy backlog", f)
 		}
 		storetest.Proof(t, "backlog", "items expired and archived, oldest first", items)
+		now := n.Clock().Read().Steady
 		if err := n.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		atRest(t, set, now)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	rowtables "github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 const (
@@ -56,6 +57,10 @@ func TestUnconfirmedStepForwardHidesAndEndsNothingAndComesBack(t *testing.T) {
 }
 
 func TestConfirmedStepForwardExpiresForGood(t *testing.T) {
+	step := 2 * day // more minutes than three passes walk
+	if pace.Long() {
+		step = month
+	}
 	for name, confirm := range map[string]func(m *machine){
 		"by an operator":   func(m *machine) { m.node.Clock().Confirm() },
 		"by the system":    func(m *machine) { m.Synchronise(true) },
@@ -64,40 +69,26 @@ func TestConfirmedStepForwardExpiresForGood(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withStories(t, func(m *machine, daily, _ mayfly.ID) {
-				m.Step(2 * day) // long enough; walking a month of minutes adds nothing
+				m.Step(step)
 				m.wantRefusedBirth()
 				m.wantRow(daily, mayfly.Active, 0)
 				confirm(m)
 				m.live(20 * time.Second)
 				m.wantGone(daily)
 				m.wantRow(daily, mayfly.ExpiredHot, 1)
+				for _, p := range m.node.Progress(sweep.Name) {
+					if p.Lag > 2*time.Second {
+						t.Errorf("shard %d is %s behind", p.Shard, p.Lag)
+					}
+				}
 				m.wantServed(m.mustPublish(day, "in the new time"))
-				m.Step(-2 * day) // too late to take it back
+				m.Step(-step) // too late to take it back
 				m.live(10 * time.Second)
 				m.wantGone(daily)
 				m.wantServed(m.mustPublish(day, "in the new time still"))
 			})
 		})
 	}
-}
-
-func TestMonthThatIsConfirmedIsWalkedThrough(t *testing.T) {
-	if testing.Short() {
-		t.Skip("walks 43,200 minutes in 16 shards")
-	}
-	withStories(t, func(m *machine, daily, _ mayfly.ID) {
-		m.Step(month)
-		m.live(time.Second)
-		m.node.Clock().Confirm()
-		m.live(time.Minute)
-		m.wantGone(daily)
-		m.wantRow(daily, mayfly.ExpiredHot, 1)
-		for _, p := range m.node.Progress(sweep.Name) {
-			if p.Lag > 2*time.Second {
-				t.Errorf("shard %d is %s behind", p.Shard, p.Lag)
-			}
-		}
-	})
 }
 
 func TestStepBackBringsNothingBack(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/diskstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
+	"github.com/mayflyhq/mayfly/store/storetest"
 	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/tables"
 )
@@ -72,7 +73,7 @@ func (noTier) List(context.Context, mayfly.BlobKey, mayfly.BlobKey, int) ([]stor
 func openSet(fs vfs.FS, floor int64) (*pebblestore.Store, *diskstore.Store, store.Set, error) {
 	fuse := store.NewFuse()
 	db, err := pebblestore.Open(pebblestore.Options{
-		Tables: tables.All(), FS: fs, Dir: "db", Fuse: fuse, Floor: floor, CacheBytes: 256 << 10, MemtableBytes: 64 << 10,
+		Tables: tables.All(), FS: fs, Dir: "db", Fuse: fuse, Floor: floor, CacheBytes: 256 << 10, MemtableBytes: 64 << 10, Scheduler: fixture.Quiet(),
 	})
 	if err != nil {
 		return nil, nil, store.Set{}, err
@@ -81,12 +82,12 @@ func openSet(fs vfs.FS, floor int64) (*pebblestore.Store, *diskstore.Store, stor
 	if err != nil {
 		return nil, nil, store.Set{}, errors.Join(err, db.Close())
 	}
-	return db, hot, store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Hot: hot, Cold: noTier{}, Fuse: fuse}, nil
+	return db, hot, store.Set{Writer: db.Writer(), Ledger: db.Ledger(), Rows: db.Rows(), Log: db.Log(), Hot: hot, Cold: noTier{}, Fuse: fuse, KV: storetest.NewKVModel()}, nil
 }
 
 func openTier(fs vfs.FS, dir string, fuse *store.Fuse, floor int64) (*diskstore.Store, error) {
 	return diskstore.Open(diskstore.Options{
-		FS: fs, Dir: dir, Fuse: fuse, Floor: floor, InlineBytes: 1 << 10, CacheBytes: 256 << 10, MemtableBytes: 256 << 10,
+		FS: fs, Dir: dir, Fuse: fuse, Floor: floor, InlineBytes: 1 << 10, CacheBytes: 256 << 10, MemtableBytes: 256 << 10, Scheduler: fixture.Quiet(),
 	})
 }
 

@@ -161,6 +161,11 @@ func (v *village) restore(t *testing.T, r *resident) {
 	if !v.change(t, r, mayfly.Change{To: mayfly.ExpiredHot, Cause: mayfly.ByExpiry, At: mayfly.Instant(r.deadline)}, store.RowChanged) {
 		t.Fatal("the item cannot be expired")
 	}
+	var list store.Batch
+	rowtables.ListRestored(&list, r.id, mayfly.Instant(until))
+	if err := v.engine.raw.Writer.Commit(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := v.engine.raw.Rows.Swap(t.Context(), rowtables.Restored, rowtables.RestoredKey(r.id), nil, []byte{1}, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -36,13 +36,15 @@ type machine struct {
 	cold *diskstore.Store
 }
 
-// onMachine runs a test in a bubble with a machine that has just been started.
+// onMachine runs a test in a bubble with a machine that has just been started, and
+// verifies what it leaves.
 func onMachine(t *testing.T, do func(m *machine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{Manual: clock.NewManual(genesis), t: t, disk: vfs.NewMem(), owner: mayfly.UserOf("sim", "ana")}
 		m.start()
 		do(m)
+		atRest(t, m.set, m.node.Clock().Read().Steady) // no time passes meanwhile
 		m.stop()
 	})
 }

@@ -31,14 +31,14 @@ type moment struct {
 
 func TestNothingAcknowledgedIsLostDoubledOrResurrectedByPowerLoss(t *testing.T) {
 	pace.Heavy(t, "a thousand crashes")
-	lives := 1
+	lives, every := 1, 2
 	if pace.Long() {
-		lives = 50
+		lives, every = 50, 1
 	}
 	n, points, acks := seed(t), 0, 0
 	states, total := map[[32]byte]bool{}, newTally()
 	for life := range lives {
-		crashes, b := photograph(t, n+uint64(life), 80)
+		crashes, b := photograph(t, n+uint64(life), 80, every)
 		points, acks = points+len(crashes), acks+len(b.acks)
 		recoverAll(t, crashes, b, n, total, states)
 	}
@@ -82,11 +82,11 @@ func recoverAll(t *testing.T, crashes []crash, b *record, n uint64, total *tally
 }
 
 // photograph lives through a scenario and takes crashes of its disk.
-func photograph(t *testing.T, n uint64, steps int) ([]crash, *record) {
+func photograph(t *testing.T, n uint64, steps, every int) ([]crash, *record) {
 	t.Helper()
 	rng, b := seeded(n), newRecord()
 	b.shards = powerShards
-	cam := &storetest.Crashes[moment]{Disk: vfs.NewCrashableMem(), RNG: seeded(n + 1)}
+	cam := &storetest.Crashes[moment]{Disk: vfs.NewCrashableMem(), RNG: seeded(n + 1), Every: every}
 	h := mustOpen(t, plan{fs: cam.FS(), random: fewShards{randomBits(n), powerShards}, shards: powerShards, wrap: b.witnessed}, genesis)
 	s := newScenario(h, b, rng, genesis)
 	cam.On(func() moment { return moment{page: b.page(), known: b.known(), now: s.at()} })

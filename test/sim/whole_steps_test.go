@@ -7,6 +7,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	rowtables "github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/engine/archive"
+	auditlog "github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/walk"
@@ -39,11 +40,11 @@ func (e *estate) something(d *diary, rng *rand.Rand) error {
 	case "delete":
 		_, err = e.node.Erase().Delete(ctx, item.id, mayfly.ByUser, now)
 	case "hold":
-		err = e.node.Restore().Hold(ctx, item.id, "ben", "a test", now)
+		err = e.node.Restore().Hold(ctx, item.id, auditlog.Actor{Subject: "ben"}, "a test", now)
 	case "release":
-		err = e.node.Restore().Release(ctx, item.id, "ben", "a test", now)
+		err = e.node.Restore().Release(ctx, item.id, auditlog.Actor{Subject: "ben"}, "a test", now)
 	case "restore":
-		_, err = e.node.Restore().Item(ctx, restore.Request{ID: item.id, Until: restoredUntil(now, rng), By: "ben", Reason: "a test"}, now)
+		_, err = e.node.Restore().Item(ctx, restore.Request{ID: item.id, Until: restoredUntil(now, rng), By: auditlog.Actor{Subject: "ben"}, Reason: "a test"}, now)
 	}
 	if refused(err) { // it may not be done in this state: nothing was done
 		a.begun = 1 << 60
@@ -71,7 +72,7 @@ func (e *estate) undo(d *diary, name string, rng *rand.Rand) error {
 			continue
 		}
 		a := d.begin(nil, "undo")
-		done, err := e.node.Restore().Undo(ctx, run.Number, restore.UndoRequest{Until: restoredUntil(now, rng), By: "ben", Reason: "a test"}, now)
+		done, err := e.node.Restore().Undo(ctx, run.Number, restore.UndoRequest{Until: restoredUntil(now, rng), By: auditlog.Actor{Subject: "ben"}, Reason: "a test"}, now)
 		if err == nil {
 			d.ack(a)
 			d.undone += done.Restored

@@ -1,0 +1,85 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// ringPage is how many entries of the rings are read at once.
+const ringPage = 500
+
+// Ring returns the items of owner that serve for viewer at now, oldest first: those
+// born since an instant, and the restored ones. The relation is judged first, and
+// entries of an audience that the viewer does not belong to are not read. So the ring
+// of an owner of whom the viewer may see nothing costs what that of a user costs who
+// never was, also for a blocked viewer (I18). It is not for the owner and moderators:
+// held items are in no ring.
+func (g *Gate) Ring(ctx context.Context, owner mayfly.UserID, since mayfly.Instant, viewer mayfly.Viewer, now mayfly.Instant) ([]Opened, error) {
+	relations := g.askedOnce()
+	var relation mayfly.Relation
+	if user := viewer.User(); !user.IsZero() {
+		var err error
+		if relation, err = relations(ctx, owner, user); err != nil {
+			return nil, fmt.Errorf("ring of %s: relations: %w", owner, err)
+		}
+	}
+	ids, err := g.listed(ctx, ringRange(owner, since, viewer, relation), now)
+	if err != nil {
+		return nil, fmt.Errorf("ring of %s: %w", owner, err)
+	}
+	restored, err := g.RestoredOf(ctx, owner, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range restored { // with a deadline ahead it is listed
+		if id.ExpiredAt(now) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, mayfly.ID.Compare)
+	return g.openAll(ctx, relations, ids, viewer, now)
+}
+
+// ringRange returns the one range of the rings that has what viewer may see of owner.
+// Of what a blocked viewer may see it is the range of no user.
+func ringRange(owner mayfly.UserID, since mayfly.Instant, viewer mayfly.Viewer, relation mayfly.Relation) store.Range {
+	first, last := engine.RingClass(mayfly.Everyone), engine.RingClass(mayfly.Everyone)
+	if permitted(mayfly.Followers, viewer, relation) {
+		first = engine.RingClass(mayfly.Followers)
+	}
+	if permitted(mayfly.CloseFriends, viewer, relation) {
+		last = engine.RingClass(mayfly.CloseFriends)
+	}
+	r := store.Range{Partition: string(owner[:]), From: string([]byte{first}) + engine.BornFrom(since), To: string([]byte{last + 1}), Limit: ringPage}
+	if !permitted(mayfly.Everyone, viewer, relation) {
+		r.Partition += "\x00"
+	}
+	return r
+}
+
+// listed returns the ids in a range of the rings whose deadline is ahead.
+func (g *Gate) listed(ctx context.Context, r store.Range, now mayfly.Instant) (ids []mayfly.ID, err error) {
+	for {
+		page, err := g.tables.Range(ctx, engine.Rings, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range page {
+			if len(row.Clustering) != 1+len(mayfly.ID{}) {
+				return nil, mayfly.Errorf(mayfly.Corrupt, "an entry of the rings cannot be read: %x", row.Clustering)
+			}
+			if id := mayfly.ID([]byte(row.Clustering[1:])); !id.ExpiredAt(now) {
+				ids = append(ids, id)
+			}
+		}
+		if len(page) < r.Limit {
+			return ids, nil
+		}
+		r.From = page[len(page)-1].Clustering + "\x00"
+	}
+}

@@ -1,0 +1,248 @@
+package kvpebble
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Get implements store.KV.
+func (s *Store) Get(ctx context.Context, space store.KVSpace, now mayfly.Instant, keys ...string) ([]store.KVEntry, error) {
+	if err := space.Check(keys...); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	entries := make([]store.KVEntry, len(keys))
+	done, err := s.getRows(entries, &space, now, keys)
+	switch {
+	case err != nil:
+		return nil, readError("get", err)
+	case done:
+		return entries, nil
+	}
+	snapshot := s.db.NewSnapshot() // all at one point in the order of groups
+	defer snapshot.Close()
+	answered := answer{space: &space}
+	for i, key := range keys {
+		if err := getEntry(snapshot, entryKey(space.Name, key), now, key, &entries[i], &answered, nil); err != nil {
+			return nil, readError("get", err)
+		}
+	}
+	return entries, nil
+}
+
+// getRows reads entries from the cache and the rest from the database. It is done if no
+// writer has changed a stripe of the keys from when its first entry was read until the
+// last was: then all are of one point in the order of groups.
+func (s *Store) getRows(entries []store.KVEntry, space *store.KVSpace, now mayfly.Instant, keys []string) (done bool, err error) {
+	sp := s.spaces.find(space.Name)
+	if sp == nil {
+		return false, nil
+	}
+	type version struct {
+		part    *rowPart
+		changes uint64
+	}
+	var few [16]version
+	versions := few[:0]
+	var buf [256]byte
+	stored := appendSpace(buf[:0], entryPrefix, space.Name)
+	answered := answer{space: space}
+	for i, key := range keys {
+		stored = append(stored[:2+len(space.Name)], key...)
+		hash := s.stripes.hash(stored)
+		row, changes, quiet := s.rows.get(nil, hash, sp.id, key)
+		switch {
+		case row != nil:
+			e, err := parseEntry(key, row)
+			if err != nil {
+				return false, err
+			}
+			if entries[i] = e.At(now); entries[i].Found {
+				err = answered.add(len(e.Value))
+			}
+			if err != nil {
+				return false, err
+			}
+		case !quiet && len(keys) > 1:
+			return false, nil
+		default:
+			var fill func([]byte)
+			if quiet {
+				fill = func(b []byte) { s.rows.fill(hash, sp.id, key, b, changes) }
+			}
+			if err := getEntry(s.db, stored, now, key, &entries[i], &answered, fill); err != nil {
+				return false, err
+			}
+		}
+		versions = append(versions, version{s.rows.part(hash), changes})
+	}
+	if len(keys) > 1 {
+		for _, v := range versions {
+			if v.part.changes.Load() != v.changes {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// getEntry reads an entry from the database as it is at now, if it fits into the answer,
+// and passes what is stored to fill if it has not expired.
+func getEntry(from pebble.Reader, stored []byte, now mayfly.Instant, key string, e *store.KVEntry, answered *answer, fill func([]byte)) error {
+	b, closer, err := from.Get(stored)
+	if errors.Is(err, pebble.ErrNotFound) {
+		*e = store.KVEntry{Key: key}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	one, err := parseEntry(key, b)
+	if one = one.At(now); one.Found && err == nil {
+		err = answered.add(len(one.Value))
+	}
+	if one.Found && err == nil {
+		one.Value = append([]byte{}, one.Value...)
+		if fill != nil {
+			fill(b)
+		}
+	}
+	*e = one
+	return errors.Join(err, closer.Close())
+}
+
+// scanned is how many bytes of entries a page of Scan reads at most, before it
+// returns what it has.
+const scanned = 4 * mebibyte
+
+// Scan implements store.KV, in the order of keys. The position is the least key that
+// the page may hold.
+func (s *Store) Scan(ctx context.Context, space store.KVSpace, now mayfly.Instant, prefix, position string, limit int) ([]store.KVEntry, string, error) {
+	if err := errors.Join(space.Check(prefix), checkLimit(limit)); err != nil {
+		return nil, "", err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, "", err
+	}
+	defer s.leave()
+	head := appendSpace(nil, entryPrefix, space.Name)
+	lower, upper := append(head[:len(head):len(head)], max(prefix, position)...), after(entryKey(space.Name, prefix))
+	if string(lower) >= string(upper) {
+		return nil, "", nil
+	}
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, "", readError("scan", err)
+	}
+	var page []store.KVEntry
+	size := 0
+	for ok := iter.First(); ok; ok = iter.Next() {
+		key := string(iter.Key()[len(head):])
+		if len(page) == limit || size > scanned {
+			return page, key, readError("scan", iter.Close())
+		}
+		value, err := iter.ValueAndErr()
+		if err != nil {
+			return nil, "", errors.Join(readError("scan", err), iter.Close())
+		}
+		size += len(key) + len(value)
+		e, err := parseEntry(key, value)
+		if err != nil {
+			return nil, "", errors.Join(err, iter.Close())
+		}
+		if e = e.At(now); e.Found {
+			e.Value = nil
+			page = append(page, e)
+		}
+	}
+	return page, "", readError("scan", iter.Close())
+}
+
+func checkLimit(limit int) error {
+	if limit < 1 {
+		return mayfly.Errorf(mayfly.Invalid, "the limit is %d; it must be positive", limit)
+	}
+	return nil
+}
+
+// Due implements store.KV.
+func (s *Store) Due(ctx context.Context, space store.KVSpace, now mayfly.Instant, position store.KVDue, limit int) ([]store.KVDue, error) {
+	if err := errors.Join(space.Check(position.Key), checkLimit(limit)); err != nil {
+		return nil, err
+	}
+	if now < 0 || now <= position.At-1 {
+		return nil, nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	lower := appendSpace(nil, duePrefix, space.Name)
+	head := len(lower)
+	if (position != store.KVDue{}) {
+		lower = next(appendDueKey(nil, space.Name, position.At, position.Key))
+	}
+	upper := after(appendDueKey(nil, space.Name, min(now, math.MaxInt64-1), ""))
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, readError("due", err)
+	}
+	var due []store.KVDue
+	for ok := iter.First(); ok && len(due) < limit; ok = iter.Next() {
+		key := iter.Key()[head:]
+		due = append(due, store.KVDue{At: mayfly.Instant(binary.BigEndian.Uint64(key)), Key: strings.Clone(string(key[8:]))})
+	}
+	return due, readError("due", iter.Close())
+}
+
+// Stats implements store.KV. It counts an entry until the period has ended in which it
+// expired.
+func (s *Store) Stats(ctx context.Context, space store.KVSpace, now mayfly.Instant) (store.KVStats, error) {
+	if err := space.Check(); err != nil {
+		return store.KVStats{}, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return store.KVStats{}, err
+	}
+	defer s.leave()
+	sp := s.spaces.find(space.Name)
+	if sp == nil {
+		return store.KVStats{}, nil
+	}
+	live, _, _ := sp.at(now)
+	return store.KVStats{Keys: live.keys, Bytes: live.bytes}, nil
+}
+
+// Usage implements store.KV.
+func (s *Store) Usage(ctx context.Context, now mayfly.Instant) (store.KVUsage, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.KVUsage{}, err
+	}
+	defer s.leave()
+	u := store.KVUsage{Disk: int64(s.db.Metrics().DiskSpaceUsage()), Sync: s.opts.Sync.String()}
+	for _, sp := range s.spaces.list() {
+		live, expired, oldest := sp.at(now)
+		u.Live, u.Expired = u.Live+live.bytes, u.Expired+expired.bytes
+		if oldest != 0 && (u.Oldest == 0 || oldest < u.Oldest) {
+			u.Oldest = oldest
+		}
+		if due := sp.due(now); due != 0 && (u.Due == 0 || due < u.Due) {
+			u.Due = due
+		}
+	}
+	return u, nil
+}
+
+// Flushes returns how often a memtable was flushed since the database was opened.
+func (s *Store) Flushes() int64 { return s.db.Metrics().Flush.Count }
