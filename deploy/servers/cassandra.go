@@ -79,7 +79,7 @@ func (cassandra) prepare(ctx context.Context, s server, n node, lib string) (com
 	err = fill("cassandra.yaml.tmpl", filepath.Join(conf, "cassandra.yaml"), map[string]any{
 		"Token": token(n.Number-1, len(s.Nodes)), "Nodes": len(s.Nodes), "Seeds": strings.Join(seeds, ","),
 		"Address": n.Address, "Storage": n.Ports["storage"], "CQL": n.Ports["cql"],
-		"Secure": s.Secure, "KeyAndCertificate": s.pem("both"), "Authority": s.Secrets.Authority,
+		"NoHints": s.NoHints, "Secure": s.Secure, "KeyAndCertificate": s.pem("both"), "Authority": s.Secrets.Authority,
 	})
 	if err != nil {
 		return command{}, err

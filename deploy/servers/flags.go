@@ -27,6 +27,7 @@ Servers: cassandra, kafka, redis, redis-cluster, s3. Default: cassandra kafka re
 
   --nodes N       Cassandra nodes, on 127.0.0.1, 127.0.0.2, … (1)
   --heap SIZE     heap of each Cassandra node (256m)
+  --no-hints      Cassandra nodes keep no hints: one that was away gets what it missed by a repair only
   --cluster       also a Redis Cluster of three masters (redis-cluster)
   --secure        TLS and credentials on every server
   --keep          up: start with the data of the last run; down: keep the data
@@ -45,6 +46,7 @@ type options struct {
 	node    int // for kill and start
 	nodes   int
 	heap    string
+	noHints bool
 	secure  bool
 	keep    bool
 	install bool
@@ -68,6 +70,7 @@ func parse(args []string) (options, error) {
 	flags.SetOutput(io.Discard)
 	flags.IntVar(&o.nodes, "nodes", 1, "")
 	flags.StringVar(&o.heap, "heap", "256m", "")
+	flags.BoolVar(&o.noHints, "no-hints", false, "")
 	flags.BoolVar(&cluster, "cluster", false, "")
 	flags.BoolVar(&o.secure, "secure", false, "")
 	flags.BoolVar(&o.keep, "keep", false, "")

@@ -49,7 +49,7 @@ func TestTemplatesNeedAllValues(t *testing.T) {
 	server := func(secure bool) map[string]any {
 		return map[string]any{
 			"Address": "127.0.0.2", "Secure": secure, "KeyAndCertificate": "/x/both.pem", "Authority": "/x/authority.pem", "Data": "/x/data",
-			"Token": 7, "Nodes": 3, "Seeds": "127.0.0.1:21000,127.0.0.2:21000", "Storage": 21000, "CQL": 21001,
+			"Token": 7, "Nodes": 3, "NoHints": secure, "Seeds": "127.0.0.1:21000,127.0.0.2:21000", "Storage": 21000, "CQL": 21001,
 			"Client": 22000, "Broker": 22001, "Controller": 22002,
 			"Port": 23000, "Bus": 23001, "Cluster": true, "User": "mayfly", "Password": "secret", "Certificate": "/x/certificate.pem", "Key": "/x/key.pem",
 		}
@@ -60,8 +60,8 @@ func TestTemplatesNeedAllValues(t *testing.T) {
 		wants    []string
 		not      string
 	}{
-		{"cassandra.yaml.tmpl", false, []string{"initial_token: '7'", "auto_bootstrap: false", "commitlog_sync: batch", "listen_address: 127.0.0.2", "native_transport_port: 21001"}, "PasswordAuthenticator"},
-		{"cassandra.yaml.tmpl", true, []string{"authenticator: PasswordAuthenticator", "keystore: /x/both.pem", "optional: false"}, "AllowAll"},
+		{"cassandra.yaml.tmpl", false, []string{"initial_token: '7'", "auto_bootstrap: false", "commitlog_sync: batch", "listen_address: 127.0.0.2", "native_transport_port: 21001"}, "hinted_handoff"},
+		{"cassandra.yaml.tmpl", true, []string{"authenticator: PasswordAuthenticator", "keystore: /x/both.pem", "optional: false", "hinted_handoff_enabled: false"}, "AllowAll"},
 		{"kafka.properties.tmpl", false, []string{"listeners=CLIENT://127.0.0.2:22000,CONTROLLER://127.0.0.2:22002", "log.retention.hours=720"}, "SASL"},
 		{"kafka.properties.tmpl", true, []string{"CLIENT:SASL_SSL", "BROKER://127.0.0.2:22001"}, "CLIENT:PLAINTEXT"},
 		{"redis.conf.tmpl", false, []string{"port 23000", "appendfsync always", "cluster-port 23001"}, "tls"},

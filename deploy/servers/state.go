@@ -23,6 +23,7 @@ type server struct {
 	Version string  `json:"version"`
 	Secure  bool    `json:"secure,omitempty"`
 	Heap    string  `json:"heap,omitempty"`
+	NoHints bool    `json:"no_hints,omitempty"`
 	Secrets secrets `json:"secrets"`
 	Nodes   []node  `json:"nodes"`
 }

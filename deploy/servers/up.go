@@ -51,7 +51,7 @@ func (r *runner) skipRunning(st *state) error {
 			left = append(left, name)
 			continue
 		}
-		if s.Secure != r.secure || name == "cassandra" && (len(s.Nodes) != r.nodes || s.Heap != r.heap) {
+		if s.Secure != r.secure || name == "cassandra" && (len(s.Nodes) != r.nodes || s.Heap != r.heap || s.NoHints != r.noHints) {
 			return fmt.Errorf("%s already runs with other options; stop it with down, or use another --state", name)
 		}
 		for _, n := range s.Nodes {
@@ -122,7 +122,7 @@ func (r *runner) prepareServer(ctx context.Context, st *state, name, lib string,
 	} else if s.Secure != r.secure || name == "cassandra" && len(s.Nodes) != r.nodes {
 		return nil, errors.New("the kept data belongs to a server with other options; omit --keep")
 	}
-	s.Heap = r.heap
+	s.Heap, s.NoHints = r.heap, r.noHints
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		if n.Command, err = rec.prepare(ctx, *s, *n, lib); err != nil {

@@ -209,6 +209,30 @@ func (t *kvTurn) agreed(ctx context.Context) ([]store.KVResult, error) {
 // nothing, and returns landed or notLanded. Errors: Unavailable (nothing was written),
 // Unknown.
 func (t *kvTurn) write(ctx context.Context, before []byte, head kvMeta, writes []kvWrite) (settled, error) {
+	yes, err := t.replaceHead(ctx, before, head, writes)
+	switch {
+	case err == nil && yes:
+		return landed, nil
+	case err == nil:
+		return notLanded, nil
+	case unsent(change, err):
+		return notLanded, writeError(change, "apply to keys", err)
+	}
+	outcome, settleErr := settleSlot(before, head, writes, lostBatch{
+		readBack: func() (slotState, error) { return t.readSlotBack(ctx, writes) },
+		replaceHead: func(head kvMeta) error {
+			_, err := t.replaceHead(ctx, before, head, nil)
+			return err
+		},
+	})
+	if outcome != inDoubt {
+		return outcome, nil
+	}
+	return inDoubt, writeError(change, "apply to keys", errors.Join(err, settleErr))
+}
+
+// replaceHead writes a new head of the slot, and rows with it, if the head is before.
+func (t *kvTurn) replaceHead(ctx context.Context, before []byte, head kvMeta, writes []kvWrite) (bool, error) {
 	b, p := t.batch(change), t.place
 	if before == nil {
 		add(b, change, kvBegin, head.bytes(), p.space, p.slot)
@@ -218,23 +242,7 @@ func (t *kvTurn) write(ctx context.Context, before []byte, head kvMeta, writes [
 	for _, w := range writes {
 		add(b, change, kvPut, w.meta.ttl(t.now), w.meta.bytes(), w.cell(), p.space, p.slot, []byte(kvEntry+w.key))
 	}
-	yes, err := applied(b.IterContext(ctx))
-	switch {
-	case err == nil && yes:
-		return landed, nil
-	case err == nil:
-		return notLanded, nil
-	case unsent(change, err):
-		return notLanded, writeError(change, "apply to keys", err)
-	}
-	now, readErr := t.readSlotBack(ctx, writes)
-	if readErr != nil {
-		return inDoubt, writeError(change, "apply to keys", errors.Join(err, readErr))
-	}
-	if outcome := settleSlot(before, head, writes, now); outcome != inDoubt {
-		return outcome, nil
-	}
-	return inDoubt, writeError(change, "apply to keys", err)
+	return applied(b.IterContext(ctx))
 }
 
 // applied reads the response to a conditional batch.
@@ -273,14 +281,36 @@ func (t *kvTurn) readSlotBack(ctx context.Context, writes []kvWrite) (now slotSt
 	return now, err
 }
 
-// settleSlot decides from the rows that were read back whether a batch was applied. The
-// head and every row of a batch have its nonce, and the versions of a slot only grow: a
+// lostBatch has the requests that find out what became of a batch whose answer was lost.
+type lostBatch struct {
+	readBack    func() (slotState, error) // reads the head and the rows of the batch at SERIAL
+	replaceHead func(head kvMeta) error   // writes a head on the condition of the batch
+}
+
+// settleSlot returns what became of a batch whose answer was lost. As long as the head of
+// the slot is the one that the batch replaces, the batch may still be on its way in a server
+// that hangs: another head is written in its place first, and no server does the batch any
+// more. An error says why it is in doubt.
+func settleSlot(before []byte, head kvMeta, writes []kvWrite, lost lostBatch) (settled, error) {
+	var failed error
+	for range readBacks {
+		now, err := lost.readBack()
+		if err != nil {
+			return inDoubt, err
+		}
+		if !bytes.Equal(now.head, before) {
+			return settleWrites(head, writes, now), failed
+		}
+		failed = lost.replaceHead(kvMeta{nonce: newKVNonce(), version: now.version, written: head.written})
+	}
+	return inDoubt, failed
+}
+
+// settleWrites decides from the rows whether a batch was applied that cannot be any more.
+// The head and every row of a batch have its nonce, and the versions of a slot only grow: a
 // row that is older than the one of the batch shows that the batch was not applied.
-func settleSlot(before []byte, head kvMeta, writes []kvWrite, now slotState) settled {
-	switch {
-	case bytes.Equal(now.head, before):
-		return notLanded
-	case bytes.Equal(now.head, head.bytes()):
+func settleWrites(head kvMeta, writes []kvWrite, now slotState) settled {
+	if bytes.Equal(now.head, head.bytes()) {
 		return landed
 	}
 	for _, w := range writes {

@@ -90,3 +90,39 @@ func TestASecondDropFindsWhatAnotherProcessHasWrittenSince(t *testing.T) {
 		want(0)
 	}
 }
+
+// What a server does too late is refused: the slot was given another head before the batch
+// was reported as not done.
+func TestALateBatchOfKeysIsRefused(t *testing.T) {
+	t.Parallel()
+	s := openTestStore(t)
+	space := store.KVSpace{Name: fmt.Sprint("late", wall())}
+	for _, written := range []bool{false, true} { // before the batch
+		key := fmt.Sprint("k", written)
+		if written {
+			if _, err := s.KV().Apply(t.Context(), space, wall(), store.KVGroup{Ops: []store.KVOp{{Key: key, Action: store.KVSet, Value: []byte("v")}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		turn := kvTurn{Store: s, place: placeOfSlot(&space, store.KVSlot(key)), space: &space, now: wall()}
+		state, err := s.readSlot(t.Context(), readRows, turn.place, []string{key}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := kvMeta{nonce: newKVNonce(), version: state.version + 1, written: wall()}
+		writes := []kvWrite{{key: key, meta: kvMeta{nonce: head.nonce, version: head.version, written: wall()}}}
+		outcome, err := settleSlot(state.head, head, writes, lostBatch{ // it was never sent
+			readBack: func() (slotState, error) { return turn.readSlotBack(t.Context(), writes) },
+			replaceHead: func(m kvMeta) error {
+				_, err := turn.replaceHead(t.Context(), state.head, m, nil)
+				return err
+			},
+		})
+		if outcome != notLanded || err != nil {
+			t.Fatal(outcome, err)
+		}
+		if yes, err := turn.replaceHead(t.Context(), state.head, head, writes); yes || err != nil { // and now it comes
+			t.Errorf("written before %t: the late batch is done: %t, %v", written, yes, err)
+		}
+	}
+}

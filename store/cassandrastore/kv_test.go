@@ -1,8 +1,10 @@
 package cassandrastore
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,7 +66,6 @@ func slotOf(version uint64, rows map[string]kvMeta) slotState {
 
 func TestABatchWhoseAnswerWasLostIsSettledByNonceAndVersion(t *testing.T) {
 	ours, theirs := [8]byte{1}, [8]byte{2}
-	before := slotOf(5, nil).head
 	head := kvMeta{nonce: ours, version: 7}
 	writes := []kvWrite{{key: "a", meta: kvMeta{nonce: ours, version: 6}}, {key: "b", meta: kvMeta{nonce: ours, version: 7}}}
 	for _, c := range []struct {
@@ -72,7 +73,6 @@ func TestABatchWhoseAnswerWasLostIsSettledByNonceAndVersion(t *testing.T) {
 		now  slotState
 		want settled
 	}{
-		{"the head has not changed", slotState{head: before}, notLanded},
 		{"the head is ours", slotState{head: head.bytes()}, landed},
 		{"a row is ours", slotOf(9, map[string]kvMeta{"a": {nonce: theirs, version: 9}, "b": {nonce: ours, version: 7}}), landed},
 		{"a row is older", slotOf(9, map[string]kvMeta{"a": {nonce: theirs, version: 9}, "b": {nonce: theirs, version: 3}}), notLanded},
@@ -80,12 +80,62 @@ func TestABatchWhoseAnswerWasLostIsSettledByNonceAndVersion(t *testing.T) {
 		{"all rows were replaced", slotOf(9, map[string]kvMeta{"a": {nonce: theirs, version: 8}, "b": {nonce: theirs, version: 9}}), inDoubt},
 		{"another batch has taken our versions", slotOf(7, map[string]kvMeta{"a": {nonce: theirs, version: 6}, "b": {nonce: theirs, version: 7}}), inDoubt},
 	} {
-		if got := settleSlot(before, head, writes, c.now); got != c.want {
+		if got := settleWrites(head, writes, c.now); got != c.want {
 			t.Errorf("%s: %d, want %d", c.what, got, c.want)
 		}
 	}
-	if settleSlot(nil, head, writes, slotState{}) != notLanded {
-		t.Error("a slot that is still empty was written")
+}
+
+// A batch without an answer may hang in a server and be done later. It is reported as not
+// done only when the slot has another head than the one that it replaces.
+func TestABatchThatMayStillBeOnItsWayIsShutOut(t *testing.T) {
+	lost := errors.New("no answer")
+	head := kvMeta{nonce: [8]byte{1}, version: 6}
+	writes := []kvWrite{{key: "a", meta: kvMeta{nonce: head.nonce, version: 6}}}
+	for _, before := range [][]byte{nil, slotOf(5, nil).head} {
+		for _, c := range []struct {
+			what    string
+			answers []error // to the new heads
+			late    int     // the batch is done before this many new heads
+			reads   error
+			want    settled
+		}{
+			{"the new head is written", []error{nil}, 9, nil, notLanded},
+			{"the answer to the second new head is lost, too", []error{lost, lost}, 9, nil, notLanded},
+			{"the batch is done before the new head", []error{nil}, 0, nil, landed},
+			{"the batch is done after a new head was lost", []error{lost, nil}, 1, nil, landed},
+			{"no new head arrives", slices.Repeat([]error{lost}, readBacks), 9, nil, inDoubt},
+			{"the rows cannot be read", nil, 9, lost, inDoubt},
+		} {
+			state, heads := slotState{head: before, version: 5, rows: map[string]kvRow{}}, 0
+			if before == nil {
+				state.version = 0
+			}
+			was := state.version
+			outcome, err := settleSlot(before, head, writes, lostBatch{
+				readBack: func() (slotState, error) { return state, c.reads },
+				replaceHead: func(m kvMeta) error {
+					if heads == c.late { // the condition of a late batch holds until a new head is there
+						state.head, state.rows["a"] = head.bytes(), kvRow{kvMeta: writes[0].meta}
+					}
+					answer := c.answers[heads]
+					if heads++; bytes.Equal(state.head, before) && (answer == nil || heads == len(c.answers) && c.want != inDoubt) {
+						state.head = m.bytes()
+					}
+					if m.version != was {
+						t.Errorf("%s: the new head has version %d, want %d", c.what, m.version, was)
+					}
+					return answer
+				},
+			})
+			shut := !bytes.Equal(state.head, before)
+			if outcome != c.want || (err != nil) != (c.want == inDoubt || len(c.answers) > 1 && c.answers[heads-1] != nil) {
+				t.Errorf("%s: %d, want %d; %v", c.what, outcome, c.want, err)
+			}
+			if outcome == notLanded && !shut {
+				t.Errorf("%s: the batch may still be done", c.what)
+			}
+		}
 	}
 }
 

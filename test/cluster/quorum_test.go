@@ -131,11 +131,11 @@ func onlyAnswers(t testing.TB, what string, got map[string]int, may ...string) {
 	}
 }
 
-// Three real nodes of Cassandra, three copies: without one of them nothing changes,
+// Three real nodes of Cassandra that keep no hints, three copies: without one of them nothing changes,
 // without two there is no quorum. It does not run beside other tests: four nodes of
 // Cassandra are too many for two processors.
 func TestARingOfThreeThatLosesNodes(t *testing.T) {
-	s, name := servers(t).beside(t, "cassandra", "--nodes", "3"), newName()
+	s, name := servers(t).beside(t, "cassandra", "--nodes", "3", "--no-hints"), newName()
 	t.Run("keys that are gone stay gone", func(t *testing.T) { keysOfARing(t, s, name) })
 	t.Run("one gone changes nothing", func(t *testing.T) { loseOne(newClusterOn(t, s, name, nil)) })
 	t.Run("two gone are answered 503 and nothing wrong", func(t *testing.T) { loseQuorum(newClusterOn(t, s, name, nil)) })
