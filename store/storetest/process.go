@@ -2,9 +2,7 @@ package storetest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -21,41 +19,39 @@ const (
 	lastPort  = 19_999
 )
 
-// Address returns a free address on loopback. Until the test ends, no other test of
-// this program gets it, and no client does while its server is stopped.
+// Address returns a free address on loopback. Until the test ends, no other test gets
+// it, of this program or of another, and no client does while its server is stopped.
 func Address(t testing.TB) string {
 	t.Helper()
-	folder := filepath.Join(os.TempDir(), fmt.Sprintf("mayfly-ports-%d", os.Getpid()))
+	folder := filepath.Join(os.TempDir(), fmt.Sprintf("mayfly-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for range 1000 {
-		if err := os.MkdirAll(folder, 0o700); err != nil { // a test that ended may have removed it
-			t.Fatal(err)
-		}
 		port := strconv.Itoa(firstPort + rand.IntN(lastPort-firstPort+1))
-		file, err := os.OpenFile(filepath.Join(folder, port), os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		held, err := os.OpenFile(filepath.Join(folder, port), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			t.Fatal(err)
+		}
+		address := "127.0.0.1:" + port
+		if !lock(held) || !free(address) {
+			_ = held.Close()
+			continue
 		}
 		t.Cleanup(func() {
-			if err := errors.Join(file.Close(), os.Remove(file.Name())); err != nil {
+			if err := held.Close(); err != nil {
 				t.Error(err)
 			}
-			_ = os.Remove(folder) // fails while other tests use it
 		})
-		address := "127.0.0.1:" + port
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
 		return address
 	}
 	t.Fatalf("no free port between %d and %d", firstPort, lastPort)
 	return ""
+}
+
+func free(address string) bool {
+	l, err := net.Listen("tcp", address)
+	return err == nil && l.Close() == nil
 }
 
 // LogBuffer is a buffer for a log that is read while it is written. The zero
