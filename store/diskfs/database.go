@@ -310,6 +310,11 @@ func (d *Database) Write(ctx context.Context, visible *atomic.Bool, work func() 
 	default:
 		go d.write(w)
 	}
+	return d.Wait(ctx, visible, done)
+}
+
+// Wait waits for the result of a write, as Write does.
+func (d *Database) Wait(ctx context.Context, visible *atomic.Bool, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -67,20 +66,21 @@ type writing struct {
 	batch   *pebble.Batch // nil if there is nothing to write
 	space   *space
 	slots   []slot
+	counts  changes // of space; the batch does not have them yet
 	held    []uint16
 	side    int
 	entered bool
 	durable bool // write waits until the batch is durable
 	visible atomic.Bool
+	done    chan error
 }
 
-// release gives back the locks and the guard.
+// release gives back the locks and the guard, once.
 func (w *writing) release() {
 	w.stripes.free(w.held)
 	if w.entered {
 		w.guard.leave(w.side)
 	}
-	w.held, w.entered = nil, false
 }
 
 // slot is what a group knows of one key.
@@ -223,14 +223,13 @@ func neededValues(ops []store.KVOp) (keys map[string]bool, need bool) {
 
 // fill writes the slots that have changed into the batch.
 func (w *writing) fill(space *store.KVSpace, now mayfly.Instant, slots []slot) error {
-	var counts changes
 	batch := w.db.NewBatch()
 	for i := range slots {
 		one := &slots[i]
 		if !one.wrote || !one.before.Found && !one.now.Found {
 			continue
 		}
-		if err := one.write(batch, space, now, &counts); err != nil {
+		if err := one.write(batch, space, now, &w.counts); err != nil {
 			return errors.Join(err, batch.Close())
 		}
 	}
@@ -238,15 +237,11 @@ func (w *writing) fill(space *store.KVSpace, now mayfly.Instant, slots []slot) e
 		if !w.durable || w.stripes.durable(w.held) {
 			return batch.Close()
 		}
-		// The caller must not learn of a write that a crash could still undo.
-		w.batch = batch
-		return batch.LogData(nil, nil)
+		w.batch = batch // the caller must not learn of a write that a crash could still undo
+		return nil
 	}
 	w.space = w.spaces.get(space.Name)
-	if err := w.space.merge(batch, counts); err != nil {
-		return errors.Join(err, batch.Close())
-	}
-	if err := w.space.take(counts, space.Quota, now); err != nil {
+	if err := w.space.take(w.counts, space.Quota, now); err != nil {
 		return errors.Join(err, batch.Close())
 	}
 	w.batch, w.slots = batch, slots
@@ -310,49 +305,6 @@ func readRow(key string, b []byte, wants *answer) (store.KVEntry, int64, error) 
 		e.Value = append([]byte{}, e.Value...)
 	}
 	return e, size, err
-}
-
-// write applies the batch and waits until it is durable, if w asks for that. It always
-// releases what w holds and leaves the store for its caller. After an error the outcome
-// is unknown.
-func (w *writing) write(ctx context.Context) error { return w.base.Write(ctx, &w.visible, w.commit) }
-
-// commit does the work of write.
-func (w *writing) commit() (err error) {
-	defer w.leave()
-	held := w.held
-	defer func() {
-		if r := recover(); r != nil {
-			w.fuse.Blow(fmt.Errorf("pebble: commit: %v", r))
-			err = diskfs.InDoubt(w.fuse.Err())
-		}
-		w.release()
-	}()
-	w.rows.begin(held)
-	if w.durable {
-		w.stripes.pending(held, 1)
-		err = w.db.ApplyNoSyncWait(w.batch, pebble.Sync)
-	} else {
-		err = w.db.Apply(w.batch, pebble.NoSync)
-		w.dirty.Store(true)
-	}
-	if err == nil {
-		w.note()
-		w.rows.end(held)
-	}
-	w.visible.Store(true)
-	w.release()
-	if err == nil && w.durable {
-		err = w.batch.SyncWait()
-		w.stripes.pending(held, -1)
-	}
-	if err != nil {
-		w.fuse.Blow(fmt.Errorf("pebble: commit: %w", err))
-	}
-	if err := w.fuse.Err(); err != nil {
-		return diskfs.InDoubt(err)
-	}
-	return w.batch.Close()
 }
 
 // note notes the entries that the batch has changed.

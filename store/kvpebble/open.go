@@ -74,6 +74,7 @@ type Store struct {
 	spaces   spaces
 	versions versions
 	reclaims reclaims
+	commits  commits
 	syncs    *loop.Loop // of EverySec
 	dirty    atomic.Bool
 }
@@ -114,6 +115,7 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s.db, s.fuse = s.base.DB, s.base.Fuse
+	s.startCommits()
 	if opts.Sync == EverySec {
 		s.syncs = loop.Start(context.Background(), loop.Options{Name: "kv sync", First: time.Second, Every: time.Second}, s.syncAll)
 	}
@@ -204,6 +206,7 @@ func (s *Store) leave() { s.base.Leave() }
 // process, and returns the fuse's error.
 func (s *Store) Close() error {
 	return s.base.Close(func() error {
+		s.stopCommits()
 		if s.syncs == nil {
 			return nil
 		}
