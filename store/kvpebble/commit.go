@@ -163,11 +163,11 @@ func (s *Store) syncGroups() {
 		s.commits.unsynced.Add(-int64(len(groups)))
 		took := loop.Stopwatch()
 		err := s.attempt(func() error { return s.db.LogData(nil, pebble.Sync) })
+		p.callers, p.most = len(groups)+int(s.commits.unsynced.Load()), took()
 		for _, w := range groups {
 			s.stripes.pending(w.held, -1)
 			w.answer(err)
 		}
-		p.callers, p.most = len(groups)+int(s.commits.unsynced.Load()), took()
 	}
 }
 
