@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -30,16 +31,24 @@ func (s *Store) Get(ctx context.Context, space store.KVSpace, now mayfly.Instant
 	case done:
 		return entries, nil
 	}
-	snapshot := s.db.NewSnapshot() // all at one point in the order of groups
-	defer snapshot.Close()
-	answered := answer{space: &space}
-	for i, key := range keys {
-		if err := getEntry(snapshot, entryKey(space.Name, key), now, key, &entries[i], &answered, nil); err != nil {
-			return nil, readError("get", err)
-		}
+	all := make([]lookup, len(keys))
+	for i := range all {
+		all[i].at = i
 	}
-	return entries, nil
+	answered := answer{space: &space}
+	return entries, readError("get", s.getSorted(entries, &space, now, keys, all, &answered, nil))
 }
+
+// lookup is a key that is not in the cache.
+type lookup struct {
+	at      int // in the keys of the call
+	hash    uint64
+	changes uint64 // of its part of the cache
+	quiet   bool   // no writer was changing entries of that
+}
+
+// fewLookups is up to how many look-ups cost less one by one than with an iterator.
+const fewLookups = 4
 
 // getRows reads entries from the cache and the rest from the database. It is done if no
 // writer has changed a stripe of the keys from when its first entry was read until the
@@ -55,6 +64,8 @@ func (s *Store) getRows(entries []store.KVEntry, space *store.KVSpace, now mayfl
 	}
 	var few [16]version
 	versions := few[:0]
+	var fewMissing [fewLookups]lookup
+	missing := fewMissing[:0]
 	var buf [256]byte
 	stored := appendSpace(buf[:0], entryPrefix, space.Name)
 	answered := answer{space: space}
@@ -77,15 +88,25 @@ func (s *Store) getRows(entries []store.KVEntry, space *store.KVSpace, now mayfl
 		case !quiet && len(keys) > 1:
 			return false, nil
 		default:
-			var fill func([]byte)
-			if quiet {
-				fill = func(b []byte) { s.rows.fill(hash, sp.id, key, b, changes) }
-			}
-			if err := getEntry(s.db, stored, now, key, &entries[i], &answered, fill); err != nil {
-				return false, err
-			}
+			missing = append(missing, lookup{i, hash, changes, quiet})
 		}
 		versions = append(versions, version{s.rows.part(hash), changes})
+	}
+	fill := func(l lookup, b []byte) {
+		if l.quiet {
+			s.rows.fill(l.hash, sp.id, keys[l.at], b, l.changes)
+		}
+	}
+	if len(missing) > fewLookups {
+		err = s.getSorted(entries, space, now, keys, missing, &answered, fill)
+	} else {
+		for _, l := range missing {
+			stored = append(stored[:2+len(space.Name)], keys[l.at]...)
+			err = errors.Join(err, s.getEntry(&entries[l.at], stored, now, keys[l.at], l, &answered, fill))
+		}
+	}
+	if err != nil {
+		return false, err
 	}
 	if len(keys) > 1 {
 		for _, v := range versions {
@@ -97,10 +118,38 @@ func (s *Store) getRows(entries []store.KVEntry, space *store.KVSpace, now mayfl
 	return true, nil
 }
 
-// getEntry reads an entry from the database as it is at now, if it fits into the answer,
-// and passes what is stored to fill if it has not expired.
-func getEntry(from pebble.Reader, stored []byte, now mayfly.Instant, key string, e *store.KVEntry, answered *answer, fill func([]byte)) error {
-	b, closer, err := from.Get(stored)
+// getSorted reads entries from the database as they are at now, all at one point in the
+// order of groups. It looks the keys up in their order, so that a block is read once.
+func (s *Store) getSorted(entries []store.KVEntry, space *store.KVSpace, now mayfly.Instant, keys []string, lookups []lookup, answered *answer, fill func(lookup, []byte)) (err error) {
+	slices.SortFunc(lookups, func(a, b lookup) int { return strings.Compare(keys[a.at], keys[b.at]) })
+	stored := appendSpace(nil, entryPrefix, space.Name)
+	head := len(stored)
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: stored, UpperBound: after(stored)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	for _, l := range lookups {
+		key := keys[l.at]
+		entries[l.at] = store.KVEntry{Key: key}
+		stored = append(stored[:head:head], key...)
+		if !iter.SeekPrefixGE(stored) { // the whole key is the prefix; Close returns an error
+			continue
+		}
+		b, err := iter.ValueAndErr()
+		if err == nil {
+			err = use(&entries[l.at], b, now, key, l, answered, fill)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// getEntry reads one entry from the database as it is at now.
+func (s *Store) getEntry(e *store.KVEntry, stored []byte, now mayfly.Instant, key string, l lookup, answered *answer, fill func(lookup, []byte)) error {
+	b, closer, err := s.db.Get(stored)
 	if errors.Is(err, pebble.ErrNotFound) {
 		*e = store.KVEntry{Key: key}
 		return nil
@@ -108,6 +157,12 @@ func getEntry(from pebble.Reader, stored []byte, now mayfly.Instant, key string,
 	if err != nil {
 		return err
 	}
+	return errors.Join(use(e, b, now, key, l, answered, fill), closer.Close())
+}
+
+// use makes e of what is stored, as it is at now, if it fits into the answer, and passes
+// what is stored to fill if it has not expired.
+func use(e *store.KVEntry, b []byte, now mayfly.Instant, key string, l lookup, answered *answer, fill func(lookup, []byte)) error {
 	one, err := parseEntry(key, b)
 	if one = one.At(now); one.Found && err == nil {
 		err = answered.add(len(one.Value))
@@ -115,11 +170,11 @@ func getEntry(from pebble.Reader, stored []byte, now mayfly.Instant, key string,
 	if one.Found && err == nil {
 		one.Value = append([]byte{}, one.Value...)
 		if fill != nil {
-			fill(b)
+			fill(l, b)
 		}
 	}
 	*e = one
-	return errors.Join(err, closer.Close())
+	return err
 }
 
 // scanned is how many bytes of entries a page of Scan reads at most, before it
