@@ -44,9 +44,9 @@ func commandTable(risky bool) map[string]*command {
 		{name: "hello", arity: -1, run: hello, anonymous: true, alone: true},
 		{name: "select", arity: 2, run: selectDB},
 		{name: "client", arity: -2, run: client, subs: map[string]int{"id": 2, "getname": 2, "info": 2, "setname": 3, "setinfo": 4}},
-		{name: "command", arity: -1, run: describeCommands, subs: map[string]int{"count": 2, "list": 2, "info": -2, "docs": -2}},
+		{name: "command", arity: -1, run: describeCommands, alone: true, subs: map[string]int{"count": 2, "list": 2, "info": -2, "docs": -2}},
 		{name: "info", arity: -1, run: info, alone: true},
-		{name: "config", arity: -2, run: config, subs: map[string]int{"get": -3}},
+		{name: "config", arity: -2, run: config, alone: true, subs: map[string]int{"get": -3}},
 		{name: "time", arity: 1, run: timeNow},
 		{name: "multi", arity: 1, run: multi, immediate: true},
 		{name: "exec", arity: 1, run: exec, immediate: true},
@@ -132,6 +132,9 @@ func (c *conn) dispatch(args [][]byte) {
 		if c.multi != nil {
 			c.spoil()
 		}
+		if c.space != nil && !c.in.take(opCost) {
+			problem = ErrMemory.Error()
+		}
 		c.add(failed(problem))
 	case c.multi != nil && !cmd.immediate:
 		c.add(c.queue(cmd, args))
@@ -146,6 +149,9 @@ func (c *conn) dispatch(args [][]byte) {
 		}
 		if !c.quit {
 			cmd.run(c, &c.reply, args)
+		}
+		if c.muchToSend() && !c.flush() {
+			c.quit = true
 		}
 	}
 }

@@ -37,6 +37,7 @@ type conn struct {
 	checked mayfly.Instant // by the steady time
 
 	ctx   context.Context
+	work  *work         // nil while the client is silent
 	at    clock.Reading // of the commands that are executed now
 	steps []step        // commands whose operations wait for the others of the pipeline
 	ops   int           // of steps
@@ -50,6 +51,10 @@ type conn struct {
 	watching map[string]bool
 
 	subscribed subscription
+
+	parking parking
+	fresh   bool // no command was executed in this goroutine
+	moved   bool // the read was ended by move
 }
 
 // step is a command of a pipeline: operations and the function that answers it from
@@ -67,30 +72,34 @@ func answer(do func(w *Reply)) step { return step{reply: func(w *Reply, _ []kv.R
 func failed(text string) step { return answer(func(w *Reply) { w.Error(text) }) }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
-	return &conn{
+	c := &conn{
 		s: s, nc: nc, in: NewReader(nc, s.budget, Anonymous()), out: newOutput(nc, s.o, s.budget), id: id, opened: time.Now(),
 		subscribed: subscription{mu: &sync.Mutex{}}, budget: s.budget,
 	}
+	c.in.parks, c.in.wakes = c.park, c.wake
+	return c
 }
 
 const (
 	maxBatch    = 1024     // commands of a pipeline that are executed as one group
+	maxUnknown  = 16       // those of a client before AUTH
 	maxBatchOps = 4096     // operations of them
 	maxHeld     = 4 << 20  // bytes of them
 	maxAnswer   = 32 << 20 // bytes of values that one command or transaction may answer with
 	batchAnswer = 1 << 20  // those of a pipeline that is executed as one group
-	freeAnswer  = 16 << 10 // those for which the budget is not asked
+	smallAnswer = 16 << 10 // what is taken for an answer before its size is known
+	freeAnswer  = 2 << 10  // what an answer may have if nothing is left
 )
 
 // opCost is about what an operation and its result take beside the key and the values,
 // in this package and in the store.
 const opCost = 640
 
-// serve reads and executes commands until the connection ends.
-func (c *conn) serve(ctx context.Context) {
+// serve reads and executes commands until the connection ends, and calls ended then.
+func (c *conn) serve(ctx context.Context, ended func()) {
 	var cancel context.CancelFunc
 	c.ctx, cancel = context.WithCancel(ctx)
-	defer func() {
+	c.run(func() {
 		cancel()
 		c.unsubscribe()
 		c.discard()
@@ -99,24 +108,39 @@ func (c *conn) serve(ctx context.Context) {
 		c.budget.Return(int(c.held.Swap(0)))
 		c.join(nil)
 		_ = c.nc.Close() // every answer was sent, or cannot be
-	}()
+		ended()
+	})
+}
+
+// run does the work of serve. While the client is silent it goes on in a new goroutine:
+// the stack of one that has executed commands is several times as large.
+func (c *conn) run(end func()) {
+	c.fresh = true
 	for !c.quit {
-		if err := c.readBatch(); err != nil {
-			c.fail(err)
+		err := c.readBatch()
+		if c.moved && errors.Is(err, os.ErrDeadlineExceeded) {
+			go c.run(end)
 			return
 		}
+		if err != nil {
+			c.fail(err)
+			break
+		}
+		c.fresh = false
 		c.execute()
 		if !c.flush() {
-			return
+			break
 		}
 		c.in.Release()
 	}
+	end()
 }
 
 // readBatch waits for a command and takes those that have arrived with it.
 func (c *conn) readBatch() error {
+	c.moved = false
 	c.setDeadline()
-	for n := 0; n == 0 || n < maxBatch && c.ops < maxBatchOps && !c.quit && c.in.held < maxHeld && c.in.Ready(); n++ {
+	for n := 0; n == 0 || n < c.maxBatch() && c.ops < maxBatchOps && !c.quit && c.in.held < maxHeld && c.in.Ready(); n++ {
 		args, err := c.in.Next()
 		if err != nil {
 			if n > 0 || len(c.steps) > 0 {
@@ -128,6 +152,14 @@ func (c *conn) readBatch() error {
 		c.dispatch(args)
 	}
 	return nil
+}
+
+// maxBatch returns how many commands are executed as one group.
+func (c *conn) maxBatch() int {
+	if c.space == nil {
+		return maxUnknown
+	}
+	return maxBatch
 }
 
 // begin reads the clock for commands that are executed together. If what opened the
@@ -252,7 +284,7 @@ func (c *conn) flush() bool {
 		return true
 	}
 	ok := c.out.send(c.reply.buf, int(c.held.Swap(0)))
-	if cap(c.reply.buf) > freeOfCharge {
+	if cap(c.reply.buf) > replyBuffer {
 		c.reply.buf = nil
 	}
 	c.reply.buf = c.reply.buf[:0]
@@ -315,11 +347,18 @@ func (c *conn) executeEach(steps []step) {
 		} else {
 			c.answer(steps[i:i+1], results)
 		}
-		if len(c.reply.buf) > c.s.o.Output && !c.flush() {
+		if c.muchToSend() && !c.flush() {
 			c.quit = true
 			return
 		}
 	}
+}
+
+// muchToSend reports whether answers are to be sent before the next ones are made: they
+// are many, or the budget was not asked for them.
+func (c *conn) muchToSend() bool {
+	n := len(c.reply.buf)
+	return n > c.s.o.Output || n > replyBuffer+int(c.held.Load())
 }
 
 // takeRate counts steps against the rate of the namespace: one for each operation.
@@ -368,7 +407,7 @@ func (c *conn) executeBySlot(all []step) {
 				c.answer(steps[i:i+1], results[i])
 			}
 		}
-		if len(c.reply.buf) > c.s.o.Output && !c.flush() {
+		if c.muchToSend() && !c.flush() {
 			c.quit = true
 			return
 		}
@@ -437,6 +476,9 @@ func (c *conn) applyGroup(g kv.Group, most int) ([]kv.Result, error) {
 		return nil, nil
 	}
 	limit, held := freeAnswer, 0
+	if c.budget.Take(2 * smallAnswer) {
+		limit, held = smallAnswer, 2*smallAnswer
+	}
 	for {
 		results, err := c.space.ApplyWithin(c.ctx, c.at, g, limit)
 		if err == nil {

@@ -23,7 +23,6 @@ type output struct {
 	spare   []byte
 	sending bool // a goroutine sends
 	failed  bool // the client is gone
-	ending  bool // send the rest, then end
 }
 
 func newOutput(nc net.Conn, o Options, budget *Budget) *output {
@@ -66,7 +65,7 @@ func (o *output) send(b []byte, paid int) bool {
 	if o.failed {
 		return false
 	}
-	if len(o.buf) == 0 && cap(b) > freeOfCharge { // the caller does not use it again
+	if len(o.buf) == 0 && cap(b) > replyBuffer { // the caller does not use it again
 		o.buf = b
 	} else {
 		o.buf = append(o.buf, b...)
@@ -98,18 +97,11 @@ func (o *output) fail() {
 	_ = o.nc.Close()
 }
 
-// run sends what waits. It ends when nothing does, unless every answer must wait.
+// run sends what waits. It ends when nothing does.
 func (o *output) run() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for !o.failed {
-		if len(o.buf) == 0 {
-			if o.socket != nil || o.ending {
-				break
-			}
-			o.changed.Wait()
-			continue
-		}
+	for !o.failed && len(o.buf) > 0 {
 		b, held, budget := o.buf, o.held, o.budget
 		o.buf, o.spare, o.held = o.spare[:0], nil, 0
 		o.changed.Broadcast()
@@ -126,6 +118,7 @@ func (o *output) run() {
 	}
 	o.budget.Return(o.held)
 	o.held, o.sending = 0, false
+	o.buf, o.spare = nil, nil
 	o.changed.Broadcast()
 }
 
@@ -148,8 +141,6 @@ func (o *output) write(b []byte) error {
 func (o *output) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.ending = true
-	o.changed.Broadcast()
 	for o.sending {
 		o.changed.Wait()
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 	"sync/atomic"
 )
 
@@ -101,15 +102,45 @@ const (
 type Reader struct {
 	Limits Limits
 
-	in     *bufio.Reader
+	from   *source
+	in     *bufio.Reader // reads from; nil while nothing has arrived
 	budget *Budget
 	used   int // bytes of the commands since the last release
 	held   int // bytes of them taken from budget
+
+	parks, wakes func() // called before and after it waits for the first byte of a command; may be nil
 }
 
 // NewReader returns a reader that takes the memory of large arguments from budget.
 func NewReader(in io.Reader, budget *Budget, l Limits) *Reader {
-	return &Reader{Limits: l, in: bufio.NewReaderSize(in, readBuffer), budget: budget}
+	r := &Reader{Limits: l, budget: budget}
+	r.from = newSource(in, r.begin, r.park)
+	return r
+}
+
+// readBuffers are the buffers of connections that have something to read.
+var readBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }}
+
+// begin reads into a buffer.
+func (r *Reader) begin() error {
+	if r.in == nil {
+		r.in = readBuffers.Get().(*bufio.Reader)
+		r.in.Reset(r.from)
+	}
+	_, err := r.in.Peek(1)
+	return err
+}
+
+// park gives the buffer, which is empty, to others.
+func (r *Reader) park() {
+	if r.in != nil {
+		r.in.Reset(nil)
+		readBuffers.Put(r.in)
+		r.in = nil
+	}
+	if r.parks != nil {
+		r.parks()
+	}
 }
 
 // Release gives the memory of the commands read so far back to the budget. They must
@@ -127,6 +158,9 @@ func (r *Reader) share(to *Budget) {
 
 // Ready reports whether Next will return without reading from the connection.
 func (r *Reader) Ready() bool {
+	if r.in == nil {
+		return false
+	}
 	buffered, _ := r.in.Peek(r.in.Buffered())
 	return complete(buffered)
 }
@@ -136,6 +170,15 @@ func (r *Reader) Ready() bool {
 // those of the connection.
 func (r *Reader) Next() ([][]byte, error) {
 	for {
+		if r.in == nil || r.in.Buffered() == 0 {
+			err := r.from.wait()
+			if r.wakes != nil {
+				r.wakes()
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
 		first, err := r.in.Peek(1)
 		if err != nil {
 			return nil, err
@@ -207,7 +250,7 @@ const argCost = 48
 const takenAhead = 32 << 10
 
 // freeOfCharge is what a connection may hold without asking the budget.
-const freeOfCharge = 4 << 10
+const freeOfCharge = 2 << 10
 
 // take takes n bytes from the budget, once the connection holds more than a little.
 func (r *Reader) take(n int) bool {

@@ -104,6 +104,9 @@ func (s *Server) Commands() int64 { return s.executed.Load() }
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	stopped := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stopped()
+	sweeping, ended := context.WithCancel(ctx)
+	defer ended()
+	go s.sweep(sweeping)
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -135,13 +138,12 @@ func (s *Server) start(ctx context.Context, nc net.Conn) {
 	s.conns[c] = struct{}{}
 	s.done.Add(1)
 	s.mu.Unlock()
-	go func() {
-		defer s.done.Done()
-		c.serve(ctx)
+	go c.serve(ctx, func() {
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
-	}()
+		s.done.Done()
+	})
 }
 
 // drain ends the connections: each after the commands that it has read, all within
