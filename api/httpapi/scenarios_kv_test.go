@@ -126,7 +126,7 @@ func kvScenarios() map[string][]scenario {
 	}
 	badExpiries := []scenario{
 		bad("Mayfly-TTL", "soon"), bad("Mayfly-TTL", "60"), bad("Mayfly-TTL", "0s"), bad("Mayfly-TTL", "-5s"), bad("Mayfly-TTL", "1.5s"), bad("Mayfly-TTL", ""),
-		bad("Mayfly-TTL", "99999999999999999999s"), bad("Mayfly-TTL", "40000d"), bad("Mayfly-TTL", "60s", "Mayfly-Expires-At", "2126-01-01T00:00:00Z"),
+		bad("Mayfly-TTL", "99999999999999999999s"), bad("Mayfly-TTL", "106581d"), bad("Mayfly-Expires-At", "9999-12-31T23:59:59.999Z"), bad("Mayfly-Expires-At", "9999-12-31T23:59:59-23:59"), bad("Mayfly-TTL", "60s", "Mayfly-Expires-At", "2126-01-01T00:00:00Z"),
 		bad("Mayfly-Expires-At", "tomorrow"), bad("Mayfly-Expires-At", ""), bad("Mayfly-Expires-At", "1750000000"),
 		bad("If-Match", "41"), bad("If-Match", `W/"41"`), bad("If-Match", `"x"`), bad("If-Match", `"1", "2"`), bad("If-Match", "*", "If-None-Match", "*"), bad("If-None-Match", `"41"`),
 	}

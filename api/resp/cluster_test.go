@@ -115,7 +115,7 @@ func TestAPipelineOnAClusterIsOneGroupForEachSlot(t *testing.T) {
 		want = append(want, fmt.Sprintf("(%d)", i/4+1))
 	}
 	text = append(text, encode("MGET", "{0}n", "{1}n"), encode("PING"), encode("SET", "{2}n", strings.Repeat("x", 3000)), encode("GET", "{2}n"))
-	want = append(want, "-CROSSSLOT Keys in request don't hash to the same slot", "PONG", "-OOM command not allowed when used memory > 'maxmemory'.", `"10"`)
+	want = append(want, "-CROSSSLOT Keys in request don't hash to the same slot", "PONG", "-OOM command not allowed when used memory > 'maxmemory'. (delete entries or raise the quota)", `"10"`)
 	c.send(strings.Join(text, ""))
 	for i := range want {
 		if got := c.answer(); got != want[i] {

@@ -76,7 +76,7 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 		s: s, nc: nc, in: NewReader(nc, s.budget, Anonymous()), out: newOutput(nc, s.o, s.budget), id: id, opened: time.Now(),
 		subscribed: subscription{mu: &sync.Mutex{}}, budget: s.budget,
 	}
-	c.in.parks, c.in.wakes = c.park, c.wake
+	c.in.parks, c.in.wakes, c.in.buffers = c.park, c.wake, &s.buffers
 	return c
 }
 
@@ -558,7 +558,11 @@ func errorText(err error) string {
 	case errors.As(err, &cause):
 		return "CROSSSLOT " + cause.Error()
 	case errors.Is(err, mayfly.Full):
-		return "OOM command not allowed when used memory > 'maxmemory'."
+		text := "OOM command not allowed when used memory > 'maxmemory'."
+		if full := (*mayfly.Error)(nil); errors.As(err, &full) && full.Hint != "" { // of the quota, or of the disk
+			text += " (" + full.Hint + ")"
+		}
+		return text
 	case errors.Is(err, mayfly.Unavailable), errors.Is(err, mayfly.Limited):
 		return "TRYAGAIN " + err.Error()
 	case errors.Is(err, mayfly.Unauthenticated), errors.Is(err, mayfly.NotFound):

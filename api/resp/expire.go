@@ -8,30 +8,31 @@ import (
 	"github.com/mayflyhq/mayfly/product/kv"
 )
 
-func expire(c *conn, args [][]byte) step { return expireAt("expire", args, int64(c.at.Now), 1000) }
+func expire(c *conn, args [][]byte) step { return c.expireAt("expire", args, c.at.Now, 1000) }
 
-func pexpire(c *conn, args [][]byte) step { return expireAt("pexpire", args, int64(c.at.Now), 1) }
+func pexpire(c *conn, args [][]byte) step { return c.expireAt("pexpire", args, c.at.Now, 1) }
 
-func expireat(_ *conn, args [][]byte) step { return expireAt("expireat", args, 0, 1000) }
+func expireat(c *conn, args [][]byte) step { return c.expireAt("expireat", args, 0, 1000) }
 
-func pexpireat(_ *conn, args [][]byte) step { return expireAt("pexpireat", args, 0, 1) }
+func pexpireat(c *conn, args [][]byte) step { return c.expireAt("pexpireat", args, 0, 1) }
 
 // expireAt sets the expiry of an entry to base plus the argument, in units of so many
 // milliseconds. One in the past deletes the entry.
-func expireAt(name string, args [][]byte, base, unit int64) step {
+func (c *conn) expireAt(name string, args [][]byte, base mayfly.Instant, unit int64) step {
 	condition, problem := expireCondition(args[3:])
 	if problem != "" {
 		return failed(problem)
 	}
 	n, good := parseInt(args[2])
-	switch {
-	case !good:
+	if !good {
 		return failed(errInteger)
-	case n > math.MaxInt64/unit || n < math.MinInt64/unit || n*unit > math.MaxInt64-base:
+	}
+	fits := n <= (math.MaxInt64-int64(base))/unit && n >= math.MinInt64/unit
+	at := mayfly.Instant(n*unit) + base
+	if !fits || kv.CheckExpiry(at, c.at.Now) != nil {
 		return failed(fmt.Sprintf("ERR invalid expire time in '%s' command", name))
 	}
-	at := max(n*unit+base, 1) // 0 would be never
-	return write(kv.Op{Key: string(args[1]), Action: kv.Touch, If: condition, Expiry: mayfly.Instant(at)}, done)
+	return write(kv.Op{Key: string(args[1]), Action: kv.Touch, If: condition, Expiry: max(at, 1)}, done) // 0 would be never
 }
 
 // expireCondition reads the options of EXPIRE.

@@ -3,6 +3,7 @@ package resp_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -171,7 +172,7 @@ func TestCommandsAreDecidedByTheTimeWhenTheyAreExecuted(t *testing.T) {
 	tooBig := encode("SET", "full", strings.Repeat("y", 1500))
 	h.onceAt("first", func() { e.pass(time.Second) })
 	c.send(encode("GET", "first") + encode("GET", "secret") + encode("PEXPIRE", "other", "100000") + encode("INCR", "n") + encode("SET", "new", "v", "PX", "500") + encode("PTTL", "new") + tooBig)
-	for _, want := range []string{`"1"`, "nil", "(0)", "(1)", "OK", "(500)", "-OOM command not allowed when used memory > 'maxmemory'."} {
+	for _, want := range []string{`"1"`, "nil", "(0)", "(1)", "OK", "(500)", "-OOM command not allowed when used memory > 'maxmemory'. (delete entries or raise the quota)"} {
 		if got := c.answer(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -367,4 +368,38 @@ func TestAStepOfTheClockThatIsTakenBackChangesNothing(t *testing.T) {
 	e.pass(time.Second)
 	c.want("-NOAUTH Authentication required.", "GET", "k")
 	c.wantEnd()
+}
+
+// An expiry that could not be written down as a duration or as an instant is refused by
+// every command that sets one, and changes nothing.
+func TestAnExpiryTooFarAheadIsRefused(t *testing.T) {
+	e := serve(t)
+	c := e.connect()
+	last := int64(fixture.Start.Add(kv.MaxTTL))
+	for _, command := range []struct {
+		line  string // with the place of the expiry
+		from  int64
+		unit  int64
+		reply string
+	}{
+		{"SET k v EX %d", int64(fixture.Start), 1000, "OK"}, {"SET k v PX %d", int64(fixture.Start), 1, "OK"},
+		{"SET k v EXAT %d", 0, 1000, "OK"}, {"SET k v PXAT %d", 0, 1, "OK"},
+		{"SETEX k %d v", int64(fixture.Start), 1000, "OK"}, {"PSETEX k %d v", int64(fixture.Start), 1, "OK"},
+		{"GETEX k EX %d", int64(fixture.Start), 1000, `"v"`}, {"GETEX k PX %d", int64(fixture.Start), 1, `"v"`},
+		{"GETEX k EXAT %d", 0, 1000, `"v"`}, {"GETEX k PXAT %d", 0, 1, `"v"`},
+		{"EXPIRE k %d", int64(fixture.Start), 1000, "(1)"}, {"PEXPIRE k %d", int64(fixture.Start), 1, "(1)"},
+		{"EXPIREAT k %d", 0, 1000, "(1)"}, {"PEXPIREAT k %d", 0, 1, "(1)"},
+	} {
+		good := (last - command.from) / command.unit
+		c.want(command.reply, strings.Fields(fmt.Sprintf(command.line, good))...)
+		kept := fmt.Sprintf("(%d)", good*command.unit+command.from)
+		c.want(kept, "PEXPIRETIME", "k")
+		name := strings.ToLower(strings.Fields(command.line)[0])
+		for _, n := range []int64{good + 1, 253402300800 * 1000 / command.unit, math.MaxInt64/command.unit - command.from/command.unit, math.MaxInt64/command.unit + min(1, command.unit-1), math.MaxInt64} {
+			c.want("-ERR invalid expire time in '"+name+"' command", strings.Fields(fmt.Sprintf(command.line, n))...)
+		}
+		c.want(kept, "PEXPIRETIME", "k")
+	}
+	c.want("(1)", "EXPIREAT", "k", "-9223372036854775")
+	c.want("nil", "GET", "k")
 }

@@ -18,7 +18,9 @@ const (
 	keptSteps   = 64      // commands of a pipeline for which memory is kept
 )
 
-var works = sync.Pool{New: func() any { return &work{reply: make([]byte, 0, replyBuffer), steps: make([]step, 0, 16)} }}
+func newWork() any {
+	return &work{reply: make([]byte, 0, replyBuffer), steps: make([]step, 0, 16)}
+}
 
 // park gives away what the connection does not need while its client is silent.
 func (c *conn) park() {
@@ -29,7 +31,7 @@ func (c *conn) park() {
 		if cap(c.steps) <= keptSteps {
 			w.steps = c.steps[:0]
 		}
-		works.Put(w)
+		c.s.works.Put(w)
 		c.work, c.reply.buf, c.steps = nil, nil, nil
 	}
 	if !c.fresh {
@@ -46,7 +48,7 @@ func (c *conn) wake() {
 		c.parking.mu.Unlock()
 	}
 	if c.work == nil {
-		c.work = works.Get().(*work)
+		c.work = c.s.works.Get().(*work)
 		c.reply.buf, c.steps = c.work.reply, c.work.steps
 	}
 }

@@ -102,29 +102,29 @@ const (
 type Reader struct {
 	Limits Limits
 
-	from   *source
-	in     *bufio.Reader // reads from; nil while nothing has arrived
-	budget *Budget
-	used   int // bytes of the commands since the last release
-	held   int // bytes of them taken from budget
+	from    *source
+	in      *bufio.Reader // reads from; nil while nothing has arrived
+	buffers *sync.Pool    // of in
+	budget  *Budget
+	used    int // bytes of the commands since the last release
+	held    int // bytes of them taken from budget
 
 	parks, wakes func() // called before and after it waits for the first byte of a command; may be nil
 }
 
 // NewReader returns a reader that takes the memory of large arguments from budget.
 func NewReader(in io.Reader, budget *Budget, l Limits) *Reader {
-	r := &Reader{Limits: l, budget: budget}
+	r := &Reader{Limits: l, budget: budget, buffers: &sync.Pool{New: newReadBuffer}}
 	r.from = newSource(in, r.begin, r.park)
 	return r
 }
 
-// readBuffers are the buffers of connections that have something to read.
-var readBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }}
+func newReadBuffer() any { return bufio.NewReaderSize(nil, readBuffer) }
 
 // begin reads into a buffer.
 func (r *Reader) begin() error {
 	if r.in == nil {
-		r.in = readBuffers.Get().(*bufio.Reader)
+		r.in = r.buffers.Get().(*bufio.Reader)
 		r.in.Reset(r.from)
 	}
 	_, err := r.in.Peek(1)
@@ -135,7 +135,7 @@ func (r *Reader) begin() error {
 func (r *Reader) park() {
 	if r.in != nil {
 		r.in.Reset(nil)
-		readBuffers.Put(r.in)
+		r.buffers.Put(r.in)
 		r.in = nil
 	}
 	if r.parks != nil {

@@ -74,6 +74,8 @@ type Server struct {
 	executed atomic.Int64 // commands since the start
 	leaving  atomic.Bool
 
+	buffers, works sync.Pool // what connections use while their clients are not silent
+
 	mu     sync.Mutex
 	conns  map[*conn]struct{}
 	shares map[string]*share
@@ -86,7 +88,10 @@ func NewServer(o Options) (*Server, error) {
 		return nil, mayfly.Errorf(mayfly.Invalid, "resp: the key-value store and the clock are required")
 	}
 	o = o.withDefaults()
-	return &Server{o: o, commands: commandTable(o.Risky), budget: NewBudget(o.Memory), cursors: newCursors(), started: time.Now(), conns: map[*conn]struct{}{}, shares: map[string]*share{}}, nil
+	return &Server{
+		o: o, commands: commandTable(o.Risky), budget: NewBudget(o.Memory), cursors: newCursors(), started: time.Now(), conns: map[*conn]struct{}{}, shares: map[string]*share{},
+		buffers: sync.Pool{New: newReadBuffer}, works: sync.Pool{New: newWork},
+	}, nil
 }
 
 // Connections returns how many clients are connected.

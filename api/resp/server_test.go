@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,8 +79,7 @@ func TestCommandsAnswerAsRedisDoes(t *testing.T) {
 		EXPIRE k 9223372036854775807 -> -ERR invalid expire time in 'expire' command
 		EXPIRE k x -> -ERR value is not an integer or out of range
 		EXPIRE no 5 -> (0)
-		SET p v PXAT 9223372036854775807 -> OK
-		EXPIRETIME p -> (9223372036854776)
+		SET p v PXAT 9223372036854775807 -> -ERR invalid expire time in 'set' command
 		SET p v -> OK
 		EXPIREAT p 0 -> (1)
 		EXISTS p -> (0)
@@ -304,7 +305,7 @@ func TestOfAPipelineOverTheQuotaOnlyTheCommandAtFaultIsRefused(t *testing.T) {
 	e := serve(t, change{settings: func(s *kv.Settings) { s.Quota = 20 }})
 	c := e.connect()
 	c.send(encode("SET", "a", "1") + encode("SET", "b", strings.Repeat("x", 30)) + encode("SET", "c", "1") + encode("GET", "a"))
-	for _, w := range []string{"OK", "-OOM command not allowed when used memory > 'maxmemory'.", "OK", `"1"`} {
+	for _, w := range []string{"OK", "-OOM command not allowed when used memory > 'maxmemory'. (delete entries or raise the quota)", "OK", `"1"`} {
 		if got := c.answer(); got != w {
 			t.Errorf("got %s, want %s", got, w)
 		}
@@ -563,6 +564,37 @@ func TestClientsThatSendStayConnected(t *testing.T) {
 
 // A client that sends a long pipeline before it reads an answer gets all of them, and
 // one that never reads is closed.
+// A connection whose client is silent goes on in another goroutine, whatever arrives
+// meanwhile: nothing, part of a command, or all of it.
+func TestAConnectionThatIsMovedLosesNothing(t *testing.T) {
+	e := serve(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var moving sync.WaitGroup
+	moving.Go(func() {
+		for ctx.Err() == nil {
+			e.server.Move()
+		}
+	})
+	defer moving.Wait()
+	defer cancel()
+	c, before := e.connect(), runtime.NumGoroutine()
+	for i := range 2000 {
+		value := strconv.Itoa(i)
+		command := encode("SET", "k", value) + encode("GET", "k")
+		cut := i % len(command)
+		c.send(command[:cut])
+		c.send(command[cut:])
+		for _, want := range []string{"OK", strconv.Quote(value)} {
+			if got := c.answer(); got != want {
+				t.Fatalf("command %d: got %s, want %s", i, got, want)
+			}
+		}
+	}
+	if after := runtime.NumGoroutine(); after > before+10 {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+}
+
 func TestSlowReadersHoldNothingForLong(t *testing.T) {
 	e := serve(t, change{options: func(o *resp.Options) { o.Output, o.Stalled, o.Memory = 64<<10, 300*time.Millisecond, 8<<20 }})
 	c := e.connect()

@@ -90,6 +90,9 @@ func (c *conn) expiry(name, unit string, amount []byte) (mayfly.Instant, string)
 		}
 		n += int64(c.at.Now)
 	}
+	if kv.CheckExpiry(mayfly.Instant(n), c.at.Now) != nil {
+		return 0, invalid
+	}
 	return mayfly.Instant(n), ""
 }
 

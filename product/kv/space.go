@@ -171,7 +171,7 @@ func (l Limited) Is(target error) bool { return target == mayfly.Limited }
 
 // Prepare checks an operation against the limits of the namespace and gives a new entry
 // without an expiry the default one. It may be repeated. Errors: TooLarge, Invalid (a
-// time to live beyond the longest).
+// time to live beyond the longest of the namespace, or of all).
 func (s *Space) Prepare(op *Op, now mayfly.Instant) error {
 	settings := &s.record.Load().Settings
 	switch {
@@ -182,6 +182,9 @@ func (s *Space) Prepare(op *Op, now mayfly.Instant) error {
 	}
 	if op.Action != Set && op.Action != Update && op.Action != Touch {
 		return nil
+	}
+	if err := CheckExpiry(op.Expiry, now); err != nil {
+		return err
 	}
 	if op.Expiry == 0 && op.Action != Touch {
 		if ttl := settings.DefaultTTL; ttl > 0 {

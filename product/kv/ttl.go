@@ -9,8 +9,18 @@ import (
 	"github.com/mayflyhq/mayfly"
 )
 
-// maxTTL is the longest time to live that can be written down: a hundred years.
-const maxTTL = 36525 * 24 * time.Hour
+// MaxTTL is the longest time to live, 292 years of 365 days: all of it fits into a
+// time.Duration, and every expiry has a year of four digits.
+const MaxTTL = 106_580 * 24 * time.Hour
+
+// CheckExpiry returns an error of kind Invalid for an expiry that is further ahead than
+// MaxTTL. One in the past is good: it deletes.
+func CheckExpiry(at, now mayfly.Instant) error {
+	if at > now.Add(MaxTTL) {
+		return mayfly.Errorf(mayfly.Invalid, "the expiry is more than %s ahead", FormatTTL(MaxTTL)).WithHint("choose a sooner one, or none")
+	}
+	return nil
+}
 
 // ParseTTL reads a time to live such as 1500ms, 60s, 10m, 2h or 30d, or a sum such as
 // 1h30m. Errors: Invalid, also of one that is not positive.
@@ -22,10 +32,10 @@ func ParseTTL(text string) (time.Duration, error) {
 		rest = rest[digits:]
 		unit := len(rest) - len(strings.TrimLeft(rest, "mshdw"))
 		length := ttlUnit(rest[:unit])
-		if err != nil || length == 0 || count > int64(maxTTL/length) {
+		if err != nil || length == 0 || count > int64(MaxTTL/length) {
 			return 0, badTTL(text)
 		}
-		if sum += time.Duration(count) * length; sum > maxTTL {
+		if sum += time.Duration(count) * length; sum > MaxTTL {
 			return 0, badTTL(text)
 		}
 		rest = rest[unit:]
@@ -55,7 +65,7 @@ func ttlUnit(name string) time.Duration {
 }
 
 func badTTL(text string) error {
-	return mayfly.Errorf(mayfly.Invalid, "the time to live is %.40q", text).WithHint("write a number above 0 and a unit of ms, s, m, h, d or w, such as 60s or 1h30m, up to 36525d")
+	return mayfly.Errorf(mayfly.Invalid, "the time to live is %.40q", text).WithHint("write a number above 0 and a unit of ms, s, m, h, d or w, such as 60s or 1h30m, up to " + FormatTTL(MaxTTL))
 }
 
 // FormatTTL writes a time to live in the largest unit that says it exactly, as ParseTTL
