@@ -6,8 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,10 +24,12 @@ const (
 )
 
 // The real binary with ten thousand connections: its resident memory grows by 16 KiB for
-// each at most, and by the budget of requests and answers where they hold some (C9).
+// each at most, and by the budget of requests and answers where they hold some (C9). It
+// collects garbage earlier than it does by default, where memory.limit decides.
 func TestTenThousandConnectionsTakeABoundedMemory(t *testing.T) {
 	pace.Slow(t, "opens 10,000 connections, several times")
-	const file = "*10\r\n$1024\r\n"
+	t.Setenv("GOGC", "100")
+	const begun = "*10\r\n$1024\r\n"
 	value := strings.Repeat("x", 64<<10)
 	for _, c := range []struct {
 		name   string
@@ -37,17 +37,11 @@ func TestTenThousandConnectionsTakeABoundedMemory(t *testing.T) {
 		begin  func(k *kvLoad, nc net.Conn, i int) error
 	}{
 		{"idle", 0, func(*kvLoad, net.Conn, int) error { return nil }},
-		{"idle after commands", 0, func(k *kvLoad, nc net.Conn, i int) error {
+		{"idle after commands and a pipeline", 0, func(k *kvLoad, nc net.Conn, i int) error {
 			if err := k.asks(nc, "AUTH cache "+k.key, "+OK\r\n"); err != nil {
 				return err
 			}
 			if err := k.asks(nc, fmt.Sprintf("SET key%d value EX 1000", i), "+OK\r\n"); err != nil {
-				return err
-			}
-			return k.asks(nc, fmt.Sprintf("GET key%d", i), "$5\r\nvalue\r\n")
-		}},
-		{"idle after pipelines", 0, func(k *kvLoad, nc net.Conn, _ int) error {
-			if err := k.asks(nc, "AUTH cache "+k.key, "+OK\r\n"); err != nil {
 				return err
 			}
 			return k.asks(nc, strings.Repeat("GET none\r\n", 299)+"GET none", strings.Repeat("$-1\r\n", 300))
@@ -75,7 +69,7 @@ func TestTenThousandConnectionsTakeABoundedMemory(t *testing.T) {
 				go func() { _, _ = io.Copy(nc, repeated("*2\r\n$3\r\nGET\r\n$4\r\nnone\r\n", 64<<20)) }()
 				return nil
 			}
-			return k.throws(nc, file+value[:1000])
+			return k.throws(nc, begun+value[:1000])
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -85,7 +79,7 @@ func TestTenThousandConnectionsTakeABoundedMemory(t *testing.T) {
 			highest := make(chan int64, 1)
 			go func() { highest <- k.highest(stop) }()
 			k.connectAll(c.begin)
-			time.Sleep(5 * time.Second) // what the server does with what it has got
+			time.Sleep(3 * time.Second) // the server works on what it has got
 			close(stop)
 			peak := <-highest
 			most := before + c.budget + int64(len(k.conns))*kvPerClient
@@ -108,17 +102,9 @@ type kvLoad struct {
 func startKVLoad(t *testing.T) *kvLoad {
 	t.Helper()
 	at, folder := storetest.Address(t), t.TempDir()
-	k := &kvLoad{server: serveIn(t, folder, fmt.Sprintf("listen:\n  kv: %s\n  max_connections_per_address: %d\nkv:\n  namespaces: [cache]\ndisk:\n  floor: 64MiB\n", at, 2*kvClients))}
+	k := &kvLoad{server: serveIn(t, folder, fmt.Sprintf("listen:\n  kv: %s\n  max_connections_per_address: %d\nkv:\n  namespaces: [cache]\nmemory:\n  limit: 416MiB\ndisk:\n  floor: 64MiB\n", at, 2*kvClients))}
 	k.redis = at
-	path, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(path, "kv", "key", "add", "cache", "--data", filepath.Join(folder, "data"), "--by", "ana", "--reason", "a test").Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	k.key = strings.TrimSpace(string(out))
+	k.key = k.addKVKey(folder, "cache")
 	return k
 }
 

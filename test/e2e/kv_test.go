@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mayflyhq/mayfly/store/storetest"
 )
 
 // redisClient is a connection to the key-value store of the real binary.
@@ -42,32 +45,65 @@ func (c *redisClient) do(command string) (string, error) {
 	return strings.TrimSuffix(line, "\r\n"), err
 }
 
+// Below the free-space floor keys are read and deleted, and nothing is written.
+func TestBelowTheFreeSpaceFloorKeysAreReadAndDeleted(t *testing.T) {
+	at, folder := storetest.Address(t), t.TempDir()
+	settings := "listen:\n  kv: " + at + "\nkv:\n  namespaces: [cache]\ndisk:\n  floor: "
+	s := serveIn(t, folder, settings+"64MiB\n")
+	key := s.addKVKey(folder, "cache")
+	open := func() func(command, answer string) {
+		c := dialRedis(t, at)
+		return func(command, answer string) {
+			t.Helper()
+			if got, err := c.do(command); err != nil || got != answer {
+				t.Errorf("%.10s: got %q, %v, want %q", command, got, err, answer)
+			}
+		}
+	}
+	want := open()
+	want("AUTH cache "+key, "+OK")
+	want("SET k v", "+OK")
+	s.stop()
+	s = serveIn(t, folder, settings+"1000000GiB\n")
+	const full = "-OOM command not allowed when used memory > 'maxmemory'. (free some space or enlarge the disk; entries are still served and deleted)"
+	want = open()
+	want("AUTH cache "+key, "+OK")
+	want("SET k w", full)
+	want("INCR n", full)
+	want("GET k", "v")
+	put := func(method string, status int, has string) {
+		t.Helper()
+		a, err := s.send(t.Context(), request{method: method, target: "/v1/kv/cache/keys/k", header: http.Header{"Authorization": {"Bearer " + key}}, body: []byte("w")})
+		if err != nil || a.status != status || !contains(a, has) {
+			t.Errorf("%s: %d %s, %v", method, a.status, a.body, err)
+		}
+	}
+	put(http.MethodPut, http.StatusInsufficientStorage, "free some space or enlarge the disk")
+	put(http.MethodDelete, http.StatusNoContent, "")
+	want("GET k", "$-1")
+}
+
+// addKVKey makes a key of a namespace of the configuration.
+func (s *server) addKVKey(folder, namespace string) string {
+	s.Helper()
+	path, err := buildBinary()
+	if err != nil {
+		s.Fatal(err)
+	}
+	out, err := exec.Command(path, "kv", "key", "add", namespace, "--data", filepath.Join(folder, "data"), "--by", "ana", "--reason", "a test").Output()
+	if err != nil {
+		s.Fatalf("%v: %s", err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 // The real binary is killed under writes and started again: every write that it has
 // acknowledged is there, and nothing that has expired (K1, K2).
 func TestTheKeyValueStoreKeepsAcknowledgedWritesOverAKill(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := storetest.Address(t)
 	folder, settings := t.TempDir(), "listen:\n  kv: "+address+"\nkv:\n  namespaces: [cache, other]\ndisk:\n  floor: 64MiB\n"
 	s := serveIn(t, folder, settings)
-	path, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := func(namespace string) string {
-		t.Helper()
-		out, err := exec.Command(path, "kv", "key", "add", namespace, "--data", filepath.Join(folder, "data"), "--by", "ana", "--reason", "a test").Output()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	cache, other := key("cache"), key("other")
+	cache, other := s.addKVKey(folder, "cache"), s.addKVKey(folder, "other")
 	c := dialRedis(t, address)
 	want := func(command, answer string) {
 		t.Helper()
