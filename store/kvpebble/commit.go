@@ -54,6 +54,8 @@ func (w *writing) write(ctx context.Context) error {
 	case w.commits.composed <- w:
 		return w.base.Wait(ctx, &w.visible, w.done)
 	case <-w.fuse.Blown():
+		w.release()
+		w.leave()
 		return diskfs.InDoubt(w.fuse.Err())
 	}
 }
