@@ -69,10 +69,11 @@ func after(prefix []byte) []byte {
 // next appends a zero byte: the first key after key.
 func next(key []byte) []byte { return append(key[:len(key):len(key)], 0) }
 
-// An entry is stored as its format, the instant of its last write, its expiry (0 is
-// never), its version and its value.
+// An entry is stored as its format, the instant of its last write, how long after that it
+// expires (0 is never), its version and its value. Equal lifetimes are equal bytes, which
+// compression takes out.
 const (
-	entryFormat = 1
+	entryFormat = 2
 	entryHead   = 1 + 8 + 8 + 8
 )
 
@@ -84,7 +85,11 @@ func putEntry(b []byte, e *store.KVEntry) {
 func putHead(b []byte, e *store.KVEntry) {
 	b[0] = entryFormat
 	binary.BigEndian.PutUint64(b[1:], uint64(e.Written))
-	binary.BigEndian.PutUint64(b[9:], uint64(e.Expiry))
+	life := uint64(0)
+	if e.Expiry != 0 {
+		life = uint64(e.Expiry - e.Written)
+	}
+	binary.BigEndian.PutUint64(b[9:], life)
 	binary.BigEndian.PutUint64(b[17:], e.Version)
 }
 
@@ -93,14 +98,15 @@ func parseEntry(key string, b []byte) (store.KVEntry, error) {
 	if len(b) < entryHead || b[0] != entryFormat {
 		return store.KVEntry{}, mayfly.Errorf(mayfly.Corrupt, "the entry of key %q has %d bytes and no known format", key, len(b))
 	}
-	return store.KVEntry{
+	e := store.KVEntry{
 		Key: key, Found: true, Value: b[entryHead:], Version: binary.BigEndian.Uint64(b[17:]),
-		Expiry: expiryOf(b), Written: mayfly.Instant(binary.BigEndian.Uint64(b[1:])),
-	}, nil
+		Written: mayfly.Instant(binary.BigEndian.Uint64(b[1:])),
+	}
+	if life := binary.BigEndian.Uint64(b[9:]); life != 0 {
+		e.Expiry = e.Written + mayfly.Instant(life)
+	}
+	return e, nil
 }
-
-// expiryOf reads the expiry of a stored entry of sufficient length.
-func expiryOf(b []byte) mayfly.Instant { return mayfly.Instant(binary.BigEndian.Uint64(b[9:])) }
 
 // Expiries are counted in periods of 2^16 ms, about a minute; those of entries that
 // live for longer than 2^12 of them in longer ones, so that the number of periods of a

@@ -82,7 +82,7 @@ type Store struct {
 var _ store.KV = (*Store)(nil)
 
 // Format is the version of all keys and values in the database.
-const Format = 1
+const Format = 2
 
 // Open opens the database in opts.Dir and creates it if there is none. It refuses
 // an unknown format with an error of kind Unsupported.
