@@ -36,10 +36,10 @@ func (h *handlers) get(c *httpapi.Call) error {
 	if !e.Found {
 		return mayfly.NotFound
 	}
-	if err := h.memory.take(space.ID(), int64(len(e.Value))); err != nil {
+	if err := h.memory.take(space.Owner(), int64(len(e.Value))); err != nil {
 		return err
 	}
-	defer h.memory.give(space.ID(), int64(len(e.Value)))
+	defer h.memory.give(space.Owner(), int64(len(e.Value)))
 	setEntry(c, e, at.Now)
 	if httpapi.Matches(c.Request.Header["If-None-Match"], etag(e)) {
 		if e.At(c.ReadClock().Now).Found {
@@ -78,7 +78,7 @@ func (h *handlers) put(c *httpapi.Call) error {
 	if err != nil {
 		return err
 	}
-	value, give, err := h.memory.read(c, space.ID(), int64(space.Settings().MaxValue))
+	value, give, err := h.memory.read(c, space.Owner(), int64(space.Settings().MaxValue))
 	defer give()
 	if err != nil {
 		return err

@@ -54,10 +54,10 @@ func (h *handlers) events(c *httpapi.Call) error {
 			return err
 		}
 	}
-	if err := h.memory.take(space.ID(), eventMemory); err != nil {
+	if err := h.memory.take(space.Owner(), eventMemory); err != nil {
 		return err
 	}
-	defer h.memory.give(space.ID(), eventMemory)
+	defer h.memory.give(space.Owner(), eventMemory)
 	return c.Stream(eventBuffer, func(ctx context.Context, send func(httpapi.Event) bool) error {
 		good := func(ctx context.Context) error {
 			if errors.Is(space.StillOpen(ctx, id), mayfly.Unauthenticated) {

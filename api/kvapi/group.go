@@ -27,7 +27,7 @@ func (h *handlers) batch(c *httpapi.Call) error {
 	if err := errors.Join(onlyQuery(c), c.RequireType("application/json")); err != nil {
 		return err
 	}
-	text, give, err := h.memory.read(c, space.ID(), maxBatchSum)
+	text, give, err := h.memory.read(c, space.Owner(), maxBatchSum)
 	defer give()
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (h *handlers) batch(c *httpapi.Call) error {
 		return err
 	}
 	if len(g.Ops) > 1 { // the first is counted
-		if err := space.Take(c.Context(), len(g.Ops)-1, c.Now); err != nil {
+		if err := space.Take(c.Context(), len(g.Ops)-1, c.ReadClock().Steady); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,7 @@ func (h *handlers) readAll(ctx context.Context, space *kv.Space, at clock.Readin
 	held := int64(0)
 	give = func() {
 		for ; held > 0; held -= maxAnswer {
-			h.memory.give(space.ID(), maxAnswer)
+			h.memory.give(space.Owner(), maxAnswer)
 		}
 	}
 	keys := make([]string, len(ops))
@@ -250,7 +250,7 @@ func (h *handlers) readAll(ctx context.Context, space *kv.Space, at clock.Readin
 			return nil, give, mayfly.Errorf(mayfly.TooLarge, "the values have more than %d bytes", maxAnswer).WithHint("read fewer keys at once")
 		}
 		if total > small && held == 0 {
-			if err := h.memory.take(space.ID(), maxAnswer); err != nil {
+			if err := h.memory.take(space.Owner(), maxAnswer); err != nil {
 				return nil, give, err
 			}
 			held = maxAnswer

@@ -184,7 +184,7 @@ func (h *handlers) openAs(c *httpapi.Call, operations int) (*kv.Space, string, e
 	if err != nil {
 		return nil, "", err
 	}
-	return space, id, space.Take(c.Context(), operations, c.Now)
+	return space, id, space.Take(c.Context(), operations, c.ReadClock().Steady)
 }
 
 func (h *handlers) space(c *httpapi.Call) (*kv.Space, string, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/mayflyhq/mayfly/api/httpapi"
 )
 
-// memory is what the values of requests under way may take. A namespace takes a quarter
-// at most, so that one with slow clients leaves room for others.
+// memory is what the values of requests under way may take. The namespaces of one owner
+// take a quarter at most, so that slow clients of them leave room for others.
 type memory struct {
 	mu    sync.Mutex
 	total int64
@@ -22,40 +22,40 @@ func newMemory(total int64) *memory { return &memory{total: total, by: map[strin
 // small is the size of a value that is free: the buffers of its connection take as much.
 const small = 64 << 10
 
-// take takes n bytes for a namespace. Errors: Unavailable.
-func (m *memory) take(space string, n int64) error {
+// take takes n bytes for an owner of namespaces. Errors: Unavailable.
+func (m *memory) take(owner string, n int64) error {
 	if n <= small {
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.used+n > m.total || m.by[space]+n > m.total/4 {
+	if m.used+n > m.total || m.by[owner]+n > m.total/4 {
 		return mayfly.Errorf(mayfly.Unavailable, "too many large values are under way").WithHint("try again in a moment, with fewer large values at once")
 	}
 	m.used += n
-	m.by[space] += n
+	m.by[owner] += n
 	return nil
 }
 
 // give returns what take took.
-func (m *memory) give(space string, n int64) {
+func (m *memory) give(owner string, n int64) {
 	if n <= small {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.used -= n
-	if m.by[space] -= n; m.by[space] == 0 {
-		delete(m.by, space)
+	if m.by[owner] -= n; m.by[owner] == 0 {
+		delete(m.by, owner)
 	}
 }
 
-// read reads the body, of most bytes, for a namespace. It takes memory as the bytes
+// read reads the body, of most bytes, for an owner of namespaces. It takes memory as the bytes
 // come; give returns it and may be called also after an error. Errors: TooLarge,
 // Unavailable, Invalid.
-func (m *memory) read(c *httpapi.Call, space string, most int64) (body []byte, give func(), err error) {
+func (m *memory) read(c *httpapi.Call, owner string, most int64) (body []byte, give func(), err error) {
 	held := int64(0)
-	give = func() { m.give(space, held) }
+	give = func() { m.give(owner, held) }
 	tooLarge := mayfly.Errorf(mayfly.TooLarge, "the body has more than %d bytes", most).WithHint("send less")
 	if c.Request.ContentLength > most {
 		return nil, give, tooLarge
@@ -64,11 +64,11 @@ func (m *memory) read(c *httpapi.Call, space string, most int64) (body []byte, g
 	for {
 		if len(body) == cap(body) {
 			size := min(2*int64(cap(body)), most+1)
-			if err := m.take(space, size); err != nil { // both are in memory while one is copied
+			if err := m.take(owner, size); err != nil { // both are in memory while one is copied
 				return nil, give, err
 			}
 			body = append(make([]byte, 0, size), body...)
-			m.give(space, held)
+			m.give(owner, held)
 			held = size
 		}
 		n, err := c.Body.Read(body[len(body):cap(body)])

@@ -372,7 +372,7 @@ func (c *conn) takeRate(steps []step) error {
 	if n == 0 {
 		return nil
 	}
-	return c.space.Take(c.ctx, n, c.at.Now)
+	return c.space.Take(c.ctx, n, c.at.Steady)
 }
 
 // slotBatch is how many commands of a pipeline are executed at once on a cluster, so that

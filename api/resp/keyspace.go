@@ -46,7 +46,7 @@ func typeOf(_ *conn, args [][]byte) step {
 // takes counts operations against the rate of the namespace, or answers that there were
 // too many.
 func (c *conn) takes(w *Reply, operations int) bool {
-	if err := c.space.Take(c.ctx, operations, c.at.Now); err != nil {
+	if err := c.space.Take(c.ctx, operations, c.at.Steady); err != nil {
 		w.Error(errorText(err))
 		return false
 	}

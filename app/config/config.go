@@ -123,8 +123,10 @@ type KV struct {
 	// Namespaces are made at the start, for programs of the operator: they belong to no user.
 	// "mayfly kv key add" makes their keys. A namespace that is removed from the list stays.
 	Namespaces []string
-	// MaxNamespaces is how many namespaces one user or service can make.
+	// MaxNamespaces is how many namespaces one user or service can make, and OwnerQuota how many
+	// bytes their quotas have together; 0 means no limit.
 	MaxNamespaces int
+	OwnerQuota    Bytes
 	// Quota is how many bytes of keys and values a namespace holds. This and the limits below
 	// hold for Namespaces, and are the most that users can choose for their own; 0 means no limit.
 	Quota Bytes
@@ -134,7 +136,8 @@ type KV struct {
 	// MaxKey and MaxValue are the sizes of the longest key and of the largest value. A cluster
 	// writes 4MiB at once.
 	MaxKey, MaxValue Bytes
-	// Rate is how many commands and requests a namespace serves; 0 means no limit.
+	// Rate is how many operations on keys a namespace serves; 0 means no limit, which is the
+	// default on a cluster, where each command would ask Redis.
 	Rate Rate
 	// Events announces expired keys of Namespaces to subscribers. Users choose it for their own.
 	// It is not possible on a cluster.

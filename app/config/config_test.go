@@ -87,6 +87,7 @@ func TestInvalidSettingsAreRefusedWithAHint(t *testing.T) {
 		`kv.namespaces has "A"`:                 func(c *config.Config) { c.KV.Namespaces = []string{"A"} },
 		"kv.namespaces has a twice":             func(c *config.Config) { c.KV.Namespaces = []string{"a", "a"} },
 		"kv.max_namespaces is":                  func(c *config.Config) { c.KV.MaxNamespaces = 0 },
+		"kv.owner_quota is":                     func(c *config.Config) { c.KV.OwnerQuota = -1 },
 		"kv.quota is":                           func(c *config.Config) { c.KV.Quota = -1 },
 		"kv.max_key is":                         func(c *config.Config) { c.KV.MaxKey = 5000 },
 		"kv.max_value is":                       func(c *config.Config) { c.KV.MaxValue = 0 },

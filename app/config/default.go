@@ -11,6 +11,7 @@ func DefaultOn(profile string) Config {
 	c := Default()
 	if profile == Cluster {
 		c.Listen.DrainAfter = 5 * time.Second // other nodes serve meanwhile
+		c.KV.Rate = Rate{}                    // each command would ask Redis
 	}
 	return c
 }
@@ -70,7 +71,7 @@ func Default() Config {
 		Retry: Retry{Tries: mayfly.DefaultTries, Longest: mayfly.DefaultLongestPause},
 		Clock: Clock{Limit: mayfly.DefaultClockLimit, Outage: mayfly.DefaultClockOutage, SavePeriod: mayfly.DefaultSavePeriod},
 		Log:   Log{Retention: mayfly.DefaultLogRetention, TrimEvery: mayfly.DefaultTrimEvery},
-		KV:    KV{MaxNamespaces: 16, Quota: 256 * MiB, MaxKey: 4 * KiB, MaxValue: 16 * MiB, Sync: "always", ReclaimWithin: 10 * time.Minute, Memory: 40 * MiB},
+		KV:    KV{MaxNamespaces: 16, OwnerQuota: GiB, Rate: Rate{3_000_000, time.Minute}, Quota: 256 * MiB, MaxKey: 4 * KiB, MaxValue: 16 * MiB, Sync: "always", ReclaimWithin: 10 * time.Minute, Memory: 40 * MiB},
 		Disk:  Disk{Floor: GiB, Share: 0.25, ReclaimEvery: mayfly.DefaultReclaimEvery, ReclaimMediaEvery: 15 * time.Minute, EraseRowsEvery: 12 * time.Hour},
 		Memory: Memory{
 			Limit:         448 * MiB,

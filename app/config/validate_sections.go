@@ -238,6 +238,7 @@ func (p Pastes) check(m Media) (errs []error) {
 func (k KV) check() []error {
 	errs := counts([]count{
 		{"kv.max_namespaces", int64(k.MaxNamespaces), 1, 10_000},
+		{"kv.owner_quota", int64(k.OwnerQuota), 0, 1 << 50},
 		{"kv.quota", int64(k.Quota), 0, 1 << 50},
 		{"kv.max_key", int64(k.MaxKey), 1, int64(4 * KiB)},
 		{"kv.max_value", int64(k.MaxValue), 1, int64(16 * MiB)},

@@ -31,7 +31,7 @@ func KV() Product {
 		Open: func(_ context.Context, n *Node) (parts Parts, err error) {
 			o := n.o.Products
 			n.kv, err = kv.New(kv.Options{
-				Rows: n.set.Rows, Store: n.set.KV, Limits: n.set.Limits, Defaults: kvDefaults(o.KV), PerOwner: o.KV.MaxNamespaces, Cluster: !o.Alone,
+				Rows: n.set.Rows, Store: n.set.KV, Limits: n.set.Limits, Defaults: kvDefaults(o.KV), PerOwner: o.KV.MaxNamespaces, OwnerQuota: int64(o.KV.OwnerQuota), Cluster: !o.Alone,
 			})
 			if err != nil {
 				return Parts{}, err

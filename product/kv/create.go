@@ -88,8 +88,36 @@ func (k *KV) reserve(ctx context.Context, owner mayfly.UserID, name, space strin
 	return nil
 }
 
-// complete makes the namespace of an owner's row. Errors: Conflict (the name is taken, or the
-// creation was overtaken), those of Rows.
+// checkQuotas returns an error of kind Conflict if the quotas of an owner's namespaces are
+// too much together. It counts those that are being made, so that creations at the same
+// time do not pass it together.
+func (k *KV) checkQuotas(ctx context.Context, owner mayfly.UserID) error {
+	if k.o.OwnerQuota == 0 {
+		return nil
+	}
+	rows, err := k.o.Rows.Range(ctx, Owned, store.Range{Partition: string(owner[:]), Limit: k.o.PerOwner + 1})
+	if err != nil {
+		return err
+	}
+	left := k.o.OwnerQuota
+	for _, row := range rows {
+		r, err := k.find(ctx, row.Clustering)
+		space, _ := readOwned(row.Value)
+		switch {
+		case errors.Is(err, mayfly.NotFound), err == nil && r.Space != space:
+			continue
+		case err != nil:
+			return err
+		}
+		if left -= r.Settings.Quota; left < 0 || r.Settings.Quota == 0 {
+			return mayfly.Errorf(mayfly.Conflict, "your namespaces would have quotas of more than %d bytes together", k.o.OwnerQuota).WithHint("choose a smaller quota, or delete a namespace first")
+		}
+	}
+	return nil
+}
+
+// complete makes the namespace of an owner's row. Errors: Conflict (the name is taken, the
+// quota is too much, or the creation was overtaken), those of Rows.
 func (k *KV) complete(ctx context.Context, owner mayfly.UserID, name string, r record) error {
 	b, err := r.bytes()
 	if err != nil {
@@ -100,6 +128,9 @@ func (k *KV) complete(ctx context.Context, owner mayfly.UserID, name string, r r
 		return taken(name)
 	}
 	if err != nil {
+		return err
+	}
+	if err := k.checkQuotas(ctx, owner); err != nil {
 		return err
 	}
 	if err := store.Replace(ctx, k.o.Rows, Owned, ownedKey(owner, name), making(r.Space, r.Made), []byte(r.Space), 0); err != nil {

@@ -70,6 +70,8 @@ type Options struct {
 	Defaults Settings // of a namespace whose owner chooses nothing; also the most that an owner may choose
 	PerOwner int      // namespaces of one owner at most; default 16
 
+	OwnerQuota int64 // bytes that the quotas of all namespaces of one owner have together; 0 is unlimited
+
 	// Recheck is after what time a namespace is read again before a write to it: another
 	// node may have removed it. Default 10 s.
 	Recheck time.Duration
@@ -103,6 +105,9 @@ func New(o Options) (*KV, error) {
 	}
 	if o.Defaults.MaxValue == 0 {
 		o.Defaults.MaxValue = store.MaxKVValue
+	}
+	if o.OwnerQuota > 0 && (o.Defaults.Quota == 0 || o.Defaults.Quota > o.OwnerQuota) {
+		o.Defaults.Quota = o.OwnerQuota
 	}
 	if err := o.Defaults.validate(); err != nil {
 		return nil, err

@@ -323,6 +323,29 @@ func TestAnOwnerHasSoManyNamespaces(t *testing.T) {
 	}
 }
 
+func TestTheNamespacesOfAnOwnerShareAQuota(t *testing.T) {
+	e := open(t, func(o *kv.Options) { o.OwnerQuota = 1000 })
+	e.create("a", func(s *kv.Settings) { s.Quota = 600 })
+	s := e.kv.Defaults()
+	for _, c := range []struct {
+		owner mayfly.UserID
+		name  string
+		quota int64
+		want  error
+	}{
+		{fixture.Ana(), "b", 401, mayfly.Conflict}, {fixture.Ana(), "b", 0, mayfly.Invalid}, {fixture.Ana(), "b", 1001, mayfly.Invalid},
+		{fixture.Ben(), "bens", 1000, nil}, {fixture.Ana(), "b", 400, nil}, {fixture.Ana(), "c", 1, mayfly.Conflict},
+	} {
+		s.Quota = c.quota
+		_, _, err := e.kv.Create(e.Context(), c.owner, c.name, s, start)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s with %d: %v, want %v", c.name, c.quota, err, c.want)
+		}
+	}
+	e.Must(e.kv.Remove(e.Context(), fixture.Ana(), "a"))
+	e.create("c", func(s *kv.Settings) { s.Quota = 600 })
+}
+
 func TestNamespacesOfTheConfigurationHaveNoOwner(t *testing.T) {
 	e := open(t)
 	s := e.kv.Defaults()
