@@ -441,7 +441,7 @@ func startKV(ctx context.Context, folder, key string, set ...string) (_ *kvServe
 
 // kvSettings are the settings of every server of the trial.
 func kvSettings() []string {
-	return []string{"listen.kv=127.0.0.1:0", "kv.namespaces=" + kvNamespace, "kv.quota=1024GiB", "kv.rate=0/1s"}
+	return []string{"listen.kv=127.0.0.1:0", "kv.namespaces=" + kvNamespace, "kv.quota=1024GiB"}
 }
 
 // leave lets the server stop in order.

@@ -268,7 +268,7 @@ type kvEngine struct {
 func openKVEngine(ctx context.Context, folder string, every time.Duration) (_ *kvEngine, err error) {
 	cfg := config.Default()
 	cfg.Data, cfg.Listen.KV, cfg.Disk.ReclaimEvery = filepath.Join(folder, "data"), "127.0.0.1:0", every
-	cfg.KV.Namespaces, cfg.KV.Sync, cfg.KV.Quota, cfg.KV.Rate = []string{kvNamespace}, kvpebble.EverySec.String(), 1<<40, config.Rate{}
+	cfg.KV.Namespaces, cfg.KV.Sync, cfg.KV.Quota = []string{kvNamespace}, kvpebble.EverySec.String(), 1<<40
 	s := &kvEngine{benchEngine: &benchEngine{config: cfg, clock: &benchClock{}}}
 	s.reclaims.Store(true)
 	if s.store, err = profile.Embedded(cfg, node.Tables()); err != nil {

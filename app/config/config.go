@@ -136,8 +136,9 @@ type KV struct {
 	// MaxKey and MaxValue are the sizes of the longest key and of the largest value. A cluster
 	// writes 4MiB at once.
 	MaxKey, MaxValue Bytes
-	// Rate is how many operations on keys a namespace serves; 0 means no limit, which is the
-	// default on a cluster, where each command would ask Redis.
+	// Rate is how many operations on keys a namespace of a user or service serves; 0 means no
+	// limit, which is the default on a cluster, where each command would ask Redis. Namespaces
+	// of the operator have no limit.
 	Rate Rate
 	// Events announces expired keys of Namespaces to subscribers. Users choose it for their own.
 	// It is not possible on a cluster.

@@ -78,7 +78,7 @@ func (n *Node) startKV(ctx context.Context) error {
 	}
 	c := n.o.Products.KV
 	settings := kvDefaults(c)
-	settings.Events, settings.LastWriteWins = c.Events, c.LastWriteWins
+	settings.Events, settings.LastWriteWins, settings.Rate = c.Events, c.LastWriteWins, kv.Rate{}
 	for _, name := range c.Namespaces {
 		if err := n.kv.Configure(ctx, name, settings, n.clock.Read().Now); err != nil {
 			return err
