@@ -102,7 +102,7 @@ type kvLoad struct {
 func startKVLoad(t *testing.T) *kvLoad {
 	t.Helper()
 	at, folder := storetest.Address(t), t.TempDir()
-	k := &kvLoad{server: serveIn(t, folder, fmt.Sprintf("listen:\n  kv: %s\n  max_connections_per_address: %d\nkv:\n  namespaces: [cache]\nmemory:\n  limit: 416MiB\ndisk:\n  floor: 64MiB\n", at, 2*kvClients))}
+	k := &kvLoad{server: serveIn(t, folder, fmt.Sprintf("listen:\n  kv: %s\n  max_connections_per_address: %d\nkv:\n  namespaces: [cache]\nmemory:\n  limit: 440MiB\ndisk:\n  floor: 64MiB\n", at, 2*kvClients))}
 	k.redis = at
 	k.key = k.addKVKey(folder, "cache")
 	return k
