@@ -39,14 +39,19 @@ func (v Viewer) Wrote(item Item) bool { return !v.user.IsZero() && v.user == ite
 // is certain, and true is wrong for one in 1,024 other viewers.
 func (v Viewer) MayHaveWritten(id ID) bool { return !v.user.IsZero() && v.trace == id.Trace() }
 
-// Relation is what a viewer is to the owner of an item: a set of flags.
+// Relation is what a viewer is to the owner of an item, and what the viewer wants of
+// the owner: a set of flags.
 type Relation uint8
 
 // The flags of a Relation.
 const (
-	Follower Relation = 1 << iota
-	CloseFriend
-	Blocked
+	Follower     Relation = 1 << iota // the viewer follows the owner
+	CloseFriend                       // the owner made the viewer a close friend
+	Blocked                           // the owner blocks the viewer
+	Private                           // the owner's account is private: everyone is followers
+	Blocks                            // the viewer blocks the owner
+	MutesPosts                        // the viewer wants no posts of the owner in lists
+	MutesReposts                      // the viewer wants no reposts by the owner in lists
 )
 
 // Has reports whether r includes all flags of other.

@@ -24,7 +24,7 @@ type Signals interface {
 // Signal reports that cached data is out of date.
 type Signal struct {
 	Topic Topic
-	ID    mayfly.ID     // Row, RestoredSet: the item; TokenDenied: 128 bits that name the token
+	ID    mayfly.ID     // Row, RestoredSet: the item; TokenDenied: 128 bits that name the token; Relations: to whom, zero: to any user
 	Owner mayfly.UserID // Relations: whose relations
 }
 

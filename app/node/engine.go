@@ -21,6 +21,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/sweep"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/product/account"
 )
 
 // parts holds the packages of the engine, opened.
@@ -67,6 +68,7 @@ func (n *Node) openEngine(ctx context.Context) (err error) {
 	if e.accounts, err = accounterase.New(n.set, e.erase, accounterase.Options{Settle: n.o.Settle, Audit: e.audit, Deletions: n.set.Deletions}); err != nil {
 		return err
 	}
+	e.accounts.Add(account.ErasePart(n.set.Rows))
 	if e.collect, err = collect.New(n.set, e.erase, collect.Options{Settle: n.o.Settle, Audit: e.audit}); err != nil {
 		return err
 	}

@@ -40,9 +40,14 @@ type Options struct {
 
 	Writes, Reads               Rate // per user; a Count of 0 is no limit (C3)
 	AddressWrites, AddressReads Rate // per address, for callers without a token
+	Follows                     Rate // per user; follows count as writes too
+
+	// FollowersAbove is above how many followers an author's new ones go to further
+	// partitions; default 100,000.
+	FollowersAbove int
 
 	// Purge makes shared caches drop what they have of a user. It is called before a
-	// block is written, and what it does must survive a crash. May be nil.
+	// block is written and before an account becomes private, and what it does must survive a crash. May be nil.
 	Purge func(ctx context.Context, owner mayfly.UserID, now mayfly.Instant) error
 }
 
@@ -65,6 +70,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Verified == 0 {
 		o.Verified = 1 << 14
 	}
+	if o.FollowersAbove == 0 {
+		o.FollowersAbove = 100_000
+	}
 	if o.Elapsed == nil {
 		o.Elapsed = loop.Stopwatch()
 	}
@@ -75,7 +83,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, mayfly.Errorf(mayfly.Invalid, "account: access tokens last %s and refresh tokens %s", o.Access, o.Refresh).
 			WithHint("an access token lasts a second at least, and no longer than a refresh token")
 	}
-	for _, rate := range []Rate{o.Writes, o.Reads, o.AddressWrites, o.AddressReads} {
+	for _, rate := range []Rate{o.Writes, o.Reads, o.AddressWrites, o.AddressReads, o.Follows} {
 		if rate.Count < 0 || rate.Count > 0 && rate.Per <= 0 {
 			return o, mayfly.Errorf(mayfly.Invalid, "account: invalid rate %d per %s", rate.Count, rate.Per).WithHint("a count of 0 is no limit")
 		}

@@ -13,12 +13,12 @@ const (
 	listDefault = 100
 	listMost    = 500
 	listPage    = 500
-	listPages   = 20 // that one answer looks at, so that a list costs no more for who has many followers (I17)
+	listPages   = 20 // that one answer looks at, so that a list costs no more for who has many in another relation (I17)
 )
 
 const cursorFormat = 1
 
-// List is a page of those whom owner has in a relation, in order of their
+// List is a page of those whom owner blocks or has as close friends, in order of their
 // numbers; next, if it is not empty, is after of the next page. A page may be
 // short of limit, or empty, and have a next. Errors: Invalid (the cursor),
 // Unavailable.
@@ -27,7 +27,7 @@ func (a *Accounts) List(ctx context.Context, owner mayfly.UserID, rel mayfly.Rel
 	if err != nil {
 		return nil, "", err
 	}
-	if owner.IsZero() || rel == 0 || rel&^relations != 0 {
+	if owner.IsZero() || rel == 0 || rel&^granted != 0 {
 		return nil, "", mayfly.Errorf(mayfly.Invalid, "list relations %#b", rel).WithHint("name a user, and a relation")
 	}
 	if limit <= 0 {

@@ -15,7 +15,7 @@ import (
 // relationFormat begins the value of a relation and of its other direction. Behind
 // it are, of a relation, one byte of what it is, and of both a number that every
 // write draws anew: a write that was given up and lands late finds another row than
-// the one it was composed from, and changes nothing.
+// the one it was composed from, and changes nothing (trap 19).
 const relationFormat = 1
 
 const numberBytes = 8
@@ -24,18 +24,82 @@ const numberBytes = 8
 // write that was given up can take to land.
 const fades = time.Hour
 
-const relations = mayfly.Follower | mayfly.CloseFriend | mayfly.Blocked
+const (
+	granted   = mayfly.CloseFriend | mayfly.Blocked // what Relations holds
+	relations = mayfly.Follower | granted
+)
 
 // Relation is how owner stands to other: what the gate asks.
 func (a *Accounts) Relation(ctx context.Context, owner, other mayfly.UserID) (mayfly.Relation, error) {
-	if owner.IsZero() || other.IsZero() {
-		return 0, nil
-	}
-	found, err := a.o.Rows.Get(ctx, Relations, RelationKey(owner, other))
+	all, err := a.RelationsOf(ctx, other, owner)
 	if err != nil {
-		return 0, fmt.Errorf("relation of two users: %w", err)
+		return 0, err
 	}
-	return readRelation(found[0])
+	return all[0], nil
+}
+
+// RelationsOf returns how each of the owners stands to a viewer, in their order, with
+// one read of each table. An anonymous viewer has no relation, but whether the account
+// is private matters for that viewer too.
+func (a *Accounts) RelationsOf(ctx context.Context, viewer mayfly.UserID, owners ...mayfly.UserID) ([]mayfly.Relation, error) {
+	all := make([]mayfly.Relation, len(owners))
+	var at []int // of the owners who are users, and others than the viewer
+	var profiles, edges, grants []store.Key
+	for i, owner := range owners {
+		if owner.IsZero() || owner == viewer {
+			continue
+		}
+		at = append(at, i)
+		profiles, edges = append(profiles, profileKey(owner)), append(edges, FollowKey(viewer, owner))
+		grants = append(grants, RelationKey(owner, viewer), RelationKey(viewer, owner))
+	}
+	if len(at) == 0 {
+		return all, nil
+	}
+	read := func(ctx context.Context, t store.Table, keys []store.Key, add func(i int, value []byte) error) error {
+		found, err := a.o.Rows.Get(ctx, t, keys...)
+		if err != nil {
+			return fmt.Errorf("relations of a viewer to %d users: %w", len(at), err)
+		}
+		for i, value := range found {
+			if err := add(i, value); err != nil {
+				return fmt.Errorf("relations of a viewer to %d users: %w", len(at), err)
+			}
+		}
+		return nil
+	}
+	err := read(ctx, Profiles, profiles, func(i int, value []byte) error {
+		p, err := readProfile(value)
+		if p.Private || err != nil {
+			all[at[i]] |= mayfly.Private
+		}
+		return err
+	})
+	if err != nil || viewer.IsZero() {
+		return all, err
+	}
+	err = read(ctx, Follows, edges, func(i int, value []byte) error {
+		e, err := readEdge(value)
+		all[at[i]] |= e.relation()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = read(ctx, Relations, grants, func(i int, value []byte) error {
+		r, err := readRelation(value)
+		switch r &= granted; {
+		case i%2 == 0:
+			all[at[i/2]] |= r
+		case r.Has(mayfly.Blocked):
+			all[at[i/2]] |= mayfly.Blocks
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 func readRelation(value []byte) (mayfly.Relation, error) {
@@ -60,6 +124,9 @@ func numbered(head ...byte) ([]byte, error) {
 // anywhere is judged by it (ST10). Doing it twice is doing it once. Errors:
 // Invalid, Unavailable, Unknown; after the last two, ask again. To an erased user
 // no user exists: that is answered like success, and not written (I18).
+//
+// A follower who is set follows whether the account is private or not: that is for the
+// embedding product, and Follow for users. A block ends the follows of both.
 func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, clear mayfly.Relation, now mayfly.Instant) error {
 	if err := checkRelate(owner, other, set, clear); err != nil {
 		return err
@@ -78,10 +145,33 @@ func (a *Accounts) Relate(ctx context.Context, owner, other mayfly.UserID, set, 
 			return fmt.Errorf("relate two users: %w", err)
 		}
 	}
-	if err := a.relate(ctx, owner, other, set, clear, now); err != nil {
+	if (set|clear)&granted != 0 {
+		if err := a.relate(ctx, owner, other, set&granted, clear&granted, now); err != nil {
+			return fmt.Errorf("relate two users: %w", err)
+		}
+	}
+	if err := a.relateFollows(ctx, owner, other, set, clear, now); err != nil {
 		return fmt.Errorf("relate two users: %w", err)
 	}
-	return a.tell(ctx, owner) // also when nothing changed: an earlier try may have ended before it published
+	// Also when nothing changed: an earlier try may have ended before it published.
+	return a.tell(ctx, owner, other)
+}
+
+// relateFollows sets or ends the follow edges that a change of a relation is about.
+func (a *Accounts) relateFollows(ctx context.Context, owner, other mayfly.UserID, set, clear mayfly.Relation, now mayfly.Instant) error {
+	if set.Has(mayfly.Blocked) {
+		if err := a.setState(ctx, owner, other, NotFollowing, now); err != nil {
+			return err
+		}
+		return a.setState(ctx, other, owner, NotFollowing, now)
+	}
+	switch {
+	case set.Has(mayfly.Follower):
+		return a.setState(ctx, other, owner, Following, now)
+	case clear.Has(mayfly.Follower):
+		return a.setState(ctx, other, owner, NotFollowing, now)
+	}
+	return nil
 }
 
 func checkRelate(owner, other mayfly.UserID, set, clear mayfly.Relation) error {
@@ -173,10 +263,14 @@ func (a *Accounts) note(ctx context.Context, back store.Key, old []byte, until m
 	return value, nil
 }
 
-// tell returns when no cache answers from the old relations: each was notified, or
-// what it knows is too old (trap 18).
-func (a *Accounts) tell(ctx context.Context, owner mayfly.UserID) error {
-	if err := store.Invalidate(ctx, a.o.Signals, store.Signal{Topic: store.RelationsChanged, Owner: owner}); err != nil {
+// tell returns when no cache answers from the old relations of two users: each was
+// notified, or what it knows is too old (trap 18). A zero other stands for every user.
+func (a *Accounts) tell(ctx context.Context, owner, other mayfly.UserID) error {
+	signals := []store.Signal{{Topic: store.RelationsChanged, Owner: owner, ID: mayfly.ID(other)}}
+	if !other.IsZero() {
+		signals = append(signals, store.Signal{Topic: store.RelationsChanged, Owner: other, ID: mayfly.ID(owner)})
+	}
+	if err := store.Invalidate(ctx, a.o.Signals, signals...); err != nil {
 		return fmt.Errorf("relate two users: %w", err)
 	}
 	return nil

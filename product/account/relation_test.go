@@ -50,7 +50,7 @@ func TestRelationsAddUpAndGoOneByOne(t *testing.T) {
 		if got := h.relation(ana(), ben()); got != c.want || !h.related(ben(), ana()) { // it fades after what it names
 			t.Fatalf("%+v: %b, other direction %v", c, got, h.related(ben(), ana()))
 		}
-		if h.relation(ben(), ana()) != 0 || h.relation(ana(), stranger()) != 0 || h.relation(ana(), mayfly.UserID{}) != 0 {
+		if h.relation(ben(), ana())&^mayfly.Blocks != 0 || h.relation(ana(), stranger()) != 0 || h.relation(ana(), mayfly.UserID{}) != 0 {
 			t.Fatal("the relation of another user changed")
 		}
 	}
@@ -66,8 +66,9 @@ func TestRelationsThatMakeNoSenseAreRefused(t *testing.T) {
 		"both": func() error {
 			return h.accounts.Relate(t.Context(), ana(), ben(), mayfly.Follower, mayfly.Follower, start)
 		},
-		"no such":        func() error { return h.accounts.Relate(t.Context(), ana(), ben(), 1<<7, 0, start) },
-		"a list of none": func() error { _, _, err := h.accounts.List(t.Context(), ana(), 0, "", 10); return err },
+		"a list of followers": func() error { _, _, err := h.accounts.List(t.Context(), ana(), mayfly.Follower, "", 10); return err },
+		"no such":             func() error { return h.accounts.Relate(t.Context(), ana(), ben(), 1<<7, 0, start) },
+		"a list of none":      func() error { _, _, err := h.accounts.List(t.Context(), ana(), 0, "", 10); return err },
 		"a list of no user": func() error {
 			_, _, err := h.accounts.List(t.Context(), mayfly.UserID{}, mayfly.Blocked, "", 10)
 			return err
@@ -108,7 +109,7 @@ func TestListsAreWholeInPagesAndHoldOneRelation(t *testing.T) {
 		case 1:
 			h.relate(ana(), other, mayfly.Blocked, 0)
 		default:
-			h.relate(ana(), other, mayfly.Follower, 0)
+			h.relate(ana(), other, mayfly.Follower, 0) // in another table
 		}
 	}
 	for _, limit := range []int{1, 3, 19, 20, 21, 0, 10_000} {
@@ -134,7 +135,7 @@ func TestListsAreWholeInPagesAndHoldOneRelation(t *testing.T) {
 	}
 }
 
-func TestALongListOfFollowersDoesNotHideAFriendBehindIt(t *testing.T) {
+func TestALongListOfBlocksDoesNotHideAFriendBehindIt(t *testing.T) {
 	h := open(t, func(o *account.Options) { o.Rows = many{o.Rows} })
 	after, calls := "", 0
 	for calls < 100 {
@@ -154,7 +155,7 @@ func TestALongListOfFollowersDoesNotHideAFriendBehindIt(t *testing.T) {
 	}
 }
 
-// many is rows of 20,000 followers, with one close friend at the end.
+// many is rows of 20,000 blocks, with one close friend at the end.
 type many struct{ store.Rows }
 
 func (many) Range(_ context.Context, _ store.Table, r store.Range) ([]store.Row, error) {
@@ -164,7 +165,7 @@ func (many) Range(_ context.Context, _ store.Table, r store.Range) ([]store.Row,
 		if string(user[:]) < r.From || len(page) == r.Limit {
 			continue
 		}
-		relation := mayfly.Follower
+		relation := mayfly.Blocked
 		if n == 20_000 {
 			relation = mayfly.CloseFriend
 		}
@@ -290,7 +291,7 @@ func TestRacingChangesLoseNoneAndTheOtherDirectionKnows(t *testing.T) {
 	t.Logf("seed %d", seed)
 	h := open(t)
 	random := rand.New(rand.NewPCG(seed, 0))
-	all := []mayfly.Relation{mayfly.Follower, mayfly.CloseFriend, mayfly.Blocked}
+	all := []mayfly.Relation{mayfly.CloseFriend, mayfly.Blocked}
 	for range 60 {
 		var wg sync.WaitGroup
 		var want mayfly.Relation
@@ -335,12 +336,12 @@ func TestARelationWhoseOutcomeIsInDoubtReadsTheRowBack(t *testing.T) {
 			d := &doubtful{lands: lands}
 			h := open(t, func(o *account.Options) { d.Rows = o.Rows; o.Rows = d })
 			d.left = left
-			h.relate(ana(), ben(), mayfly.Follower, 0)
-			if h.relation(ana(), ben()) != mayfly.Follower || !h.related(ben(), ana()) {
+			h.relate(ana(), ben(), mayfly.CloseFriend, 0)
+			if h.relation(ana(), ben()) != mayfly.CloseFriend || !h.related(ben(), ana()) {
 				t.Errorf("lands %v, %d in doubt", lands, left)
 			}
 			d.left = left
-			h.relate(ana(), ben(), 0, mayfly.Follower)
+			h.relate(ana(), ben(), 0, mayfly.CloseFriend)
 			if h.relation(ana(), ben()) != 0 {
 				t.Errorf("lands %v, %d in doubt: it is still there", lands, left)
 			}
@@ -354,12 +355,12 @@ func TestARelationWhoseWriteIsAcceptedAndNotCommittedIsThere(t *testing.T) {
 			var u *storefixture.Undecided
 			h := open(t, func(o *account.Options) { u = storefixture.NewUndecided(o.Rows); o.Rows = u })
 			u.TimeOut(timeouts, table)
-			h.relate(ana(), ben(), mayfly.Follower, 0)
-			if h.relation(ana(), ben()) != mayfly.Follower || !h.related(ben(), ana()) {
+			h.relate(ana(), ben(), mayfly.CloseFriend, 0)
+			if h.relation(ana(), ben()) != mayfly.CloseFriend || !h.related(ben(), ana()) {
 				t.Errorf("%s, %d time-outs: it is not there", table, timeouts)
 			}
 			u.TimeOut(timeouts, table)
-			h.relate(ana(), ben(), 0, mayfly.Follower)
+			h.relate(ana(), ben(), 0, mayfly.CloseFriend)
 			if h.relation(ana(), ben()) != 0 {
 				t.Errorf("%s, %d time-outs: it is still there", table, timeouts)
 			}
@@ -389,7 +390,7 @@ func TestAChangeStoppedAnywhereLeavesNoRelationThatTheOtherSideDoesNotKnow(t *te
 		change := func(set, clear mayfly.Relation) bool {
 			return h.accounts.Relate(t.Context(), ana(), ben(), set, clear, start) == nil
 		}
-		whole := change(mayfly.Follower, 0) && change(0, mayfly.Follower)
+		whole := change(mayfly.CloseFriend, 0) && change(0, mayfly.CloseFriend)
 		if !whole {
 			stops++
 		}
@@ -397,7 +398,7 @@ func TestAChangeStoppedAnywhereLeavesNoRelationThatTheOtherSideDoesNotKnow(t *te
 			t.Errorf("stopped after %d: an erasure would not find it", at)
 		}
 		s.left = 100
-		if !change(mayfly.Follower, 0) || !change(0, mayfly.Follower) || h.relation(ana(), ben()) != 0 {
+		if !change(mayfly.CloseFriend, 0) || !change(0, mayfly.CloseFriend) || h.relation(ana(), ben()) != 0 {
 			t.Errorf("stopped after %d: asking again does not finish it", at)
 		}
 	}
@@ -428,13 +429,13 @@ func TestAConcurrentSetAndClearLosesNothing(t *testing.T) {
 		other.relate(ana(), ben(), mayfly.Blocked, 0)
 		other.relate(ana(), ben(), 0, mayfly.Blocked)
 	}
-	h.relate(ana(), ben(), mayfly.Follower, 0)
-	if h.relation(ana(), ben()) != mayfly.Follower || !h.related(ben(), ana()) {
+	h.relate(ana(), ben(), mayfly.CloseFriend, 0)
+	if h.relation(ana(), ben()) != mayfly.CloseFriend || !h.related(ben(), ana()) {
 		t.Fatal("a relation that an erasure would not find")
 	}
-	m.meddle = func() { other.relate(ana(), ben(), mayfly.CloseFriend, 0) }
-	h.relate(ana(), ben(), 0, mayfly.Follower)
-	if h.relation(ana(), ben()) != mayfly.CloseFriend || !h.related(ben(), ana()) {
+	m.meddle = func() { other.relate(ana(), ben(), mayfly.Blocked, 0) }
+	h.relate(ana(), ben(), 0, mayfly.CloseFriend)
+	if h.relation(ana(), ben()) != mayfly.Blocked || !h.related(ben(), ana()) {
 		t.Fatal("a setting in between was lost")
 	}
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"hash/fnv"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -8,9 +9,9 @@ import (
 )
 
 var (
-	// Relations says who follows whom, who is a close friend, who is blocked.
+	// Relations says who is a close friend of a user and whom the user blocks.
 	Relations = store.DeclareTable(store.Declaration{
-		Name: "relations", Number: 13, Purpose: "user, other → follows, close friend, blocked",
+		Name: "relations", Number: 13, Purpose: "user, other → close friend, blocked",
 		Mode: store.Swapped, Erasure: store.PartitionIsUser, ByUsers: true, Mirror: "related", MirrorKey: mirrorKey,
 	})
 	// Related is the other direction: in whose relations a user is named. A row
@@ -32,10 +33,41 @@ var (
 		Name: "denied_tokens", Number: 28, Purpose: "hash of issuer and jti → that the access token is refused",
 		Mode: store.Swapped, Erasure: store.NoUser, TimeToLive: 24 * time.Hour,
 	})
+	// Follows holds the follow edges by reader. It is the truth: an edge exists if its
+	// row here says so.
+	Follows = store.DeclareTable(store.Declaration{
+		Name: "following", Number: 34, Purpose: "reader, author → requested or following, since when, what is muted",
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ErasedByPart: true, ByUsers: true,
+	})
+	// Followers is the other direction of Follows. A row exists whenever the edge does.
+	Followers = store.DeclareTable(store.Declaration{
+		Name: "followers", Number: 35, Purpose: "author and place, reader → that a row of following names the author",
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ErasedByPart: true, ByUsers: true,
+	})
+	// Recounts holds a mark for each count of a user that may be out of date. The mark
+	// is written before the edge.
+	Recounts = store.DeclareTable(store.Declaration{
+		Name: "recounts", Number: 36, Purpose: "shard, user and place → since when edges are to be counted again",
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ErasedByPart: true,
+	})
+	// Profiles holds what a user says of themselves, with the counts of edges and the
+	// number of places of the followers.
+	Profiles = store.DeclareTable(store.Declaration{
+		Name: "profiles", Number: 37, Purpose: "user → handle, name, bio, avatar, private, counts",
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ErasedByPart: true, ByUsers: true,
+	})
+	// Handles holds which user has a handle. The profile names every handle that its
+	// user may have here, so that erasing the user finds them.
+	Handles = store.DeclareTable(store.Declaration{
+		Name: "handles", Number: 38, Purpose: "slice, handle → user",
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ErasedByPart: true, ByUsers: true,
+	})
 )
 
 // Tables returns the tables that this package declares.
-func Tables() []store.Table { return []store.Table{Relations, Related, Families, DeniedTokens} }
+func Tables() []store.Table {
+	return []store.Table{Relations, Related, Families, DeniedTokens, Follows, Followers, Recounts, Profiles, Handles}
+}
 
 // RelationKey returns the key of the row that says how owner stands to other.
 func RelationKey(owner, other mayfly.UserID) store.Key {
@@ -46,6 +78,60 @@ func RelationKey(owner, other mayfly.UserID) store.Key {
 // other.
 func RelatedKey(other, owner mayfly.UserID) store.Key {
 	return store.Key{Partition: string(other[:]), Clustering: string(owner[:])}
+}
+
+// FollowKey returns the key of the edge from reader to author.
+func FollowKey(reader, author mayfly.UserID) store.Key {
+	return store.Key{Partition: string(reader[:]), Clustering: string(author[:])}
+}
+
+// FollowerKey returns the key of the other direction of an edge.
+func FollowerKey(author mayfly.UserID, p Place, reader mayfly.UserID) store.Key {
+	return store.Key{Partition: p.partition(author), Clustering: string(reader[:])}
+}
+
+// Place is which of an author's partitions of Followers has the row of an edge. The
+// edge says which, so that rows stay where they are when the number of places grows.
+type Place uint8
+
+// The places beside those of followers.
+const (
+	followerPlaces Place = 129 // place 0 is the only one up to a threshold; above it new rows go to the others
+	mutedPlace     Place = 253 // of authors whom a reader mutes and does not follow
+	requestPlace   Place = 254
+	followingCount Place = 255 // no place of Followers: in Recounts, the edges from the user
+)
+
+// partition is the author alone for the first place, as most authors have no other.
+func (p Place) partition(author mayfly.UserID) string {
+	if p == 0 {
+		return string(author[:])
+	}
+	return string(append(author[:], byte(p)))
+}
+
+func hashOf(text string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(text))
+	return h.Sum32()
+}
+
+// recountShards is into how many partitions the marks are split.
+const recountShards = 16
+
+func recountPartition(shard int) string { return string([]byte{'m', byte(shard)}) }
+
+func recountKey(user mayfly.UserID, p Place) store.Key {
+	name := string(append(user[:], byte(p)))
+	return store.Key{Partition: recountPartition(int(hashOf(name) % recountShards)), Clustering: name}
+}
+
+func profileKey(user mayfly.UserID) store.Key { return store.Key{Partition: string(user[:])} }
+
+// handleKey returns the key of a handle, in one of 65,536 partitions.
+func handleKey(handle string) store.Key {
+	slice := hashOf(handle)
+	return store.Key{Partition: string([]byte{'h', byte(slice >> 8), byte(slice)}), Clustering: handle}
 }
 
 // mirrorKey returns the key of the same relation in the other table.

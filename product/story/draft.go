@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/mayflyhq/mayfly"
@@ -59,7 +58,7 @@ func (o Options) check(d Draft) (checked, error) {
 		return c, mayfly.Errorf(mayfly.Invalid, "an idempotency key does not begin with %q", uploadKeyPrefix).WithHint("use a UUID")
 	}
 	var err error
-	if c.caption, err = cleanText("caption", d.Caption, maxCaption); err != nil {
+	if c.caption, err = mayfly.CleanText("caption", d.Caption, maxCaption); err != nil {
 		return c, err
 	}
 	if c.audience, err = audienceOf(d.Audience, mayfly.Followers); err != nil {
@@ -75,29 +74,6 @@ func (o Options) check(d Draft) (checked, error) {
 	c.data = overlayData(overlays)
 	return c, nil
 }
-
-// cleanText returns text without control characters, including those that change
-// the direction of the surrounding text: a caption must not rewrite the page that
-// it is shown on. Errors: Invalid.
-func cleanText(what, text string, most int) (string, error) {
-	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return "", mayfly.Errorf(mayfly.Invalid, "the %s is not UTF-8 text, or has a NUL in it", what).WithHint("send plain text")
-	}
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) && !isMark(r) {
-			return -1
-		}
-		return r
-	}, text)
-	if n := utf8.RuneCountInString(text); n > most {
-		return "", mayfly.Errorf(mayfly.Invalid, "the %s has %d characters, at most %d", what, n, most).WithHint("make it shorter")
-	}
-	return text, nil
-}
-
-// isMark reports whether r is an invisible letter of one direction, which texts
-// that mix scripts need: it does not change the direction of other letters.
-func isMark(r rune) bool { return r == '\u200e' || r == '\u200f' || r == '\u061c' }
 
 func audienceOf(word string, byDefault mayfly.Audience) (mayfly.Audience, error) {
 	if word == "" {

@@ -115,18 +115,18 @@ func (o *overlay) check() (err error) {
 	case len(o.Options) > maxOptions || len(o.Options) > 0 && o.Kind != "poll":
 		return badOverlay("options that do not fit", "a poll has at most 10 options, other kinds none")
 	}
-	if o.Text, err = cleanText("text", o.Text, maxOverlayText); err != nil {
+	if o.Text, err = mayfly.CleanText("text", o.Text, maxOverlayText); err != nil {
 		return err
 	}
-	if o.Style, err = cleanText("style", o.Style, maxOption); err != nil {
+	if o.Style, err = mayfly.CleanText("style", o.Style, maxOption); err != nil {
 		return err
 	}
 	for i := range o.Options {
-		if o.Options[i], err = cleanText("option", o.Options[i], maxOption); err != nil {
+		if o.Options[i], err = mayfly.CleanText("option", o.Options[i], maxOption); err != nil {
 			return err
 		}
 	}
-	if o.Target, err = cleanText("target", o.Target, maxOverlayTarget); err != nil {
+	if o.Target, err = mayfly.CleanText("target", o.Target, maxOverlayTarget); err != nil {
 		return err
 	}
 	return o.checkLink()

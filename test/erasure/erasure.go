@@ -102,6 +102,7 @@ func (fx *Fixture) AccountsWith(o accounterase.Options) *accounterase.Eraser {
 	fx.Helper()
 	e, err := accounterase.New(fx.Set, fx.Eraser(), o)
 	fx.Must(err)
+	e.Add(account.ErasePart(fx.Set.Rows))
 	return e
 }
 
