@@ -89,7 +89,7 @@ func (n *Node) openAccounts(ctx context.Context) (err error) {
 		return err
 	}
 	if n.o.Gate.Relations == nil {
-		n.o.Gate.Relations = n.accounts.Relation
+		n.o.Gate.Relations = n.accounts.RelationsOf
 	}
 	return nil
 }

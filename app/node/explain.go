@@ -122,14 +122,19 @@ func (n *Node) lookAtRow(ctx context.Context, c *inquiry) error {
 }
 
 func (n *Node) lookAtRelation(ctx context.Context, c *inquiry) error {
-	if !c.found || c.viewer.User().IsZero() || c.item.Owner.IsZero() || n.o.Gate.Relations == nil {
+	if !c.found || c.item.Owner.IsZero() || n.o.Gate.Relations == nil {
 		return nil
 	}
-	relation, err := n.o.Gate.Relations(ctx, c.item.Owner, c.viewer.User())
+	relations, err := n.o.Gate.Relations(ctx, c.viewer.User(), c.item.Owner)
 	if err != nil {
 		return fmt.Errorf("relations: %w", err)
 	}
+	relation := relations[0]
 	c.relation = relation
+	c.fact("owner", "private", relation.Has(mayfly.Private))
+	if c.viewer.User().IsZero() {
+		return nil
+	}
 	c.fact("viewer", "author", c.viewer.Wrote(c.item))
 	c.fact("viewer", "follower", relation.Has(mayfly.Follower))
 	c.fact("viewer", "close_friend", relation.Has(mayfly.CloseFriend))

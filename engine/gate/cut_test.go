@@ -14,6 +14,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // cutOff is the signals of a node that cannot publish, while the other nodes reach
@@ -99,9 +100,9 @@ type pair struct {
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{}
-	p.engine = open(t, gate.Options{Relations: func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
+	p.engine = open(t, gate.Options{Relations: fixture.OneByOne(func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
 		return p.accounts.Relation(ctx, owner, viewer)
-	}})
+	})})
 	there := p.Set
 	there.Signals = cutOff{p.wire}
 	key, err := account.LoadKey(filepath.Join(t.TempDir(), "key"))

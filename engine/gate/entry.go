@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -36,29 +35,42 @@ func (e *entry) with(body mayfly.Body) *entry {
 	return &whole
 }
 
-// judge calls Judge. It looks up the relation of every user but moderators and the
-// author who is served, also where the verdict does not depend on it; of an absent
-// item, that to an owner whom no user is.
-func (e *entry) judge(ctx context.Context, relations Relations, viewer mayfly.Viewer, now mayfly.Instant) (Verdict, error) {
+// judge calls Judge with the relation of every viewer but moderators and the author
+// who is served, also where the verdict does not depend on it; of an absent item, and of
+// one that has no owner and is refused, that to an owner whom no user is. A cached
+// relation only grants: a refusal reads it, so that the time it takes does not tell
+// whether the viewer has asked for another item of the same owner before.
+func (e *entry) judge(ctx context.Context, ask *asker, viewer mayfly.Viewer, now mayfly.Instant) (Verdict, mayfly.Relation, error) {
 	verdict := refused(e.item.ID, now)
 	if !e.absent {
 		verdict = Judge(e.item, viewer, 0, now)
 	}
-	if viewer.User().IsZero() || viewer.Moderator() || verdict.shows() && viewer.Wrote(e.item) {
-		return verdict, nil
+	if viewer.Moderator() || verdict.shows() && (viewer.Wrote(e.item) || e.item.Owner.IsZero()) {
+		return verdict, 0, nil
 	}
 	owner := e.item.Owner
-	if e.absent {
-		owner = mayfly.UserID(e.item.ID)
+	if e.absent || owner.IsZero() {
+		return verdict, 0, ask.forShow(ctx, mayfly.UserID(e.item.ID))
 	}
-	relation, err := relations(ctx, owner, viewer.User())
-	if err != nil {
-		return 0, fmt.Errorf("relations: %w", err)
+	if relation, ok := ask.cached(owner); ok {
+		if verdict = Judge(e.item, viewer, relation, now); verdict.shows() {
+			return verdict, relation, nil
+		}
 	}
-	if e.absent {
-		return verdict, nil
+	if err := ask.learn(ctx, true, owner); err != nil {
+		return 0, 0, err
 	}
-	return Judge(e.item, viewer, relation, now), nil
+	relation := ask.known[owner]
+	return Judge(e.item, viewer, relation, now), relation, nil
+}
+
+// shown returns the item as the viewer sees it: of a private account, everyone is
+// followers, so that no shared cache keeps it.
+func shown(item mayfly.Item, relation mayfly.Relation) mayfly.Item {
+	if relation.Has(mayfly.Private) && item.Audience == mayfly.Everyone {
+		item.Audience = mayfly.Followers
+	}
+	return item
 }
 
 // bornWithin is longer than a birth can take from the minting of its id.

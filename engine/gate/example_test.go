@@ -33,12 +33,12 @@ func openAsSeveralViewers(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = closeSet() }() // it is in memory
-	g, err := gate.New(ctx, set, gate.Options{Relations: func(_ context.Context, _, viewer mayfly.UserID) (mayfly.Relation, error) {
+	g, err := gate.New(ctx, set, gate.Options{Relations: fixture.OneByOne(func(_ context.Context, _, viewer mayfly.UserID) (mayfly.Relation, error) {
 		if viewer == fixture.Ben() {
 			return mayfly.Follower, nil
 		}
 		return 0, nil
-	}})
+	})})
 	if err != nil {
 		return err
 	}

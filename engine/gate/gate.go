@@ -17,17 +17,14 @@ import (
 	"github.com/mayflyhq/mayfly/store/loop"
 )
 
-// Relations returns the relation of owner to viewer. It is called at most once for
-// each owner of the items that a user asks for.
-type Relations func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error)
-
 // Options are the gate's settings.
 type Options struct {
-	// Relations says who is a follower, a close friend or blocked. If it is nil, no
-	// user has a relation, and only items for everyone are served.
+	// Relations says who is a follower, a close friend or blocked, and whose account is
+	// private. If it is nil, no user has a relation, and only items for everyone are
+	// served.
 	Relations Relations
-	// CacheRows is how many rows with their bodies are cached; default 65,536,
-	// negative for none. Each KiB of a body counts as one more row.
+	// CacheRows is how many rows with their bodies are cached, and how many relations;
+	// default 65,536, negative for none. Each KiB of a body counts as one more row.
 	CacheRows int
 	// MaxRestored is how many restored ids are kept in memory, 16 bytes each; default
 	// 262,144. While there are more, they are looked up in the store.
@@ -40,7 +37,9 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Relations == nil {
-		o.Relations = func(context.Context, mayfly.UserID, mayfly.UserID) (mayfly.Relation, error) { return 0, nil }
+		o.Relations = func(_ context.Context, _ mayfly.UserID, owners ...mayfly.UserID) ([]mayfly.Relation, error) {
+			return make([]mayfly.Relation, len(owners)), nil
+		}
 	}
 	if o.CacheRows == 0 {
 		o.CacheRows = mayfly.DefaultCacheRows
@@ -56,13 +55,14 @@ func (o Options) withDefaults() Options {
 
 // Gate opens items for viewers. Safe for concurrent use.
 type Gate struct {
-	ledger    store.Ledger
-	tables    store.Rows
-	relations Relations
-	rows      *rowCache
-	restored  *restoredSet
-	signals   store.Subscription
-	elapsed   func() time.Duration
+	ledger   store.Ledger
+	tables   store.Rows
+	related  *relationCache
+	rows     *rowCache
+	reads    flights[mayfly.ID, *entry]
+	restored *restoredSet
+	signals  store.Subscription
+	elapsed  func() time.Duration
 }
 
 // Opened is an item that a viewer may see.
@@ -75,7 +75,7 @@ type Opened struct {
 // New returns a gate in front of set. Close it to end its subscription.
 func New(ctx context.Context, set store.Set, o Options) (*Gate, error) {
 	o = o.withDefaults()
-	g := &Gate{ledger: set.Ledger, tables: set.Rows, relations: o.Relations, rows: newRowCache(o.CacheRows), restored: newRestoredSet(ctx, set.Rows, o.MaxRestored), elapsed: o.Elapsed}
+	g := &Gate{ledger: set.Ledger, tables: set.Rows, related: newRelationCache(o.Relations, o.CacheRows), rows: newRowCache(o.CacheRows), restored: newRestoredSet(ctx, set.Rows, o.MaxRestored), elapsed: o.Elapsed}
 	sub, err := set.Signals.Subscribe(ctx, g.handle)
 	if err != nil {
 		return nil, fmt.Errorf("gate: subscribe to signals: %w", err)
@@ -96,6 +96,8 @@ func (g *Gate) handle(s store.Signal) {
 		g.rows.forget(s.ID)
 	case store.RestoredSet:
 		g.restored.signalled(s.ID)
+	case store.RelationsChanged:
+		g.related.forget(pair{s.Owner, mayfly.UserID(s.ID)})
 	}
 }
 
@@ -112,15 +114,15 @@ func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now
 			return Opened{}, mayfly.Gone
 		}
 	}
-	relations := g.askedOnce()
+	ask := g.asking(viewer)
 	e, cached, err := g.read(ctx, id, now, true)
 	if err != nil {
 		return Opened{}, fmt.Errorf("open %s: %w", id, err)
 	}
-	verdict, err := e.judge(ctx, relations, viewer, now)
+	verdict, relation, err := e.judge(ctx, ask, viewer, now)
 	if err == nil && cached && !verdict.shows() && readAgain(id, now) {
 		if e, cached, err = g.read(ctx, id, now, false); err == nil {
-			verdict, err = e.judge(ctx, relations, viewer, now)
+			verdict, relation, err = e.judge(ctx, ask, viewer, now)
 		}
 	}
 	if err == nil && !cached && (e.hasBody || !verdict.shows()) {
@@ -128,7 +130,7 @@ func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now
 	}
 	if err == nil && verdict.shows() && !e.hasBody {
 		if e, err = g.loadBody(ctx, e); err == nil {
-			verdict, err = e.judge(ctx, relations, viewer, now)
+			verdict, relation, err = e.judge(ctx, ask, viewer, now)
 		}
 	}
 	if err != nil {
@@ -138,7 +140,7 @@ func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now
 		return Opened{}, refusal(verdict)
 	}
 	assertServable(e.item, viewer, verdict, now)
-	return Opened{Item: e.item, Body: e.body, Verdict: verdict}, nil
+	return Opened{Item: shown(e.item, relation), Body: e.body, Verdict: verdict}, nil
 }
 
 // goneByArithmetic reports whether the id alone decides, unless the item was
@@ -194,13 +196,30 @@ func (g *Gate) read(ctx context.Context, id mayfly.ID, now mayfly.Instant, useCa
 		return known, true, nil
 	}
 	ticket := g.rows.ticket(id)
+	if !useCache || !held || g.rows.entries == nil {
+		e, err = g.readRow(ctx, id, known, from, ticket, held)
+		return e, false, err
+	}
+	run, first := g.reads.join(id, from, ticket)
+	if first {
+		e, err = g.readRow(ctx, id, known, from, ticket, held)
+		g.reads.end(id, run, e, err)
+		return e, false, err
+	}
+	if e, err = run.wait(ctx); err != nil && ctx.Err() == nil { // the caller who read may have left
+		e, err = g.readRow(ctx, id, known, from, ticket, held)
+	}
+	return e, false, err
+}
+
+func (g *Gate) readRow(ctx context.Context, id mayfly.ID, known *entry, from since, ticket uint64, held bool) (*entry, error) {
 	row, err := g.ledger.Get(ctx, id)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	e = newEntry(id, row[0], known, from)
+	e := newEntry(id, row[0], known, from)
 	e.ticket, e.leased = ticket, held
-	return e, false, nil
+	return e, nil
 }
 
 // keep caches e if the lease was held when it was read.

@@ -110,9 +110,9 @@ func TestNoViewerIsTheAuthorOfAnAnonymousItem(t *testing.T) {
 
 // A refused viewer gets the same bytes for every reason (ST2).
 func TestRefusalsAreAlikeWhateverTheReason(t *testing.T) {
-	h := open(t, gate.Options{Relations: func(_ context.Context, _, viewer mayfly.UserID) (mayfly.Relation, error) {
+	h := open(t, gate.Options{Relations: fixture.OneByOne(func(_ context.Context, _, viewer mayfly.UserID) (mayfly.Relation, error) {
 		return blocked, nil
-	}})
+	})})
 	items := map[string]mayfly.Item{}
 	for i, reason := range []string{"hidden", "deleted", "held", "blocked"} {
 		item := story(t)
@@ -191,13 +191,13 @@ func TestAStoreThatIsAwayIsAnErrorAndNotAnAbsence(t *testing.T) {
 
 func TestRelationsAreAskedOfUsersOnlyAndOfEveryRefusedUser(t *testing.T) {
 	asked, answer := 0, error(nil)
-	h := open(t, gate.Options{Relations: func(_ context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
+	h := open(t, gate.Options{CacheRows: -1, Relations: fixture.OneByOne(func(_ context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
 		asked++
 		if owner != ana || viewer != ben {
 			t.Errorf("asked how %s stands to %s", owner, viewer)
 		}
 		return friend, answer
-	}})
+	})})
 	item := story(t)
 	item.Audience = mayfly.CloseFriends
 	h.put(item, mayfly.Body{})

@@ -11,10 +11,10 @@ import (
 // the order of ids, and leaves out the others. Rows that are not cached are read
 // with one call.
 func (g *Gate) OpenAll(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) ([]Opened, error) {
-	return g.openAll(ctx, g.askedOnce(), ids, viewer, now)
+	return g.openAll(ctx, g.asking(viewer), ids, viewer, now)
 }
 
-func (g *Gate) openAll(ctx context.Context, relations Relations, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) ([]Opened, error) {
+func (g *Gate) openAll(ctx context.Context, ask *asker, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) ([]Opened, error) {
 	asked, err := g.worthReading(ctx, ids, viewer, now)
 	if err != nil {
 		return nil, err
@@ -23,14 +23,14 @@ func (g *Gate) openAll(ctx context.Context, relations Relations, ids []mayfly.ID
 	if err != nil {
 		return nil, fmt.Errorf("open %d items: %w", len(asked), err)
 	}
-	judged, err := judgeAll(ctx, relations, entries, viewer, now)
+	judged, err := judgeAll(ctx, ask, entries, viewer, now)
 	if err != nil {
 		return nil, err
 	}
-	if judged, err = g.readRefusedAgain(ctx, relations, judged, cached, viewer, now); err != nil {
+	if judged, err = g.readRefusedAgain(ctx, ask, judged, cached, viewer, now); err != nil {
 		return nil, err
 	}
-	if judged, err = g.loadBodies(ctx, relations, judged, viewer, now); err != nil {
+	if judged, err = g.loadBodies(ctx, ask, judged, viewer, now); err != nil {
 		return nil, err
 	}
 	var all []Opened
@@ -42,25 +42,23 @@ func (g *Gate) openAll(ctx context.Context, relations Relations, ids []mayfly.ID
 			continue
 		}
 		assertServable(j.item, viewer, j.verdict, now)
-		all = append(all, Opened{Item: j.item, Body: j.body, Verdict: j.verdict})
+		all = append(all, Opened{Item: shown(j.item, j.relation), Body: j.body, Verdict: j.verdict})
 	}
 	return all, nil
 }
 
-// askedOnce returns the relations with a memory, so that each owner is looked up
-// once: all items of a ring have the same owner.
-func (g *Gate) askedOnce() Relations {
-	known := map[mayfly.UserID]mayfly.Relation{}
-	return func(ctx context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
-		if relation, ok := known[owner]; ok {
-			return relation, nil
-		}
-		relation, err := g.relations(ctx, owner, viewer)
-		if err == nil {
-			known[owner] = relation
-		}
-		return relation, err
+// learnOwners looks up the relations to the owners of a list, with one call.
+func (a *asker) learnOwners(ctx context.Context, entries []*entry, viewer mayfly.Viewer) error {
+	if viewer.Moderator() {
+		return nil
 	}
+	var owners []mayfly.UserID
+	for _, e := range entries {
+		if !e.absent && !e.item.Owner.IsZero() && !viewer.Wrote(e.item) {
+			owners = append(owners, e.item.Owner)
+		}
+	}
+	return a.learn(ctx, false, owners...)
 }
 
 // worthReading returns the ids whose rows must be read: those that are not gone by
@@ -127,28 +125,32 @@ func (g *Gate) readAll(ctx context.Context, ids []mayfly.ID, now mayfly.Instant,
 // judged is an entry with the verdict on it.
 type judged struct {
 	*entry
-	verdict Verdict
+	verdict  Verdict
+	relation mayfly.Relation
 }
 
-func judgeAll(ctx context.Context, relations Relations, entries []*entry, viewer mayfly.Viewer, now mayfly.Instant) ([]judged, error) {
+func judgeAll(ctx context.Context, ask *asker, entries []*entry, viewer mayfly.Viewer, now mayfly.Instant) ([]judged, error) {
+	if err := ask.learnOwners(ctx, entries, viewer); err != nil {
+		return nil, fmt.Errorf("open %d items: %w", len(entries), err)
+	}
 	all := make([]judged, len(entries))
 	for i, e := range entries {
 		if e.absent { // ids of a list are not chosen by the caller: they need no relation for show
-			all[i] = judged{e, refused(e.item.ID, now)}
+			all[i] = judged{entry: e, verdict: refused(e.item.ID, now)}
 			continue
 		}
-		verdict, err := e.judge(ctx, relations, viewer, now)
+		verdict, relation, err := e.judge(ctx, ask, viewer, now)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", e.item.ID, err)
 		}
-		all[i] = judged{e, verdict}
+		all[i] = judged{e, verdict, relation}
 	}
 	return all, nil
 }
 
 // readRefusedAgain reads the cached rows of refused items again where readAgain asks
 // for it.
-func (g *Gate) readRefusedAgain(ctx context.Context, relations Relations, all []judged, cached []bool, viewer mayfly.Viewer, now mayfly.Instant) ([]judged, error) {
+func (g *Gate) readRefusedAgain(ctx context.Context, ask *asker, all []judged, cached []bool, viewer mayfly.Viewer, now mayfly.Instant) ([]judged, error) {
 	var ids []mayfly.ID
 	var places []int
 	for i, j := range all {
@@ -163,7 +165,7 @@ func (g *Gate) readRefusedAgain(ctx context.Context, relations Relations, all []
 	if err != nil {
 		return nil, fmt.Errorf("open %d items: %w", len(ids), err)
 	}
-	again, err := judgeAll(ctx, relations, entries, viewer, now)
+	again, err := judgeAll(ctx, ask, entries, viewer, now)
 	for i, j := range again {
 		all[places[i]] = j
 	}
@@ -171,7 +173,7 @@ func (g *Gate) readRefusedAgain(ctx context.Context, relations Relations, all []
 }
 
 // loadBodies loads the bodies of what the viewer may see, with one call.
-func (g *Gate) loadBodies(ctx context.Context, relations Relations, all []judged, viewer mayfly.Viewer, now mayfly.Instant) ([]judged, error) {
+func (g *Gate) loadBodies(ctx context.Context, ask *asker, all []judged, viewer mayfly.Viewer, now mayfly.Instant) ([]judged, error) {
 	var ids []mayfly.ID
 	var places []int
 	for i, j := range all {
@@ -194,11 +196,11 @@ func (g *Gate) loadBodies(ctx context.Context, relations Relations, all []judged
 		} else if e, err = g.bodiless(ctx, e); err != nil {
 			return nil, fmt.Errorf("open %s: %w", ids[i], err)
 		}
-		verdict, err := e.judge(ctx, relations, viewer, now)
+		verdict, relation, err := e.judge(ctx, ask, viewer, now)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", ids[i], err)
 		}
-		all[places[i]] = judged{e, verdict}
+		all[places[i]] = judged{e, verdict, relation}
 	}
 	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/gate"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
 // many inserts count stories by ana, alternately for everyone and for followers.
@@ -39,10 +40,10 @@ func idsOf(opened []gate.Opened) []mayfly.ID {
 // signals or without.
 func TestOpenAllShowsExactlyWhatOpenShows(t *testing.T) {
 	asked := 0
-	h := open(t, gate.Options{Relations: func(_ context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
+	h := open(t, gate.Options{Relations: fixture.OneByOne(func(_ context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
 		asked++
 		return map[bool]mayfly.Relation{true: mayfly.Follower}[viewer == ben], nil
-	}})
+	})})
 	ids := h.many(12)
 	h.move(ids[3], mayfly.Deleted)
 	h.move(ids[4], mayfly.Active, hold)
@@ -75,9 +76,16 @@ func TestOpenAllShowsExactlyWhatOpenShows(t *testing.T) {
 			}
 		}
 	}
-	asked = 0
-	if _, err := h.gate.OpenAll(t.Context(), ids, mayfly.ViewerOf(ben), birth); err != nil || asked != 1 {
-		t.Errorf("relations of one owner were asked for %d times (%v)", asked, err)
+	for cut, want := range map[bool]int{false: 0, true: 1} {
+		h.wire.SetCut(cut)
+		asked = 0
+		if _, err := h.gate.OpenAll(t.Context(), ids, mayfly.ViewerOf(ben), birth); err != nil || asked != want {
+			t.Errorf("cut %t: relations of one owner were asked for %d times (%v)", cut, asked, err)
+		}
+		h.wire.SetCut(false)
+		if _, err := h.gate.OpenAll(t.Context(), ids, mayfly.ViewerOf(ben), birth); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -110,9 +118,9 @@ func TestOpenAllReadsWhatIsNotCachedInOneGoAndNothingTwice(t *testing.T) {
 
 func TestOpenAllAnswersAnErrorRatherThanLess(t *testing.T) {
 	broken := mayfly.Errorf(mayfly.Unavailable, "away")
-	h := open(t, gate.Options{CacheRows: -1, Relations: func(context.Context, mayfly.UserID, mayfly.UserID) (mayfly.Relation, error) {
+	h := open(t, gate.Options{CacheRows: -1, Relations: fixture.OneByOne(func(context.Context, mayfly.UserID, mayfly.UserID) (mayfly.Relation, error) {
 		return 0, broken
-	}})
+	})})
 	ids := h.many(3)
 	if _, err := h.gate.OpenAll(t.Context(), ids, mayfly.ViewerOf(ben), birth); !errors.Is(err, mayfly.Unavailable) {
 		t.Error(err)

@@ -15,9 +15,9 @@ import (
 func TestARefusalCostsTheSameReadsWhateverItsReason(t *testing.T) {
 	relations, compared := 0, 0
 	for name, rows := range map[string]int{"cold": -1, "warm": 0} {
-		h := open(t, gate.Options{CacheRows: rows, Relations: func(context.Context, mayfly.UserID, mayfly.UserID) (mayfly.Relation, error) {
-			relations++
-			return 0, nil
+		h := open(t, gate.Options{CacheRows: rows, Relations: func(_ context.Context, _ mayfly.UserID, owners ...mayfly.UserID) ([]mayfly.Relation, error) {
+			relations += len(owners)
+			return make([]mayfly.Relation, len(owners)), nil
 		}})
 		put := func(random uint64, audience mayfly.Audience) mayfly.ID {
 			item := story(t)

@@ -20,15 +20,11 @@ const ringPage = 500
 // never was, also for a blocked viewer (I18). It is not for the owner and moderators:
 // held items are in no ring.
 func (g *Gate) Ring(ctx context.Context, owner mayfly.UserID, since mayfly.Instant, viewer mayfly.Viewer, now mayfly.Instant) ([]Opened, error) {
-	relations := g.askedOnce()
-	var relation mayfly.Relation
-	if user := viewer.User(); !user.IsZero() {
-		var err error
-		if relation, err = relations(ctx, owner, user); err != nil {
-			return nil, fmt.Errorf("ring of %s: relations: %w", owner, err)
-		}
+	ask := g.asking(viewer)
+	if err := ask.learn(ctx, false, owner); err != nil {
+		return nil, fmt.Errorf("ring of %s: %w", owner, err)
 	}
-	ids, err := g.listed(ctx, ringRange(owner, since, viewer, relation), now)
+	ids, err := g.listed(ctx, ringRange(owner, since, viewer, ask.known[owner]), now)
 	if err != nil {
 		return nil, fmt.Errorf("ring of %s: %w", owner, err)
 	}
@@ -42,13 +38,14 @@ func (g *Gate) Ring(ctx context.Context, owner mayfly.UserID, since mayfly.Insta
 		}
 	}
 	slices.SortFunc(ids, mayfly.ID.Compare)
-	return g.openAll(ctx, relations, ids, viewer, now)
+	return g.openAll(ctx, ask, ids, viewer, now)
 }
 
 // ringRange returns the one range of the rings that has what viewer may see of owner.
 // Of what a blocked viewer may see it is the range of no user.
 func ringRange(owner mayfly.UserID, since mayfly.Instant, viewer mayfly.Viewer, relation mayfly.Relation) store.Range {
 	first, last := engine.RingClass(mayfly.Everyone), engine.RingClass(mayfly.Everyone)
+	everyone := permitted(mayfly.Everyone, viewer, relation)
 	if permitted(mayfly.Followers, viewer, relation) {
 		first = engine.RingClass(mayfly.Followers)
 	}
@@ -56,7 +53,7 @@ func ringRange(owner mayfly.UserID, since mayfly.Instant, viewer mayfly.Viewer, 
 		last = engine.RingClass(mayfly.CloseFriends)
 	}
 	r := store.Range{Partition: string(owner[:]), From: string([]byte{first}) + engine.BornFrom(since), To: string([]byte{last + 1}), Limit: ringPage}
-	if !permitted(mayfly.Everyone, viewer, relation) {
+	if !everyone && !permitted(mayfly.CloseFriends, viewer, relation) { // who follows sees what is for everyone
 		r.Partition += "\x00"
 	}
 	return r

@@ -66,15 +66,15 @@ func refused(id mayfly.ID, now mayfly.Instant) Verdict {
 	return Hidden
 }
 
-// permitted says whether viewer belongs to audience. It denies by default: no
-// viewer belongs to an unknown audience.
+// permitted says whether viewer belongs to audience. Of a private account everyone
+// is followers. It denies by default: no viewer belongs to an unknown audience.
 func permitted(audience mayfly.Audience, viewer mayfly.Viewer, relation mayfly.Relation) bool {
 	if relation.Has(mayfly.Blocked) {
 		return false
 	}
 	switch audience {
 	case mayfly.Everyone:
-		return true
+		return !relation.Has(mayfly.Private) || relation.Has(mayfly.Follower)
 	case mayfly.Followers:
 		return !viewer.User().IsZero() && relation.Has(mayfly.Follower)
 	case mayfly.CloseFriends:

@@ -65,7 +65,7 @@ func open(t testing.TB, change ...func(*settings)) *env {
 	log, err := audit.Open(t.Context(), e.Set.Rows, "test", start)
 	e.Must(err)
 	e.uploads = e.Uploads(o.Upload)
-	g, err := gate.New(t.Context(), e.Set, gate.Options{Relations: e.relation, CacheRows: o.CacheRows})
+	g, err := gate.New(t.Context(), e.Set, gate.Options{Relations: fixture.OneByOne(e.relation), CacheRows: o.CacheRows})
 	e.Must(err)
 	t.Cleanup(func() { e.Must(g.Close()) })
 	e.hydrate, err = hydrate.New(e.Set, hydrate.Options{})

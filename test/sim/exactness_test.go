@@ -12,6 +12,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/store/storetest"
+	"github.com/mayflyhq/mayfly/test/fixture"
 	"github.com/mayflyhq/mayfly/test/pace"
 )
 
@@ -96,7 +97,7 @@ const firstDeadline = int64(genesis) + 3_600_000
 
 func newVillage(t *testing.T, rng *rand.Rand, sweeping, caching string) *village {
 	v := &village{tally: newTally(), rng: rng, sweeping: sweeping, caching: caching, cast: newCast(rng)}
-	p := plan{fs: vfs.NewMem(), random: randomBits(rng.Uint64()), relations: v.cast.relations}
+	p := plan{fs: vfs.NewMem(), random: randomBits(rng.Uint64()), relations: fixture.OneByOne(v.cast.relations)}
 	if caching == cacheOff {
 		p.cacheRows = -1
 	}
