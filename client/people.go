@@ -57,6 +57,117 @@ func (c *Client) RemoveFollower(ctx context.Context, user, follower string) erro
 	return c.relate(ctx, http.MethodDelete, userPath(user)+"/followers", follower)
 }
 
+const (
+	followingPath = "/v1/me/following"
+	requestsPath  = "/v1/me/follow-requests"
+	mutesPath     = "/v1/me/mutes"
+	profilePath   = "/v1/me/profile"
+)
+
+// Follow makes the caller follow a user (UUID, ~subject or @handle), or ask to if the
+// account is private: the answer says which.
+func (c *Client) Follow(ctx context.Context, user string) (wire.Follow, error) {
+	var f wire.Follow
+	err := c.ask(ctx, call{method: http.MethodPut, path: followingPath + "/" + url.PathEscape(user)}, &f)
+	return f, err
+}
+
+// Unfollow ends a follow, or takes a request back.
+func (c *Client) Unfollow(ctx context.Context, user string) error {
+	return c.relate(ctx, http.MethodDelete, followingPath, user)
+}
+
+// DropFollower removes a follower of the caller.
+func (c *Client) DropFollower(ctx context.Context, user string) error {
+	return c.relate(ctx, http.MethodDelete, "/v1/me/followers", user)
+}
+
+// MyFollowing returns the users whom the caller follows.
+func (c *Client) MyFollowing(ctx context.Context) iter.Seq2[wire.Profile, error] {
+	return c.profiles(ctx, followingPath)
+}
+
+// Following returns the users whom a user follows.
+func (c *Client) Following(ctx context.Context, user string) iter.Seq2[wire.Profile, error] {
+	return c.profiles(ctx, userPath(user)+"/following")
+}
+
+// Followers returns the followers of a user.
+func (c *Client) Followers(ctx context.Context, user string) iter.Seq2[wire.Profile, error] {
+	return c.profiles(ctx, userPath(user)+"/followers")
+}
+
+// FollowRequests returns the users who ask to follow the caller.
+func (c *Client) FollowRequests(ctx context.Context) iter.Seq2[wire.Profile, error] {
+	return c.profiles(ctx, requestsPath)
+}
+
+// AcceptFollow accepts a request to follow the caller.
+func (c *Client) AcceptFollow(ctx context.Context, user string) error {
+	return c.ask(ctx, call{method: http.MethodPost, path: requestsPath + "/" + url.PathEscape(user), again: true}, nil)
+}
+
+// DeclineFollow declines a request to follow the caller.
+func (c *Client) DeclineFollow(ctx context.Context, user string) error {
+	return c.relate(ctx, http.MethodDelete, requestsPath, user)
+}
+
+// Mute leaves posts or reposts of a user out of the caller's lists.
+func (c *Client) Mute(ctx context.Context, user string, m wire.Mute) error {
+	in, err := jsonBody(m)
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, call{method: http.MethodPut, path: mutesPath + "/" + url.PathEscape(user), body: in}, nil)
+}
+
+// Unmute ends what Mute did.
+func (c *Client) Unmute(ctx context.Context, user string) error {
+	return c.relate(ctx, http.MethodDelete, mutesPath, user)
+}
+
+// Mutes returns the users whom the caller mutes.
+func (c *Client) Mutes(ctx context.Context) iter.Seq2[wire.Muted, error] {
+	return pages(nil, func(q url.Values) ([]wire.Muted, string, error) {
+		var page wire.Mutes
+		err := c.ask(ctx, call{method: http.MethodGet, path: mutesPath, query: q}, &page)
+		return page.Users, page.Next, err
+	})
+}
+
+// Profile returns the profile of a user (UUID, ~subject or @handle).
+func (c *Client) Profile(ctx context.Context, user string) (wire.Profile, error) {
+	var p wire.Profile
+	err := c.ask(ctx, call{method: http.MethodGet, path: userPath(user)}, &p)
+	return p, err
+}
+
+// MyProfile returns the caller's profile.
+func (c *Client) MyProfile(ctx context.Context) (wire.Profile, error) {
+	var p wire.Profile
+	err := c.ask(ctx, call{method: http.MethodGet, path: profilePath}, &p)
+	return p, err
+}
+
+// ChangeProfile changes the caller's profile and returns it.
+func (c *Client) ChangeProfile(ctx context.Context, change wire.ProfileChange) (wire.Profile, error) {
+	var p wire.Profile
+	in, err := jsonBody(change)
+	if err != nil {
+		return p, err
+	}
+	err = c.ask(ctx, call{method: http.MethodPatch, path: profilePath, body: in, again: true}, &p)
+	return p, err
+}
+
+func (c *Client) profiles(ctx context.Context, path string) iter.Seq2[wire.Profile, error] {
+	return pages(nil, func(q url.Values) ([]wire.Profile, string, error) {
+		var page wire.Profiles
+		err := c.ask(ctx, call{method: http.MethodGet, path: path, query: q}, &page)
+		return page.Users, page.Next, err
+	})
+}
+
 func (c *Client) relate(ctx context.Context, method, path, user string) error {
 	return c.ask(ctx, call{method: method, path: path + "/" + url.PathEscape(user)}, nil)
 }

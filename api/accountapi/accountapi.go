@@ -1,5 +1,5 @@
-// Package accountapi serves accounts over HTTP: tokens, and the relations between
-// users. It returns its routes to package httpapi.
+// Package accountapi serves accounts over HTTP: tokens, the relations between users,
+// and profiles. It returns its routes to package httpapi.
 //
 // It keeps no state: product/account decides who may get a token and stores
 // relations.
@@ -43,6 +43,7 @@ func Routes(accounts *account.Accounts) []httpapi.Route {
 	routes = append(routes, h.listRoutes(mayfly.CloseFriend, "/v1/me/close-friends", "CloseFriend", "my close friends")...)
 	routes = append(routes, h.listRoutes(mayfly.Blocked, "/v1/me/blocks", "Block", "the users whom I block")...)
 	routes = append(routes, h.followerRoutes()...)
+	routes = append(routes, h.graphRoutes()...)
 	for i := range routes {
 		routes[i].Product = Product
 	}

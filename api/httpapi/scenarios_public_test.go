@@ -62,6 +62,30 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 			{as: "admin", method: method, path: path + "/~stranger", status: 403},
 		}
 	}
+	among := func(rows []scenario, from, to int) []scenario {
+		for i := range rows {
+			if rows[i].status == from {
+				rows[i].status = to
+			}
+		}
+		return rows
+	}
+	shownLists := func(list, has string) []scenario {
+		one := []string{`"users":[`}
+		if has != "" {
+			one = append(one, nodetest.User(has).String())
+		}
+		return []scenario{
+			{as: "anonymous", method: "GET", path: "/v1/users/~ana/" + list, status: 200, has: one},
+			{as: "blocked", method: "GET", path: "/v1/users/~ana/" + list, status: 404},
+			{as: "ana", method: "PATCH", path: "/v1/me/profile", body: `{"private":true}`, status: 200},
+			{as: "anonymous", method: "GET", path: "/v1/users/~ana/" + list, status: 404},
+			{as: "stranger", method: "GET", path: "/v1/users/~ana/" + list, status: 404},
+			{as: "ben", method: "GET", path: "/v1/users/~ana/" + list, status: 200, has: one},
+			{as: "ana", method: "GET", path: "/v1/users/~ana/" + list, status: 200, has: one},
+			{as: "ana", method: "GET", path: "/v1/users/~ana/" + list + "?cursor=nonsense!", status: 400},
+		}
+	}
 	follower := func(method string) []scenario {
 		return []scenario{
 			{as: "service", method: method, path: "/v1/users/~ana/followers/~stranger", status: 204},
@@ -273,9 +297,80 @@ func publicScenarios(t testing.TB) map[string][]scenario {
 		"removeCloseFriend": append(change("DELETE", "/v1/me/close-friends"), scenario{as: "ana", method: "DELETE", path: "/v1/me/close-friends/~friend", status: 204}, scenario{as: "friend", method: "GET", path: "/v1/stories/{friends}", status: 404}),
 		"listBlocks":        list("/v1/me/blocks", "blocked"),
 		"addBlock":          append(change("PUT", "/v1/me/blocks"), scenario{as: "ana", method: "PUT", path: "/v1/me/blocks/~ben", status: 204}, scenario{as: "anonymous", method: "GET", path: "{url-ben}", status: 404}),
-		"removeBlock":       append(change("DELETE", "/v1/me/blocks"), scenario{as: "ana", method: "DELETE", path: "/v1/me/blocks/~blocked", status: 204}, scenario{as: "blocked", method: "GET", path: "/v1/stories/{followers}", status: 200}),
-		"addFollower":       append(follower("PUT"), scenario{as: "stranger", method: "GET", path: "/v1/stories/{followers}", status: 200}),
-		"removeFollower":    append(follower("DELETE"), scenario{as: "service", method: "DELETE", path: "/v1/users/~ana/followers/~ben", status: 204}, scenario{as: "ben", method: "GET", path: "/v1/stories/{followers}", status: 404}, scenario{as: "anonymous", method: "GET", path: "{url-ben}", status: 404}),
+		"removeBlock":       append(change("DELETE", "/v1/me/blocks"), scenario{as: "ana", method: "DELETE", path: "/v1/me/blocks/~blocked", status: 204}, scenario{as: "blocked", method: "GET", path: "/v1/stories/{all}", status: 200}, scenario{as: "blocked", method: "GET", path: "/v1/stories/{followers}", status: 404}),
+		"follow": append(among(change("PUT", "/v1/me/following"), 204, 200), []scenario{
+			{as: "ben", method: "PUT", path: "/v1/me/following/~ana", status: 200, has: []string{`"state":"following"`}},
+			{as: "blocked", method: "PUT", path: "/v1/me/following/~ana", status: 200, has: []string{`"state":"following"`}}, // like a user who never was
+			{as: "blocked", method: "GET", path: "/v1/me/following", status: 200, has: []string{`"users":[]`}},
+			{as: "ana", method: "PUT", path: "/v1/me/following/~blocked", status: 409, has: []string{"unblock"}},
+			{as: "ana", method: "PUT", path: "/v1/me/following/@no_user", status: 404},
+			{as: "stranger", method: "PUT", path: "/v1/me/following/~ana", status: 200},
+			{as: "stranger", method: "GET", path: "/v1/stories/{followers}", status: 200},
+		}...),
+		"unfollow": append(change("DELETE", "/v1/me/following"), scenario{as: "ben", method: "DELETE", path: "/v1/me/following/~ana", status: 204}, scenario{as: "ben", method: "GET", path: "/v1/stories/{followers}", status: 404}),
+		"listMyFollowing": {
+			{as: "ben", method: "GET", path: "/v1/me/following", status: 200, has: []string{"{ana}"}},
+			{as: "ana", method: "GET", path: "/v1/me/following", status: 200, has: []string{`"users":[]`}},
+			{as: "anonymous", method: "GET", path: "/v1/me/following", status: 401},
+			{as: "ben", method: "GET", path: "/v1/me/following?cursor=nonsense!", status: 400},
+		},
+		"dropFollower": append(change("DELETE", "/v1/me/followers"), scenario{as: "ana", method: "DELETE", path: "/v1/me/followers/~ben", status: 204}, scenario{as: "ben", method: "GET", path: "/v1/stories/{followers}", status: 404}),
+		"listFollowRequests": {
+			{as: "ana", method: "PATCH", path: "/v1/me/profile", body: `{"private":true}`, status: 200},
+			{as: "stranger", method: "PUT", path: "/v1/me/following/~ana", status: 200, has: []string{`"state":"requested"`}},
+			{as: "ana", method: "GET", path: "/v1/me/follow-requests", status: 200, has: []string{"{stranger}"}},
+			{as: "ben", method: "GET", path: "/v1/me/follow-requests", status: 200, has: []string{`"users":[]`}},
+			{as: "anonymous", method: "GET", path: "/v1/me/follow-requests", status: 401},
+		},
+		"acceptFollowRequest": {
+			{as: "ana", method: "PATCH", path: "/v1/me/profile", body: `{"private":true}`, status: 200},
+			{as: "stranger", method: "PUT", path: "/v1/me/following/~ana", status: 200, has: []string{`"state":"requested"`}},
+			{as: "stranger", method: "GET", path: "/v1/stories/{followers}", status: 404},
+			{as: "ana", method: "POST", path: "/v1/me/follow-requests/~friend", status: 404},
+			{as: "ana", method: "POST", path: "/v1/me/follow-requests/~stranger", status: 204},
+			{as: "stranger", method: "GET", path: "/v1/stories/{followers}", status: 200},
+			{as: "anonymous", method: "POST", path: "/v1/me/follow-requests/~stranger", status: 401},
+		},
+		"declineFollowRequest": change("DELETE", "/v1/me/follow-requests"),
+		"listMutes": {
+			{as: "ben", method: "PUT", path: "/v1/me/mutes/~ana", body: `{"posts":false,"reposts":true}`, status: 204},
+			{as: "ben", method: "GET", path: "/v1/me/mutes", status: 200, has: []string{`"posts":false,"reposts":true`, "{ana}"}},
+			{as: "anonymous", method: "GET", path: "/v1/me/mutes", status: 401},
+		},
+		"mute":   append(change("PUT", "/v1/me/mutes"), scenario{as: "ana", method: "PUT", path: "/v1/me/mutes/~ben", body: `{"posts":false}`, status: 204}),
+		"unmute": change("DELETE", "/v1/me/mutes"),
+		"getMyProfile": {
+			{as: "ana", method: "GET", path: "/v1/me/profile", status: 200, has: []string{"{ana}"}},
+			{as: "anonymous", method: "GET", path: "/v1/me/profile", status: 401},
+		},
+		"changeMyProfile": {
+			{as: "ana", method: "PATCH", path: "/v1/me/profile", body: `{"handle":"ana_1","display_name":"Ana"}`, status: 200, has: []string{`"handle":"ana_1"`}},
+			{as: "ben", method: "PATCH", path: "/v1/me/profile", body: `{"handle":"ana_1"}`, status: 409, has: []string{"taken"}},
+			{as: "ben", method: "PATCH", path: "/v1/me/profile", body: `{"handle":"admin"}`, status: 409, has: []string{"reserved"}},
+			{as: "ben", method: "PATCH", path: "/v1/me/profile", body: `{"handle":"Ben"}`, status: 400},
+			{as: "ben", method: "PATCH", path: "/v1/me/profile", body: `{"avatar":"http://example.com/"}`, status: 400},
+			{as: "anonymous", method: "PATCH", path: "/v1/me/profile", body: `{}`, status: 401},
+			{as: "ana", method: "PATCH", path: "/v1/me/profile", body: `{"private":true}`, status: 200, has: []string{`"private":true`}},
+			{as: "anonymous", method: "GET", path: "/v1/stories/{all}", status: 404},
+			{as: "stranger", method: "GET", path: "/v1/stories/{all}", status: 404},
+			{as: "ben", method: "GET", path: "/v1/stories/{all}", status: 200, hasNot: []string{"public"}},
+			{as: "ana", method: "GET", path: "/v1/stories/{all}", status: 200},
+			{as: "anonymous", method: "GET", path: "/v1/users/~ana/ring", status: 200, hasNot: []string{"{all}"}},
+			{as: "anonymous", method: "GET", path: "{url}", status: 404},
+		},
+		"getUser": {
+			{as: "ana", method: "PATCH", path: "/v1/me/profile", body: `{"handle":"ana_1","private":true}`, status: 200},
+			{as: "anonymous", method: "GET", path: "/v1/users/@ana_1", status: 200, has: []string{"{ana}", `"private":true`}},
+			{as: "stranger", method: "GET", path: "/v1/users/{ana}", status: 200, has: []string{"ana_1"}},
+			{as: "blocked", method: "GET", path: "/v1/users/{ana}", status: 404},
+			{as: "blocked", method: "GET", path: "/v1/users/@ana_1", status: 404},
+			{as: "anonymous", method: "GET", path: "/v1/users/@no_user", status: 404},
+			{as: "anonymous", method: "GET", path: "/v1/users/x", status: 400},
+		},
+		"listFollowers":  shownLists("followers", "ben"),
+		"listFollowing":  shownLists("following", ""),
+		"addFollower":    append(follower("PUT"), scenario{as: "stranger", method: "GET", path: "/v1/stories/{followers}", status: 200}),
+		"removeFollower": append(follower("DELETE"), scenario{as: "service", method: "DELETE", path: "/v1/users/~ana/followers/~ben", status: 204}, scenario{as: "ben", method: "GET", path: "/v1/stories/{followers}", status: 404}, scenario{as: "anonymous", method: "GET", path: "{url-ben}", status: 404}),
 		"getReadiness": {
 			{as: "anonymous", method: "GET", path: "/readyz", status: 200, has: []string{`{"ready":true}`, "no-store"}, hasNot: []string{"version", "roles", "Retry-After"}},
 			{as: "ana", method: "GET", path: "/readyz", status: 200, has: []string{`{"ready":true}`}},

@@ -45,3 +45,56 @@ type Receipt struct {
 	Counts map[string]int64 `json:"counts" doc:"How much was erased: items, objects, and rows by table."`
 	Held   int              `json:"held,omitempty" doc:"Items under hold, which are kept."`
 }
+
+// Profile is what a user says of themselves, and the counts of follow edges, which
+// follow within seconds. A user who has said nothing has the id only.
+type Profile struct {
+	User      mayfly.UserID `json:"user" format:"uuid"`
+	Handle    string        `json:"handle,omitempty" doc:"In a path: @ and the handle."`
+	Name      string        `json:"display_name,omitempty"`
+	Bio       string        `json:"bio,omitempty"`
+	Avatar    string        `json:"avatar,omitempty" format:"uri"`
+	Private   bool          `json:"private" doc:"Items for everyone are for followers, and followers are accepted one by one."`
+	Following int           `json:"following"`
+	Followers int           `json:"followers"`
+}
+
+// ProfileChange changes a profile. A field that is left out stays; an empty text takes
+// it out.
+type ProfileChange struct {
+	Handle  *string `json:"handle,omitempty" maxLength:"30" doc:"3 to 30 of a-z, 0-9 and _; of one user only."`
+	Name    *string `json:"display_name,omitempty" maxLength:"50"`
+	Bio     *string `json:"bio,omitempty" maxLength:"300"`
+	Avatar  *string `json:"avatar,omitempty" maxLength:"2048" doc:"An https URL."`
+	Private *bool   `json:"private,omitempty"`
+}
+
+// Profiles is a page of users.
+type Profiles struct {
+	Users []Profile `json:"users"`
+	Next  string    `json:"next,omitempty"`
+}
+
+// Follow is what a follow has become.
+type Follow struct {
+	State string `json:"state" enum:"requested,following" doc:"requested: the account is private and has not accepted yet."`
+}
+
+// Mute says what of a user is left out of lists.
+type Mute struct {
+	Posts   bool `json:"posts"`
+	Reposts bool `json:"reposts"`
+}
+
+// Muted is a user of whom something is muted.
+type Muted struct {
+	User    mayfly.UserID `json:"user" format:"uuid"`
+	Posts   bool          `json:"posts"`
+	Reposts bool          `json:"reposts"`
+}
+
+// Mutes is a page of muted users.
+type Mutes struct {
+	Users []Muted `json:"users"`
+	Next  string  `json:"next,omitempty"`
+}

@@ -236,6 +236,8 @@ type Tokens struct {
 type Rates struct {
 	// Writes and Reads are the limits of each user.
 	Writes, Reads Rate
+	// Follows is the limit of each user for following others. Follows count as writes too.
+	Follows Rate
 	// AddressReads and AddressWrites are the limits of each IP address for requests without
 	// a token. POST /v1/token counts as a read, deleting a paste by its delete token as a write;
 	// pastes.rate limits new pastes.

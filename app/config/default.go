@@ -31,7 +31,7 @@ func Default() Config {
 		},
 		Tokens: Tokens{Issuer: "mayfly", Audience: "mayfly", Access: 15 * time.Minute, Refresh: 30 * day, JWKSEvery: 5 * time.Minute, TrustedScopes: []string{"user"}},
 		Rates: Rates{
-			Writes: Rate{300, 3 * time.Hour}, Reads: Rate{1_500, 15 * time.Minute}, AddressReads: Rate{3_000, 15 * time.Minute}, AddressWrites: Rate{300, 3 * time.Hour},
+			Writes: Rate{300, 3 * time.Hour}, Follows: Rate{150, time.Hour}, Reads: Rate{1_500, 15 * time.Minute}, AddressReads: Rate{3_000, 15 * time.Minute}, AddressWrites: Rate{300, 3 * time.Hour},
 		},
 		Traces: Traces{Share: 0.01},
 		Stories: Stories{

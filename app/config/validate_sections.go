@@ -118,7 +118,7 @@ func (r Rates) check() (errs []error) {
 	for _, one := range []struct {
 		name string
 		rate Rate
-	}{{"rates.writes", r.Writes}, {"rates.reads", r.Reads}, {"rates.address_reads", r.AddressReads}, {"rates.address_writes", r.AddressWrites}} {
+	}{{"rates.writes", r.Writes}, {"rates.reads", r.Reads}, {"rates.follows", r.Follows}, {"rates.address_reads", r.AddressReads}, {"rates.address_writes", r.AddressWrites}} {
 		errs = append(errs, checkRate(one.name, one.rate)...)
 	}
 	return errs

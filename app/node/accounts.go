@@ -74,7 +74,7 @@ func (n *Node) openAccounts(ctx context.Context) (err error) {
 		Rows: n.set.Rows, Signals: n.set.Signals, Limits: n.set.Limits, Key: p.Key,
 		Issuer: p.Tokens.Issuer, Audience: p.Tokens.Audience, Home: p.Tokens.Home,
 		Access: p.Tokens.Access, Refresh: p.Tokens.Refresh, Elapsed: n.o.Gate.Elapsed,
-		Writes: store.Rate(p.Rates.Writes), Reads: store.Rate(p.Rates.Reads), AddressReads: store.Rate(p.Rates.AddressReads), AddressWrites: store.Rate(p.Rates.AddressWrites),
+		Writes: store.Rate(p.Rates.Writes), Follows: store.Rate(p.Rates.Follows), Reads: store.Rate(p.Rates.Reads), AddressReads: store.Rate(p.Rates.AddressReads), AddressWrites: store.Rate(p.Rates.AddressWrites),
 	}
 	if n.edge != nil {
 		o.Purge = n.edge.Owner

@@ -88,9 +88,22 @@ func (n *Node) startUpkeep() {
 	start("orphans", n.o.OrphansEvery, n.collectOrphans)
 	start("abandoned", n.o.OrphansEvery/abandonedShare, n.collectAbandoned)
 	start("missing", n.o.OrphansEvery, n.findMissing)
+	if n.accounts != nil {
+		start("counts", recountCadence, n.recount)
+	}
 	if n.o.ScrubBytes > 0 {
 		start("scrub", scrubCadence, n.scrub)
 	}
+}
+
+// recountCadence is how often the counts of follow edges are brought up to date.
+const recountCadence = 10 * time.Second
+
+// recount counts the follow edges that have changed, and settles changes that stopped
+// half-way.
+func (n *Node) recount(ctx context.Context, now mayfly.Instant) error {
+	_, err := n.accounts.Recount(ctx, now)
+	return err
 }
 
 // collectOrphans looks for orphans. The first run erases nothing (L12). A later run

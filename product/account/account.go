@@ -40,7 +40,7 @@ type Options struct {
 
 	Writes, Reads               Rate // per user; a Count of 0 is no limit (C3)
 	AddressWrites, AddressReads Rate // per address, for callers without a token
-	Follows                     Rate // per user; follows count as writes too
+	Follows                     Rate // per user, for callers of FollowRate; follows count as writes too
 
 	// FollowersAbove is above how many followers an author's new ones go to further
 	// partitions; default 100,000.

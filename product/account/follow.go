@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net/netip"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -82,10 +81,8 @@ func (a *Accounts) blocked(ctx context.Context, reader, author mayfly.UserID) (b
 	return by.Has(mayfly.Blocked), err
 }
 
-// TakeFollow counts a follow of the principal, or returns Limited.
-func (a *Accounts) TakeFollow(ctx context.Context, p Principal, address netip.Addr, now mayfly.Instant) error {
-	return a.TakeFrom(ctx, "follows", a.o.Follows, 1, p, address, now)
-}
+// FollowRate returns the rate of follows of each user.
+func (a *Accounts) FollowRate() Rate { return a.o.Follows }
 
 // setState sets the state of an edge. What is muted stays.
 func (a *Accounts) setState(ctx context.Context, reader, author mayfly.UserID, state FollowState, now mayfly.Instant) error {

@@ -288,6 +288,29 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		"addFollower":       func(ctx context.Context) error { return c.service.AddFollower(ctx, ana, ben) },
 		"removeFollower":    func(ctx context.Context) error { return c.service.RemoveFollower(ctx, ana, ben) },
 
+		"follow":          func(ctx context.Context) error { return last(c.ben.Follow(ctx, ana)) },
+		"unfollow":        func(ctx context.Context) error { return c.ben.Unfollow(ctx, ana) },
+		"listMyFollowing": func(ctx context.Context) error { return all(c.ben.MyFollowing(ctx)) },
+		"listFollowing":   func(ctx context.Context) error { return all(c.ben.Following(ctx, ana)) },
+		"listFollowers":   func(ctx context.Context) error { return all(c.ben.Followers(ctx, ana)) },
+		"dropFollower":    func(ctx context.Context) error { return c.ana.DropFollower(ctx, ben) },
+		"listFollowRequests": func(ctx context.Context) error {
+			return all(c.ana.FollowRequests(ctx))
+		},
+		"acceptFollowRequest": func(ctx context.Context) error {
+			return refusedAs(c.ana.AcceptFollow(ctx, userNamed("stranger").String()), mayfly.NotFound)
+		},
+		"declineFollowRequest": func(ctx context.Context) error { return c.ana.DeclineFollow(ctx, userNamed("stranger").String()) },
+		"mute":                 func(ctx context.Context) error { return c.ben.Mute(ctx, ana, wire.Mute{Reposts: true}) },
+		"unmute":               func(ctx context.Context) error { return c.ben.Unmute(ctx, ana) },
+		"listMutes":            func(ctx context.Context) error { return all(c.ben.Mutes(ctx)) },
+		"getUser":              func(ctx context.Context) error { return last(c.ben.Profile(ctx, ana)) },
+		"getMyProfile":         func(ctx context.Context) error { return last(c.ana.MyProfile(ctx)) },
+		"changeMyProfile": func(ctx context.Context) error {
+			name := "Ana"
+			return last(c.ana.ChangeProfile(ctx, wire.ProfileChange{Name: &name}))
+		},
+
 		"explain": func(ctx context.Context) error { return last(c.operator.Explain(ctx, id, ben, 0)) },
 		"hold":    func(ctx context.Context) error { return c.operator.Hold(ctx, c.another(ctx), "a test") },
 		"release": func(ctx context.Context) error { return c.operator.Release(ctx, id, "a test") },

@@ -29,7 +29,8 @@ func given() map[string]func(role) bool {
 	}
 	for who, ids := range map[string]string{
 		"user": "preflight reserveUpload getUpload putMedium publishStory listCloseFriends addCloseFriend removeCloseFriend " +
-			"listBlocks addBlock removeBlock",
+			"listBlocks addBlock removeBlock follow unfollow listMyFollowing dropFollower listFollowRequests acceptFollowRequest declineFollowRequest listMutes mute unmute " +
+			"getMyProfile changeMyProfile",
 		"service": "addFollower removeFollower",
 		"support": "listRuns",
 		"admin": "listWalks listDeadLetters retryDeadLetter dropDeadLetter eraseAccount denyToken findOrphans eraseOrphans getScrub getKVStatus addKVKey removeKVKey listPurges listAudit verifyAudit " +
