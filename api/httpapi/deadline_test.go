@@ -75,7 +75,7 @@ func TestAStoryThatEndsWhileItsAnswerIsMadeIsNotSent(t *testing.T) {
 	slow := &steppingClock{machine: clock.NewManual(fixture.Start), by: time.Millisecond}
 	h := nodetest.Serve(t, nodetest.Options{Node: func(o *node.Options) { o.Source = slow.source() }})
 	kept, withheld := 0, 0
-	for at := int64(1); at <= 6; at++ {
+	for at := int64(1); at <= 12; at++ {
 		for _, route := range []string{"story", "medium", "ring"} {
 			s := h.Publish("ana", `{"audience":"everyone"}`)
 			slow.machine.Advance(24*time.Hour - time.Millisecond)
