@@ -36,7 +36,10 @@ func expected(r *resident, who guest, deleted bool, now int64) string {
 	case r.held:
 	case author:
 		sees = true
-	case ended, who.blocked:
+	case ended:
+	case r.owner.IsZero(): // no user follows it or is blocked by it
+		sees = r.audience == mayfly.Everyone
+	case who.blocked:
 	case r.audience == mayfly.Everyone:
 		sees = true
 	case r.audience == mayfly.Followers:
