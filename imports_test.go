@@ -41,7 +41,7 @@ func ranks() map[string][][]string {
 	return map[string][][]string{
 		"store":   {{"store"}, {"store/loop"}, {"store/conn", "store/diskfs"}},
 		"engine":  {{"engine"}, {"engine/clock", "engine/media", "engine/walk"}, {"engine/remind", "engine/logread"}, {"engine/audit"}, {"engine/erase", "engine/upload"}},
-		"product": {{"product/account"}},
+		"product": {{"product/account", "product/feed/text"}},
 		"api":     {{"api/wire"}, {"api/httpapi"}},
 		"app":     {{"app/config"}, {"app/profile", "app/node"}, {"app/server", "app/progress"}, {"app/admin"}},
 	}
