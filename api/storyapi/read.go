@@ -9,6 +9,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/story"
 )
@@ -162,7 +163,7 @@ func (h *handlers) getMedium(c *httpapi.Call) (err error) {
 	if err != nil {
 		return err
 	}
-	object, err := story.ParseObject(c.Request.PathValue("object"))
+	object, err := hydrate.ParseObject(c.Request.PathValue("object"))
 	if err != nil {
 		return httpapi.Refusal(id, c.Now) // no viewer has such an object
 	}

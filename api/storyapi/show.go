@@ -8,6 +8,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/account"
@@ -60,12 +61,12 @@ func (h *handlers) showMedia(c *httpapi.Call, s story.Story, viewer mayfly.Viewe
 	all := make([]wire.Medium, len(s.Body.Media))
 	for n, m := range s.Body.Media {
 		all[n] = wire.Medium{Type: m.Type, Size: m.Size, Width: m.Width, Height: m.Height, SHA256: hex.EncodeToString(m.SHA256[:])}
-		all[n].URL, all[n].URLUntil = h.objectURL(c, story.Object{Medium: n}, pass, presigned)
+		all[n].URL, all[n].URLUntil = h.objectURL(c, hydrate.Object{Medium: n}, pass, presigned)
 		if !media.HasPicture(m.Type) || h.o.ThumbnailPixels != 0 && int64(m.Width)*int64(m.Height) > h.o.ThumbnailPixels {
 			continue
 		}
-		for _, longest := range story.Sizes() {
-			url, until := h.objectURL(c, story.Object{Medium: n, Longest: longest}, pass, presigned)
+		for _, longest := range hydrate.Sizes() {
+			url, until := h.objectURL(c, hydrate.Object{Medium: n, Longest: longest}, pass, presigned)
 			all[n].Renditions = append(all[n].Renditions, wire.Rendition{Longest: longest, URL: url})
 			all[n].URLUntil = min(all[n].URLUntil, until)
 		}
@@ -75,7 +76,7 @@ func (h *handlers) showMedia(c *httpapi.Call, s story.Story, viewer mayfly.Viewe
 
 // objectURL returns the URL of an object, at the storage or at this server, and
 // until when it is valid.
-func (h *handlers) objectURL(c *httpapi.Call, o story.Object, pass account.Pass, presigned story.ReadURLs) (string, mayfly.Instant) {
+func (h *handlers) objectURL(c *httpapi.Call, o hydrate.Object, pass account.Pass, presigned story.ReadURLs) (string, mayfly.Instant) {
 	if url := presigned.URLs[o]; url != "" {
 		return url, presigned.Until
 	}

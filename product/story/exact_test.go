@@ -13,6 +13,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/restore"
 	"github.com/mayflyhq/mayfly/product/story"
 )
@@ -39,7 +40,7 @@ func routes() []route {
 			return err == nil && s.Item.ID == id, err
 		}},
 		{"medium", func(ctx context.Context, e *env, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
-			m, err := e.stories.Medium(ctx, id, v, story.Object{}, now)
+			m, err := e.stories.Medium(ctx, id, v, hydrate.Object{}, now)
 			if err != nil {
 				return false, err
 			}
@@ -47,7 +48,7 @@ func routes() []route {
 			return n == m.Size && n > 0, errors.Join(err, m.Close())
 		}},
 		{"rendition", func(ctx context.Context, e *env, id mayfly.ID, v mayfly.Viewer, now mayfly.Instant) (bool, error) {
-			m, err := e.stories.Medium(ctx, id, v, story.Object{Longest: 320}, now)
+			m, err := e.stories.Medium(ctx, id, v, hydrate.Object{Longest: 320}, now)
 			if err != nil {
 				return false, err
 			}

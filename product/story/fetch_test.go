@@ -13,6 +13,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/audit"
 	"github.com/mayflyhq/mayfly/engine/collect"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/test/fixture"
 )
@@ -27,7 +28,7 @@ func (e *env) putRaw(upload mayfly.ID, n int, b []byte) {
 // wantMedium wants medium n of a story, as its viewers read it, to be these bytes.
 func (e *env) wantMedium(id mayfly.ID, n int, want []byte) {
 	e.Helper()
-	m, err := e.stories.Medium(e.Context(), id, mayfly.Viewer{}, story.Object{Medium: n}, e.clock())
+	m, err := e.stories.Medium(e.Context(), id, mayfly.Viewer{}, hydrate.Object{Medium: n}, e.clock())
 	e.Must(err)
 	got, err := io.ReadAll(m)
 	e.Must(errors.Join(err, m.Close()))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/audit"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/story"
 )
@@ -60,8 +61,8 @@ func TestAPresignedURLLastsWholeSecondsAMinuteAtMostAndNotPastTheDeadline(t *tes
 				continue
 			}
 			want := fmt.Sprintf("GET hot %s %s", mayfly.UploadKey(s.Item.Upload, 0), c.want)
-			if got.URLs[story.Object{}] != want {
-				t.Errorf("%s before the deadline: %q, not %q", c.left, got.URLs[story.Object{}], want)
+			if got.URLs[hydrate.Object{}] != want {
+				t.Errorf("%s before the deadline: %q, not %q", c.left, got.URLs[hydrate.Object{}], want)
 			}
 			if now := e.clock(); got.Until > deadline || got.Until > now.Add(c.want) || got.Until <= now.Add(c.want-time.Second) {
 				t.Errorf("%s before the deadline: good until %s, now %s", c.left, got.Until, now)
@@ -107,7 +108,7 @@ func TestWhatHasEndedIsPresignedFromColdForItsAuthorAlone(t *testing.T) {
 		e.archive(s.Item.ID)
 		row := e.Row(s.Item.ID)
 		got := e.reads(s.Item.ID, mayfly.ViewerOf(user("ana")))
-		if want := fmt.Sprintf("GET cold %s 1m0s", row.MediaKey(row.Keys.Cold, 0)); got.URLs[story.Object{}] != want {
+		if want := fmt.Sprintf("GET cold %s 1m0s", row.MediaKey(row.Keys.Cold, 0)); got.URLs[hydrate.Object{}] != want {
 			t.Errorf("cold: %v, not %q", got, want)
 		}
 		if got := e.reads(s.Item.ID, mayfly.ModeratorOf(mayfly.UserID{})); len(got.URLs) != 0 {
@@ -156,7 +157,7 @@ func TestSigningThatTakesAWhileMakesNoURLPastTheDeadline(t *testing.T) {
 			}
 			slow = false
 		}
-		if got := e.reads(s.Item.ID, mayfly.Viewer{}); got.URLs[story.Object{}] != "" != c.want {
+		if got := e.reads(s.Item.ID, mayfly.Viewer{}); got.URLs[hydrate.Object{}] != "" != c.want {
 			t.Errorf("%s before the deadline, in %s: %v", c.left, c.takes, got)
 		}
 	}

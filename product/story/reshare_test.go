@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/product/story"
 )
 
-func (e *env) bytesOf(id mayfly.ID, viewer mayfly.Viewer, object story.Object) []byte {
+func (e *env) bytesOf(id mayfly.ID, viewer mayfly.Viewer, object hydrate.Object) []byte {
 	e.Helper()
 	m, err := e.stories.Medium(e.Context(), id, viewer, object, e.clock())
 	e.Must(err)
@@ -44,9 +45,9 @@ func TestAResharedStoryHasItsOwnCopyOfTheBytes(t *testing.T) {
 	if !again.Again || again.Item.ID != fresh.Item.ID {
 		t.Errorf("%+v", again)
 	}
-	want := e.bytesOf(old.Item.ID, ana, story.Object{Medium: 1})
+	want := e.bytesOf(old.Item.ID, ana, hydrate.Object{Medium: 1})
 	e.Must(e.stories.Delete(t.Context(), old.Item.ID, user("ana"), e.clock()))
-	if got := e.bytesOf(fresh.Item.ID, ben, story.Object{Medium: 1}); !slices.Equal(got, want) {
+	if got := e.bytesOf(fresh.Item.ID, ben, hydrate.Object{Medium: 1}); !slices.Equal(got, want) {
 		t.Error("other bytes")
 	}
 	if _, err := share(""); err != mayfly.Gone {
@@ -81,8 +82,8 @@ func TestAMediumIsReadFromAnywhere(t *testing.T) {
 	e := open(t)
 	id := e.publish(e.draft()).Item.ID
 	ben := mayfly.ViewerOf(user("ben"))
-	whole := e.bytesOf(id, ben, story.Object{})
-	for _, object := range []story.Object{{}, {Longest: 320}, {Longest: 1080}} {
+	whole := e.bytesOf(id, ben, hydrate.Object{})
+	for _, object := range []hydrate.Object{{}, {Longest: 320}, {Longest: 1080}} {
 		m, err := e.stories.Medium(t.Context(), id, ben, object, e.clock())
 		e.Must(err)
 		size, err := m.Seek(0, io.SeekEnd)
@@ -104,7 +105,7 @@ func TestAMediumIsReadFromAnywhere(t *testing.T) {
 		}
 		e.Must(m.Close())
 	}
-	if _, err := e.stories.Medium(t.Context(), id, ben, story.Object{Medium: 1}, e.clock()); err != mayfly.NotFound {
+	if _, err := e.stories.Medium(t.Context(), id, ben, hydrate.Object{Medium: 1}, e.clock()); err != mayfly.NotFound {
 		t.Error(err)
 	}
 }
@@ -113,7 +114,7 @@ func TestADownloadThatBeganBeforeTheDeadlineMayFinish(t *testing.T) {
 	e := open(t)
 	id := e.publish(e.draft()).Item.ID
 	ben := mayfly.ViewerOf(user("ben"))
-	m, err := e.stories.Medium(t.Context(), id, ben, story.Object{}, id.Deadline()-1)
+	m, err := e.stories.Medium(t.Context(), id, ben, hydrate.Object{}, id.Deadline()-1)
 	e.Must(err)
 	e.at(id.Deadline())
 	e.sweep(id)
@@ -121,19 +122,19 @@ func TestADownloadThatBeganBeforeTheDeadlineMayFinish(t *testing.T) {
 		t.Error(len(b), err)
 	}
 	e.Must(m.Close())
-	if _, err := e.stories.Medium(t.Context(), id, ben, story.Object{}, e.clock()); err != mayfly.Gone {
+	if _, err := e.stories.Medium(t.Context(), id, ben, hydrate.Object{}, e.clock()); err != mayfly.Gone {
 		t.Error(err)
 	}
 }
 
 func TestAnObjectHasOneSpelling(t *testing.T) {
-	for text, want := range map[string]story.Object{"0": {}, "9": {Medium: 9}, "0-320": {Longest: 320}, "3-1080": {Medium: 3, Longest: 1080}} {
-		if got, err := story.ParseObject(text); got != want || err != nil || got.String() != text {
+	for text, want := range map[string]hydrate.Object{"0": {}, "9": {Medium: 9}, "0-320": {Longest: 320}, "3-1080": {Medium: 3, Longest: 1080}} {
+		if got, err := hydrate.ParseObject(text); got != want || err != nil || got.String() != text {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "10", "-1", "00", "+1", "0-", "0-0", "0-321", "0-0320", "0-320-", "a", "10-320", "0x1", " 0", "1e0", "../0"} {
-		if got, err := story.ParseObject(text); err != mayfly.NotFound {
+		if got, err := hydrate.ParseObject(text); err != mayfly.NotFound {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
