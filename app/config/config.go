@@ -46,6 +46,7 @@ type Config struct {
 	Stories Stories
 	Pastes  Pastes
 	KV      KV `key:"kv"`
+	Feed    Feed
 	Births  Births
 	Walk    Walk
 	Ends    Ends
@@ -112,6 +113,25 @@ type Pastes struct {
 	HourlyBytes Bytes
 	// PageCache is the memory for rendered pages and for the bytes of small public pastes.
 	PageCache Bytes
+}
+
+// Feed configures posts and the lists that they are read in (F1).
+type Feed struct {
+	// Off removes the routes of posts. What was published before still expires and is
+	// erased.
+	Off bool
+	// Lifetime is the lifetime of a post whose author chooses none; ShortestLifetime and
+	// LongestLifetime bound what they may choose beside never.
+	Lifetime, ShortestLifetime, LongestLifetime mayfly.Lifetime
+	// Never lets posts live for ever. Without it Lifetime must have an end.
+	Never bool
+	// BlocklistFile is a file of host names, one on each line. Posts with links to them, or to
+	// names below them, are refused. It is read again when it changes. Links are compared as
+	// they are written: what a short link leads to is not looked at.
+	BlocklistFile string
+	// LikeRate is how many likes and reposts a user may set or take back; they do not count as
+	// Rates.Writes.
+	LikeRate Rate
 }
 
 // KV configures the key-value store (K1). Listen.KV is the address of its Redis protocol.

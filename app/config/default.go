@@ -43,6 +43,9 @@ func Default() Config {
 			Lifetime: lifetimes(7 * day)[0], ShortestLifetime: lifetimes(10 * time.Minute)[0], LongestLifetime: lifetimes(365 * day)[0],
 			MaxSize: 10 * MiB, Rate: Rate{120, time.Hour}, HourlyBytes: 200 * MiB, PageCache: 16 * MiB,
 		},
+		Feed: Feed{
+			ShortestLifetime: lifetimes(time.Minute)[0], LongestLifetime: lifetimes(365 * day)[0], Never: true, LikeRate: Rate{1_000, time.Hour},
+		},
 		Births: Births{Timeout: mayfly.DefaultBirthTimeout, KeepKeys: mayfly.DefaultKeepKeys, RemindAfter: mayfly.DefaultRemindAfter},
 		Walk: Walk{
 			Cadence:  mayfly.DefaultCadence,

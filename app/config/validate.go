@@ -13,7 +13,7 @@ import (
 // Validate returns all errors in the settings, each with a hint. They are of kind
 // Invalid.
 func (c Config) Validate() error {
-	return errors.Join(slices.Concat(c.ranges(), c.relations(), c.Listen.check(), c.Tokens.check(), c.Rates.check(), c.Traces.check(), c.Stories.check(c.Media), c.Pastes.check(c.Media), c.KV.check(), c.Edge.check(), c.cluster())...)
+	return errors.Join(slices.Concat(c.ranges(), c.relations(), c.Listen.check(), c.Tokens.check(), c.Rates.check(), c.Traces.check(), c.Stories.check(c.Media), c.Pastes.check(c.Media), c.KV.check(), c.Feed.check(), c.Edge.check(), c.cluster())...)
 }
 
 func invalid(hint, format string, args ...any) error {

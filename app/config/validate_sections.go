@@ -234,6 +234,26 @@ func (p Pastes) check(m Media) (errs []error) {
 	return errs
 }
 
+// check checks the feed.
+func (f Feed) check() []error {
+	errs := checkRate("feed.like_rate", f.LikeRate)
+	for _, l := range []struct {
+		name     string
+		lifetime mayfly.Lifetime
+	}{{"feed.shortest_lifetime", f.ShortestLifetime}, {"feed.longest_lifetime", f.LongestLifetime}} {
+		if !l.lifetime.Valid() || l.lifetime == mayfly.Never {
+			errs = append(errs, invalid("write a lifetime such as 7d; feed.never allows posts without an end", "%s is %s", l.name, l.lifetime))
+		}
+	}
+	switch {
+	case f.Lifetime == mayfly.Never && !f.Never:
+		errs = append(errs, invalid("set feed.lifetime to one such as 7d, or feed.never to true", "feed.lifetime is never, which feed.never does not allow"))
+	case f.Lifetime != mayfly.Never && (f.Lifetime.Duration() < f.ShortestLifetime.Duration() || f.Lifetime.Duration() > f.LongestLifetime.Duration()):
+		errs = append(errs, invalid("choose one between them", "feed.lifetime %s is not between feed.shortest_lifetime %s and feed.longest_lifetime %s", f.Lifetime, f.ShortestLifetime, f.LongestLifetime))
+	}
+	return errs
+}
+
 // check checks the key-value store.
 func (k KV) check() []error {
 	errs := counts([]count{

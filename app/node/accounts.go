@@ -15,6 +15,7 @@ type ProductOptions struct {
 	Stories config.Stories
 	Pastes  config.Pastes
 	KV      config.KV
+	Feed    config.Feed
 	Listen  config.Listen
 	Tokens  config.Tokens
 	Rates   config.Rates

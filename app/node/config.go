@@ -57,7 +57,7 @@ func FromConfig(c config.Config) Options {
 		},
 		Remind:          remind.Options{Settle: c.Walk.Settle, Tries: uint32(c.Retry.Tries), After: c.Births.RemindAfter, Longest: c.Retry.Longest},
 		Tombstones:      remind.Tombstones{Kept: e.Tombstone},
-		Products:        ProductOptions{Alone: c.Profile == config.Embedded, Stories: c.Stories, Pastes: c.Pastes, KV: c.KV, Listen: c.Listen, Tokens: c.Tokens, Rates: c.Rates, Presign: c.Profile != config.Embedded && c.S3.Presign},
+		Products:        ProductOptions{Alone: c.Profile == config.Embedded, Stories: c.Stories, Pastes: c.Pastes, KV: c.KV, Feed: c.Feed, Listen: c.Listen, Tokens: c.Tokens, Rates: c.Rates, Presign: c.Profile != config.Embedded && c.S3.Presign},
 		Edge:            c.Edge,
 		ArchiveLateness: e.ArchiveLateness,
 		Upkeep:          Upkeep{OrphansEvery: e.OrphansEvery, OrphanAge: e.OrphanAge, ScrubBytes: int64(e.ScrubBytes), ScrubEvery: e.ScrubEvery},

@@ -37,6 +37,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/product/feed"
 	"github.com/mayflyhq/mayfly/product/kv"
 	"github.com/mayflyhq/mayfly/product/paste"
 	"github.com/mayflyhq/mayfly/product/story"
@@ -105,6 +106,7 @@ type Node struct {
 	accounts  *account.Accounts // nil without a key
 	stories   *story.Stories    // nil without the product
 	pastes    *paste.Pastes     // nil without the product
+	posts     *feed.Feed        // nil without the product
 	kv        *kv.KV            // nil without the product
 	edge      *edge.Purger      // nil without an edge
 	closeEdge func()

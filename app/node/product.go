@@ -83,7 +83,7 @@ type Listener struct {
 
 // Products returns every product of this module: what a node runs unless Start is
 // given another list.
-func Products() []Product { return []Product{Stories(), Pastes(), KV()} }
+func Products() []Product { return []Product{Stories(), Pastes(), KV(), Posts()} }
 
 // Tables returns every table of the engine, of accounts and of the products, also
 // of those that are off: a store is opened with them. Without products it takes

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/upload"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // Draft is an item that a user wants to publish.
@@ -20,6 +21,12 @@ type Draft struct {
 	Data     []byte
 	Upload   *upload.Upload // its media; nil without
 	Key      string         // idempotency key; empty without
+
+	// Held says that it is born held: only moderators see it until they release it (L16).
+	Held bool
+	// Index adds to the batch of the birth what the product keeps of the item in tables:
+	// it is durable before the row, also of a birth that is abandoned then. May be nil.
+	Index func(*store.Batch, mayfly.Item)
 
 	// Admission says that the account of the owner is not erased. If it does not
 	// hold any more, Publish reads that itself.
@@ -70,6 +77,9 @@ func (d Draft) hash() [32]byte {
 	for _, m := range d.Upload.Media() {
 		add(m.SHA256[:])
 	}
+	if d.Held {
+		h.Write([]byte("held"))
+	}
 	return [32]byte(h.Sum(nil))
 }
 
@@ -80,6 +90,9 @@ func (d Draft) birth(c claim) (mayfly.Item, mayfly.Body) {
 	item := mayfly.Item{
 		ID: c.id, Owner: d.Owner, Product: d.Product, Fate: d.Fate, Audience: d.Audience,
 		State: mayfly.Active, Generation: mayfly.Born, Nonce: c.nonce, Changed: c.id.Birth(),
+	}
+	if d.Held {
+		item.Held, item.Cause = true, mayfly.BySupport
 	}
 	if len(media) > 0 {
 		item.Media, item.Upload, item.Keys.Hot = uint8(len(media)), c.upload, mayfly.Born

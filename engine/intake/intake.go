@@ -264,6 +264,9 @@ func (in *Intake) commit(ctx context.Context, r request, c claim) (Published, er
 	if item.Media > 0 {
 		b.Put(engine.Uploads, engine.UploadKey(item.Upload), item.ID[:], 0)
 	}
+	if r.Index != nil {
+		r.Index(&b, item)
+	}
 	b.Then()
 	b.Insert(store.Birth{Item: item, Body: body})
 	b.Then()

@@ -16,6 +16,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
 	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/product/feed"
 	"github.com/mayflyhq/mayfly/product/kv"
 	"github.com/mayflyhq/mayfly/product/paste"
 	"github.com/mayflyhq/mayfly/product/story"
@@ -24,5 +25,5 @@ import (
 
 // All returns every declared table.
 func All() []store.Table {
-	return slices.Concat(engine.Tables(), accounterase.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), edge.Tables(), upload.Tables(), account.Tables(), story.Tables(), paste.Tables(), kv.Tables())
+	return slices.Concat(engine.Tables(), accounterase.Tables(), walk.Tables(), remind.Tables(), clock.Tables(), audit.Tables(), intake.Tables(), logread.Tables(), edge.Tables(), upload.Tables(), account.Tables(), story.Tables(), paste.Tables(), kv.Tables(), feed.Tables())
 }

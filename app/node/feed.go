@@ -1,0 +1,83 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine/accounterase"
+	"github.com/mayflyhq/mayfly/engine/verify"
+	"github.com/mayflyhq/mayfly/product/feed"
+	"github.com/mayflyhq/mayfly/product/feed/text"
+	"github.com/mayflyhq/mayfly/store"
+)
+
+// Posts returns the product of posts.
+func Posts() Product {
+	return Product{
+		Name: "feed", Items: []mayfly.Product{mayfly.Post},
+		Tables: feed.Tables(),
+		Off:    func(o ProductOptions) bool { return o.Feed.Off },
+		Open: func(_ context.Context, n *Node) (Parts, error) {
+			e, rules, problem := &n.engine, n.o.Products.Feed, func(err error) { n.o.Problem("posts", err) }
+			secret, err := secretFor(n.Key(), "mayfly feed cursors 1")
+			if err != nil {
+				return Parts{}, err
+			}
+			o := feed.Options{
+				Rows: n.set.Rows, Writer: n.set.Writer, Uploads: e.uploads, Intake: e.intake, Gate: e.gate, Hydrate: e.hydrate, Erase: e.erase,
+				Secret: secret, Default: rules.Lifetime, Shortest: rules.ShortestLifetime, Longest: rules.LongestLifetime, Never: rules.Never, Problem: problem,
+			}
+			if rules.BlocklistFile != "" {
+				if o.Blocked, err = text.OpenBlocklist(rules.BlocklistFile, problem); err != nil {
+					return Parts{}, err
+				}
+			}
+			if n.posts, err = feed.New(o); err != nil {
+				return Parts{}, err
+			}
+			return Parts{
+				Erase:  []accounterase.Part{{Name: "posts", Erase: n.posts.EraseUser, Left: n.posts.LeftOf}},
+				Verify: verifyPost, Explain: n.explainPost,
+			}, nil
+		},
+	}
+}
+
+// Posts returns the product of posts; nil on a node without it.
+func (n *Node) Posts() *feed.Feed { return n.posts }
+
+// verifyPost checks that a post that serves can be shown.
+func verifyPost(_ context.Context, r *verify.Report, item mayfly.Item, body store.FoundBody) error {
+	if !body.Found || item.State == mayfly.Deleted {
+		return nil
+	}
+	_, err := feed.Describe(item, body.Body)
+	if errors.Is(err, mayfly.Corrupt) {
+		r.Add(verify.Lost, "%s cannot be shown: %v", item.ID, err)
+		return nil
+	}
+	return err
+}
+
+// explainPost returns facts about a post; nothing of its text.
+func (n *Node) explainPost(ctx context.Context, item mayfly.Item) ([]wire.Fact, error) {
+	bodies, err := n.set.Ledger.Body(ctx, item.ID)
+	if err != nil || !bodies[0].Found {
+		return nil, err
+	}
+	p, err := feed.Describe(item, bodies[0].Body)
+	if err != nil {
+		return nil, err
+	}
+	fact := func(name string, value any) wire.Fact {
+		return wire.Fact{About: "feed", Name: name, Value: fmt.Sprint(value)}
+	}
+	facts := []wire.Fact{fact("kind", p.Kind)}
+	if !p.About.IsZero() {
+		facts = append(facts, fact("about", p.About))
+	}
+	return facts, nil
+}
