@@ -8,6 +8,7 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
+	"github.com/mayflyhq/mayfly/engine/logread"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/product/feed"
 	"github.com/mayflyhq/mayfly/product/feed/text"
@@ -39,7 +40,16 @@ func Posts() Product {
 				return Parts{}, err
 			}
 			return Parts{
-				Erase:  []accounterase.Part{{Name: "posts", Erase: n.posts.EraseUser, Left: n.posts.LeftOf}},
+				Erase: []accounterase.Part{{Name: "posts", Erase: n.posts.EraseUser, Left: n.posts.LeftOf}},
+				Readers: []logread.Options{{Group: "posts", Streams: []mayfly.Stream{mayfly.Ends}, Handle: func(ctx context.Context, e mayfly.Event) error {
+					return n.posts.Ended(ctx, e, n.clock.Read().Steady)
+				}}},
+				Upkeep: n.posts.FollowMarks,
+				Start: func(ctx context.Context) error {
+					n.posts.Start(n.running, func() mayfly.Instant { return n.clock.Read().Steady })
+					return n.posts.Begin(ctx, n.clock.Read().Steady)
+				},
+				Stop:   n.posts.Stop,
 				Verify: verifyPost, Explain: n.explainPost,
 			}, nil
 		},

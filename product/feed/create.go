@@ -121,7 +121,7 @@ func (f *Feed) Publish(ctx context.Context, d Draft, now func() mayfly.Instant) 
 	if draft.Upload, err = f.media(ctx, d, now); err != nil {
 		return Post{}, fmt.Errorf("publish: %w", err)
 	}
-	p, err := f.birth(ctx, draft, now)
+	p, err := f.marked(ctx, c, draft, now)
 	if err != nil {
 		if d.Upload.IsZero() { // an assigned upload stays: the row may land (L4)
 			err = errors.Join(err, draft.Upload.Drop(ctx))
@@ -217,6 +217,17 @@ func (f *Feed) draftOf(author mayfly.UserID, c content, lifetime mayfly.Lifetime
 			}
 		},
 	}
+}
+
+// marked is birth, with the mark of the count that a reply changes.
+func (f *Feed) marked(ctx context.Context, c content, d intake.Draft, now func() mayfly.Instant) (Post, error) {
+	if c.kind == Reply {
+		if err := f.mark(ctx, c.about, countReplies, sliceOf(d.Owner), now()); err != nil {
+			return Post{}, fmt.Errorf("publish: %w", err)
+		}
+		defer f.changed(c.about, countReplies, sliceOf(d.Owner))
+	}
+	return f.birth(ctx, d, now)
 }
 
 // birth publishes an item and returns it as its author sees it.

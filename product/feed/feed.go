@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -80,7 +81,10 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // Feed is the product. Safe for concurrent use.
-type Feed struct{ o Options }
+type Feed struct {
+	o     Options
+	fresh fresh
+}
 
 // New returns the product on the engine.
 func New(o Options) (*Feed, error) {
@@ -88,7 +92,7 @@ func New(o Options) (*Feed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Feed{o: o}, nil
+	return &Feed{o: o, fresh: fresh{slices: map[sliceCount]bool{}}}, nil
 }
 
 // Post is a post that its viewer may see.
@@ -102,9 +106,11 @@ type Post struct {
 
 	own bool // a reply in a thread of which its author wrote everything before
 
-	// Of is the post that it quotes or reposts; nil if the viewer may not see that, or
-	// it is gone.
+	// Of is the post that it quotes or reposts; nil of a quote if the viewer may not see
+	// that, or it is gone.
 	Of *Post
+	Counts
+	Liked, Reposted bool // by the viewer
 	// Again says that an earlier request with the same key had published it.
 	Again bool
 }
@@ -173,11 +179,18 @@ func (f *Feed) openAll(ctx context.Context, ids []mayfly.ID, viewer mayfly.Viewe
 	return posts, nil
 }
 
-// complete returns the posts with what viewer may see of the posts that they quote.
+// complete returns the posts with what viewer may see of the posts that they quote or
+// repost, with their counts, and with what viewer has done to them. It leaves out
+// reposts that are taken back or of what viewer may not see. Each kind of row is read
+// with one call.
 func (f *Feed) complete(ctx context.Context, posts []Post, viewer mayfly.Viewer, now mayfly.Instant) ([]Post, error) {
+	posts, err := f.withoutTakenBack(ctx, posts)
+	if err != nil {
+		return nil, err
+	}
 	var ids []mayfly.ID
 	for _, p := range posts {
-		if p.Kind == Quote {
+		if p.Kind == Quote || p.Kind == Repost {
 			ids = append(ids, p.About)
 		}
 	}
@@ -189,12 +202,88 @@ func (f *Feed) complete(ctx context.Context, posts []Post, viewer mayfly.Viewer,
 	for i := range of {
 		known[of[i].Item.ID] = &of[i]
 	}
+	posts = slices.DeleteFunc(posts, func(p Post) bool { return p.Kind == Repost && known[p.About] == nil })
+	all := make([]*Post, 0, len(posts)+len(known))
 	for i := range posts {
-		if posts[i].Kind == Quote {
+		if all = append(all, &posts[i]); posts[i].Kind == Quote || posts[i].Kind == Repost {
 			posts[i].Of = known[posts[i].About]
 		}
 	}
-	return posts, nil
+	for _, p := range known {
+		all = append(all, p)
+	}
+	return posts, f.addReactions(ctx, all, viewer)
+}
+
+// withoutTakenBack returns the posts without reposts that the reaction of their author
+// does not name.
+func (f *Feed) withoutTakenBack(ctx context.Context, posts []Post) ([]Post, error) {
+	var keys []store.Key
+	for _, p := range posts {
+		if p.Kind == Repost {
+			keys = append(keys, reactionKey(p.About, p.Item.Owner))
+		}
+	}
+	if len(keys) == 0 {
+		return posts, nil
+	}
+	rows, err := f.o.Rows.Get(ctx, Reposts, keys...)
+	if err != nil {
+		return nil, err
+	}
+	kept, n := posts[:0], 0
+	for _, p := range posts {
+		if p.Kind == Repost {
+			r, err := readReaction(rows[n])
+			if n++; err != nil {
+				return nil, err
+			}
+			if !r.live || r.item != p.Item.ID {
+				continue
+			}
+		}
+		kept = append(kept, p)
+	}
+	return kept, nil
+}
+
+// addReactions adds the counts of posts and what viewer has done to them.
+func (f *Feed) addReactions(ctx context.Context, posts []*Post, viewer mayfly.Viewer) error {
+	ids := make([]mayfly.ID, len(posts))
+	for i, p := range posts {
+		ids[i] = p.Item.ID
+	}
+	counts, err := f.countsOf(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i, p := range posts {
+		p.Counts = counts[i]
+	}
+	user := viewer.User()
+	if user.IsZero() || len(posts) == 0 {
+		return nil
+	}
+	keys := make([]store.Key, len(ids))
+	for i, id := range ids {
+		keys[i] = reactionKey(id, user)
+	}
+	for k, has := range map[reacts]func(*Post) *bool{
+		likes(): func(p *Post) *bool { return &p.Liked }, reposts(): func(p *Post) *bool { return &p.Reposted },
+	} {
+		rows, err := f.o.Rows.Get(ctx, k.rows, keys...)
+		if err != nil {
+			return err
+		}
+		for i, row := range rows {
+			r, err := readReaction(row)
+			if err != nil {
+				return err
+			}
+			*has(posts[i]) = r.live
+		}
+	}
+	return nil
 }
 
 // Medium opens an object of a post for viewer. The gate judges at now; an object that
@@ -227,6 +316,9 @@ func (f *Feed) Delete(ctx context.Context, id mayfly.ID, author mayfly.UserID, n
 		return gate.Refusal(id, now)
 	case row.State == mayfly.Deleted:
 		return nil
+	}
+	if p, err := f.open(ctx, id, mayfly.ViewerOf(author), now); err == nil && p.Kind == Repost {
+		return f.Unrepost(ctx, p.About, author, now)
 	}
 	_, err = f.o.Erase.Delete(ctx, id, mayfly.ByUser, now)
 	if errors.Is(err, mayfly.NotFound) {
