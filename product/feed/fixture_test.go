@@ -33,6 +33,13 @@ type env struct {
 	relations map[[2]mayfly.UserID]mayfly.Relation // changed between calls only
 }
 
+// relate changes how an owner stands to a viewer, and tells the gates.
+func (e *env) relate(owner, viewer mayfly.UserID, r mayfly.Relation) {
+	e.Helper()
+	e.relations[[2]mayfly.UserID{owner, viewer}] = r
+	e.Must(e.Set.Signals.Publish(e.Context(), store.Signal{Topic: store.RelationsChanged, Owner: owner, ID: mayfly.ID(viewer)}))
+}
+
 func open(t testing.TB, change ...func(*feed.Options)) *env {
 	t.Helper()
 	return on(fixture.Open(t), change...)
@@ -55,9 +62,9 @@ func (e *env) node(change ...func(*feed.Options)) *feed.Feed {
 
 func (e *env) nodeOn(set store.Set, change ...func(*feed.Options)) *feed.Feed {
 	e.Helper()
-	g, err := gate.New(context.Background(), set, gate.Options{Relations: func(_ context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
+	g, err := gate.New(context.Background(), set, gate.Options{Relations: fixture.OneByOne(func(_ context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
 		return e.relations[[2]mayfly.UserID{owner, viewer}], nil
-	}})
+	})})
 	e.Must(err)
 	e.Cleanup(func() { e.Must(g.Close()) })
 	h, err := hydrate.New(set, hydrate.Options{})

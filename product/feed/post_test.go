@@ -137,7 +137,7 @@ func TestAReplyToWhatItsAuthorMayNotSeeIsRefused(t *testing.T) {
 	e := open(t)
 	seen, deleted, held, brief := e.publish(feed.Draft{}), e.publish(feed.Draft{}), e.publish(feed.Draft{}), e.publish(feed.Draft{Lifetime: "1m"})
 	blocked := e.publish(feed.Draft{Author: user("carl")})
-	e.relations[[2]mayfly.UserID{user("carl"), user("ben")}] = mayfly.Blocked
+	e.relate(user("carl"), user("ben"), mayfly.Blocked)
 	e.Must(e.feed.Delete(t.Context(), deleted.Item.ID, user("ana"), e.clock()))
 	e.Hold(held.Item.ID)
 	never, err := mayfly.NewID(e.clock(), mayfly.Never, 7, 9)
@@ -253,7 +253,7 @@ func TestTheAuthorPageIsExactInPages(t *testing.T) {
 	if err != nil || !slices.Equal(ids(second.Posts), want[5:10]) {
 		t.Errorf("the second page has moved: %v", err)
 	}
-	e.relations[[2]mayfly.UserID{user("ana"), user("ben")}] = mayfly.Blocked
+	e.relate(user("ana"), user("ben"), mayfly.Blocked)
 	for name, c := range map[string]struct{ author, viewer, cursor string }{
 		"blocked": {"ana", "ben", ""}, "of no user": {"dora", "ben", ""},
 	} {

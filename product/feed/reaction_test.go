@@ -189,7 +189,7 @@ func TestAQuoteShowsNothingOfWhatItsViewerMayNotSee(t *testing.T) {
 	if p := e.show(quote.Item.ID, "carl"); p.Of == nil || p.Of.Body.Text != "secret words" {
 		t.Fatalf("%+v", p)
 	}
-	e.relations[[2]mayfly.UserID{user("ana"), user("carl")}] = mayfly.Blocked
+	e.relate(user("ana"), user("carl"), mayfly.Blocked)
 	if p := e.show(quote.Item.ID, "carl"); p.Of != nil {
 		t.Errorf("a quote shows what its viewer may not see: %+v", p.Of)
 	}
