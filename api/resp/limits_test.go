@@ -382,13 +382,20 @@ func TestAnExpiryTooFarAheadIsRefused(t *testing.T) {
 		unit  int64
 		reply string
 	}{
-		{"SET k v EX %d", int64(fixture.Start), 1000, "OK"}, {"SET k v PX %d", int64(fixture.Start), 1, "OK"},
-		{"SET k v EXAT %d", 0, 1000, "OK"}, {"SET k v PXAT %d", 0, 1, "OK"},
-		{"SETEX k %d v", int64(fixture.Start), 1000, "OK"}, {"PSETEX k %d v", int64(fixture.Start), 1, "OK"},
-		{"GETEX k EX %d", int64(fixture.Start), 1000, `"v"`}, {"GETEX k PX %d", int64(fixture.Start), 1, `"v"`},
-		{"GETEX k EXAT %d", 0, 1000, `"v"`}, {"GETEX k PXAT %d", 0, 1, `"v"`},
-		{"EXPIRE k %d", int64(fixture.Start), 1000, "(1)"}, {"PEXPIRE k %d", int64(fixture.Start), 1, "(1)"},
-		{"EXPIREAT k %d", 0, 1000, "(1)"}, {"PEXPIREAT k %d", 0, 1, "(1)"},
+		{"SET k v EX %d", int64(fixture.Start), 1000, "OK"},
+		{"SET k v PX %d", int64(fixture.Start), 1, "OK"},
+		{"SET k v EXAT %d", 0, 1000, "OK"},
+		{"SET k v PXAT %d", 0, 1, "OK"},
+		{"SETEX k %d v", int64(fixture.Start), 1000, "OK"},
+		{"PSETEX k %d v", int64(fixture.Start), 1, "OK"},
+		{"GETEX k EX %d", int64(fixture.Start), 1000, `"v"`},
+		{"GETEX k PX %d", int64(fixture.Start), 1, `"v"`},
+		{"GETEX k EXAT %d", 0, 1000, `"v"`},
+		{"GETEX k PXAT %d", 0, 1, `"v"`},
+		{"EXPIRE k %d", int64(fixture.Start), 1000, "(1)"},
+		{"PEXPIRE k %d", int64(fixture.Start), 1, "(1)"},
+		{"EXPIREAT k %d", 0, 1000, "(1)"},
+		{"PEXPIREAT k %d", 0, 1, "(1)"},
 	} {
 		good := (last - command.from) / command.unit
 		c.want(command.reply, strings.Fields(fmt.Sprintf(command.line, good))...)

@@ -43,7 +43,7 @@ func eraseGraph(ctx context.Context, rows store.Rows, user mayfly.UserID, now ma
 			return erased, err
 		}
 	}
-	for _, handle := range p.Claims {
+	for handle := range p.Claims {
 		_, err := store.Update(ctx, rows, Handles, handleKey(handle), 0, func(old []byte) ([]byte, error) {
 			if holder, err := readHandle(old); err != nil || holder != user {
 				return old, err

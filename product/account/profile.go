@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -42,17 +43,17 @@ const (
 
 // profile is the row of a user in Profiles.
 type profile struct {
-	Format    int      `json:"format"`
-	Number    uint64   `json:"number"` // drawn anew by every write (trap 19)
-	Handle    string   `json:"handle,omitempty"`
-	Claims    []string `json:"claims,omitempty"` // handles that Handles may have for the user
-	Name      string   `json:"name,omitempty"`
-	Bio       string   `json:"bio,omitempty"`
-	Avatar    string   `json:"avatar,omitempty"`
-	Private   bool     `json:"private,omitempty"`
-	Places    int      `json:"places,omitempty"` // of followers; 0: one
-	Following int      `json:"following,omitempty"`
-	Followers []int    `json:"followers,omitempty"` // by place
+	Format    int                       `json:"format"`
+	Number    uint64                    `json:"number"` // drawn anew by every write (trap 19)
+	Handle    string                    `json:"handle,omitempty"`
+	Claims    map[string]mayfly.Instant `json:"claims,omitempty"` // handles that Handles may have for the user, and when each was last claimed
+	Name      string                    `json:"name,omitempty"`
+	Bio       string                    `json:"bio,omitempty"`
+	Avatar    string                    `json:"avatar,omitempty"`
+	Private   bool                      `json:"private,omitempty"`
+	Places    int                       `json:"places,omitempty"` // of followers; 0: one
+	Following int                       `json:"following,omitempty"`
+	Followers []int                     `json:"followers,omitempty"` // by place
 }
 
 const profileFormat = 1
@@ -165,7 +166,7 @@ func (a *Accounts) change(ctx context.Context, user mayfly.UserID, c ProfileChan
 		}
 	}
 	if c.Handle != nil && *c.Handle != "" {
-		if err := a.claim(ctx, user, *c.Handle); err != nil {
+		if err := a.claim(ctx, user, *c.Handle, now); err != nil {
 			return profile{}, err
 		}
 	}
@@ -276,11 +277,12 @@ func readHandle(b []byte) (user mayfly.UserID, err error) {
 
 // claim gives the user a handle that no other user has. The profile names it before,
 // so that nothing is left of it when the user is erased.
-func (a *Accounts) claim(ctx context.Context, user mayfly.UserID, handle string) error {
+func (a *Accounts) claim(ctx context.Context, user mayfly.UserID, handle string, now mayfly.Instant) error {
 	if _, err := a.updateProfile(ctx, user, func(p *profile) {
-		if !slices.Contains(p.Claims, handle) {
-			p.Claims = append(p.Claims, handle)
+		if p.Claims == nil {
+			p.Claims = map[string]mayfly.Instant{}
 		}
+		p.Claims[handle] = now
 	}); err != nil {
 		return err
 	}
@@ -307,10 +309,9 @@ func (a *Accounts) hold(ctx context.Context, user mayfly.UserID, handle string) 
 	return err
 }
 
-// disclaim takes a handle that another user has out of the profile.
+// disclaim takes a handle that another user has out of the profile. The claim fades.
 func (a *Accounts) disclaim(ctx context.Context, user mayfly.UserID, handle string) error {
 	_, err := a.updateProfile(ctx, user, func(p *profile) {
-		p.Claims = slices.DeleteFunc(p.Claims, func(s string) bool { return s == handle })
 		if p.Handle == handle {
 			p.Handle = ""
 		}
@@ -318,16 +319,21 @@ func (a *Accounts) disclaim(ctx context.Context, user mayfly.UserID, handle stri
 	return err
 }
 
-// releaseOthers gives up every handle of the user but the one that the profile shows.
+// releaseOthers gives up every handle of the user but the one that the profile shows. A
+// claim stays until no write of it can land any more: another change of the user may be
+// about to hold that handle, and a handle without a claim would be lost.
 func (a *Accounts) releaseOthers(ctx context.Context, user mayfly.UserID, p profile, now mayfly.Instant) (profile, error) {
-	released := map[string]bool{}
-	for _, handle := range p.Claims {
+	faded := func(p *profile, handle string) bool {
+		return handle != p.Handle && now.Sub(p.Claims[handle]).Abs() >= fades
+	}
+	ended := false
+	for _, handle := range slices.Sorted(maps.Keys(p.Claims)) {
 		if handle == p.Handle {
 			continue
 		}
 		_, err := store.Update(ctx, a.o.Rows, Handles, handleKey(handle), now.Add(fades), func(old []byte) ([]byte, error) {
 			holder, err := readHandle(old)
-			if err != nil || !holder.IsZero() && holder != user {
+			if err != nil || holder != user {
 				return old, err
 			}
 			if is, err := a.profile(ctx, user); err != nil || is.Handle == handle { // shown since
@@ -338,13 +344,13 @@ func (a *Accounts) releaseOthers(ctx context.Context, user mayfly.UserID, p prof
 		if err != nil {
 			return p, err
 		}
-		released[handle] = true
+		ended = ended || faded(&p, handle)
 	}
-	if len(released) == 0 {
+	if !ended {
 		return p, nil
 	}
 	return a.updateProfile(ctx, user, func(p *profile) {
-		p.Claims = slices.DeleteFunc(p.Claims, func(s string) bool { return released[s] && s != p.Handle })
+		maps.DeleteFunc(p.Claims, func(handle string, _ mayfly.Instant) bool { return faded(p, handle) })
 	})
 }
 

@@ -333,8 +333,12 @@ func TestTheNamespacesOfAnOwnerShareAQuota(t *testing.T) {
 		quota int64
 		want  error
 	}{
-		{fixture.Ana(), "b", 401, mayfly.Conflict}, {fixture.Ana(), "b", 0, mayfly.Invalid}, {fixture.Ana(), "b", 1001, mayfly.Invalid},
-		{fixture.Ben(), "bens", 1000, nil}, {fixture.Ana(), "b", 400, nil}, {fixture.Ana(), "c", 1, mayfly.Conflict},
+		{fixture.Ana(), "b", 401, mayfly.Conflict},
+		{fixture.Ana(), "b", 0, mayfly.Invalid},
+		{fixture.Ana(), "b", 1001, mayfly.Invalid},
+		{fixture.Ben(), "bens", 1000, nil},
+		{fixture.Ana(), "b", 400, nil},
+		{fixture.Ana(), "c", 1, mayfly.Conflict},
 	} {
 		s.Quota = c.quota
 		_, _, err := e.kv.Create(e.Context(), c.owner, c.name, s, start)
