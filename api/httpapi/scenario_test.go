@@ -53,7 +53,7 @@ func newScenarioNode(t testing.TB, set ...setting) *scenarioNode {
 	h.Must(h.KV().Configure(t.Context(), "jobs", h.KV().Defaults(), h.Now())) // as kv.namespaces does at the start
 	_, credential, err := h.KV().AddKey(t.Context(), mayfly.UserID{}, "jobs", h.Now())
 	h.Must(err)
-	pastes := append(append(pasteWords(t, h), kvWords(t, h)...), "{kv-credential}", credential.ID)
+	pastes := append(append(append(pasteWords(t, h), feedWords(t, h)...), kvWords(t, h)...), "{kv-credential}", credential.ID)
 	now := h.Clock().Read().Now
 	return &scenarioNode{testNode: h, words: strings.NewReplacer(append(pastes,
 		"{all}", all.ID.String(), "{followers}", some.ID.String(), "{friends}", few.ID.String(), "{deleted}", away.ID.String(), "{held}", held.ID.String(),
@@ -110,6 +110,7 @@ func TestEveryRouteAnswersAsItsScenariosExpect(t *testing.T) {
 		table := publicScenarios(t)
 		maps.Copy(table, pasteScenarios(t))
 		maps.Copy(table, kvScenarios())
+		maps.Copy(table, feedScenarios())
 		if admin {
 			table = adminScenarios()
 		}
@@ -153,6 +154,7 @@ func TestEveryRouteHasScenariosAndEveryScenarioARoute(t *testing.T) {
 	public := publicScenarios(t)
 	maps.Copy(public, pasteScenarios(t))
 	maps.Copy(public, kvScenarios())
+	maps.Copy(public, feedScenarios())
 	check(h.Public, public)
 	check(h.Admin, adminScenarios())
 }

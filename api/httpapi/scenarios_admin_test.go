@@ -112,7 +112,7 @@ func adminScenarios() map[string][]scenario {
 			{as: "moderator", method: "POST", path: "/v1/audit/verify", body: `{}`, status: 403},
 		},
 		"eraseAccount": {
-			{as: "admin", method: "DELETE", path: "/v1/users/~ana", body: why, status: 200, has: []string{`"held":2`, `"items":`}},
+			{as: "admin", method: "DELETE", path: "/v1/users/~ana", body: why, status: 200, has: []string{`"held":3`, `"items":`}},
 			{as: "moderator", method: "DELETE", path: "/v1/users/~ben", body: why, status: 403},
 			{as: "admin", method: "DELETE", path: "/v1/users/x", body: why, status: 400},
 		},

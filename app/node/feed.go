@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/feedapi"
+	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
 	"github.com/mayflyhq/mayfly/engine/logread"
 	"github.com/mayflyhq/mayfly/engine/verify"
+	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/feed"
 	"github.com/mayflyhq/mayfly/product/feed/text"
 	"github.com/mayflyhq/mayfly/store"
@@ -18,7 +23,7 @@ import (
 // Posts returns the product of posts.
 func Posts() Product {
 	return Product{
-		Name: "feed", Items: []mayfly.Product{mayfly.Post},
+		Name: feedapi.Product, Items: []mayfly.Product{mayfly.Post},
 		Tables: feed.Tables(),
 		Off:    func(o ProductOptions) bool { return o.Feed.Off },
 		Open: func(_ context.Context, n *Node) (Parts, error) {
@@ -40,6 +45,9 @@ func Posts() Product {
 				return Parts{}, err
 			}
 			return Parts{
+				Routes: func(*prometheus.Registry) ([]httpapi.Route, error) {
+					return feedapi.Routes(feedapi.Options{Posts: n.posts, LikeRate: account.Rate(rules.LikeRate)}), nil
+				},
 				Erase: []accounterase.Part{{Name: "posts", Erase: n.posts.EraseUser, Left: n.posts.LeftOf}},
 				Readers: []logread.Options{{Group: "posts", Streams: []mayfly.Stream{mayfly.Ends}, Handle: func(ctx context.Context, e mayfly.Event) error {
 					return n.posts.Ended(ctx, e, n.clock.Read().Steady)
@@ -83,7 +91,7 @@ func (n *Node) explainPost(ctx context.Context, item mayfly.Item) ([]wire.Fact, 
 		return nil, err
 	}
 	fact := func(name string, value any) wire.Fact {
-		return wire.Fact{About: "feed", Name: name, Value: fmt.Sprint(value)}
+		return wire.Fact{About: feedapi.Product, Name: name, Value: fmt.Sprint(value)}
 	}
 	facts := []wire.Fact{fact("kind", p.Kind)}
 	if !p.About.IsZero() {

@@ -129,9 +129,7 @@ func (f *Feed) fill(ctx context.Context, list string, next func(context.Context)
 			if more {
 				last = e.id
 				scanned++
-				if !e.id.ExpiredAt(now) {
-					ids = append(ids, e.id)
-				}
+				ids = append(ids, e.id)
 			}
 			if scanned >= listScan {
 				break

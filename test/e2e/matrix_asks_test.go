@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/mayflyhq/mayfly/api/feedapi"
 	"github.com/mayflyhq/mayfly/api/pasteapi"
 )
 
@@ -50,6 +51,9 @@ func (m *matrix) askOf(op operation) (ask, bool) {
 	if rt.Product == pasteapi.Product { // TestEveryRouteOfPastesIsExactForEveryRoleInEveryState
 		return ask{notAPaste, noRole}, rt.Pattern != "/{$}" && rt.Pattern != "/v1/me/pastes" && rt.Pattern != "/v1/pastes" && rt.Method != http.MethodPut
 	}
+	if rt.Product == feedapi.Product { // TestEveryRouteOfPostsIsExactForEveryRoleInEveryState
+		return ask{notAPost, noRole}, strings.Contains(rt.Pattern, "{id}")
+	}
 	return ask{byScope, noRole}, withoutItem()[op.id] == "" && !rt.Admin && !rt.Changes() && strings.Contains(rt.Pattern, "{id}")
 }
 
@@ -61,6 +65,8 @@ func withoutItem() map[string]string {
 		"getUpload":     "an upload is its owner's alone; reserve.txt",
 		"publishStory":  "makes an item; the answer is its author's own",
 		"createPaste":   "makes an item; the answer is its author's own", "createPasteJSON": "makes an item; the answer is its author's own", "putPaste": "makes an item; the answer is its author's own",
+		"createPost":      "makes an item; the answer is its author's own",
+		"listPosts":       "the posts of a user; matrix_feed_test.go",
 		"listPastes":      "one's own pastes; matrix_paste_test.go",
 		"listDeadLetters": "ids and steps, for administrators; none here", "retryDeadLetter": "a step, for administrators", "dropDeadLetter": "a step, for administrators",
 		"getScrub": "counts of copies, for administrators", "listAudit": "what operators did, for administrators",

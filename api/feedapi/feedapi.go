@@ -1,0 +1,267 @@
+// Package feedapi serves posts over HTTP.
+//
+// It decides nothing about visibility: every post comes from product/feed, which asks
+// the gate.
+package feedapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/httpapi"
+	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/product/feed"
+	"github.com/mayflyhq/mayfly/product/feed/text"
+)
+
+// Product is the name of the product in metrics.
+const Product = "feed"
+
+// Options are the settings of the routes. Posts is required.
+type Options struct {
+	Posts    *feed.Feed
+	LikeRate account.Rate // of each of the routes that set or take back a like or repost
+}
+
+type handlers struct{ posts *feed.Feed }
+
+// postBody is the largest body of a request: the text may be escaped in JSON.
+const postBody = 32 << 10
+
+// Routes returns the routes of posts.
+func Routes(o Options) []httpapi.Route {
+	h := &handlers{o.Posts}
+	user := []account.Scope{account.User}
+	absent := []int{http.StatusNotFound, http.StatusGone}
+	made := func(about string) []httpapi.Answer {
+		content, headers := httpapi.JSONOf[wire.Post](), []string{"Location", "ETag"}
+		return []httpapi.Answer{
+			{Status: http.StatusCreated, About: about + ", and durable.", Content: content, Headers: headers},
+			{Status: http.StatusOK, About: "It was published before.", Content: content, Headers: headers},
+		}
+	}
+	done := func(about string) []httpapi.Answer {
+		return []httpapi.Answer{{Status: http.StatusNoContent, About: about + " The next read shows it."}}
+	}
+	reaction := func(method, pattern, id, summary string, answers []httpapi.Answer, problems []int, handle func(*httpapi.Call) error) httpapi.Route {
+		return httpapi.Route{
+			Method: method, Pattern: pattern, ID: id, Scopes: user, Limit: httpapi.WriteLimit, Rate: o.LikeRate, Summary: summary,
+			Answers: answers, Problems: problems, Handle: handle,
+		}
+	}
+	routes := []httpapi.Route{
+		{
+			Method: "POST", Pattern: "/v1/posts", ID: "createPost", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: postBody,
+			Summary: "Publish a post", About: "A request with the same Idempotency-Key returns the same post. What you may not see cannot be replied to or quoted: it is answered like a post that does not exist.",
+			Params: []httpapi.Param{httpapi.IdempotencyKey()}, Problems: append([]int{http.StatusConflict, http.StatusInsufficientStorage}, absent...),
+			Body: httpapi.JSONOf[wire.NewPost](), Answers: made("The post is published"),
+			Example: `-H 'Content-Type: application/json' -d '{"text":"hello #sea"}'`, Handle: h.create,
+		},
+		{
+			Method: "GET", Pattern: "/v1/posts/{id}", ID: "getPost", Limit: httpapi.ReadLimit, Problems: absent,
+			Summary: "Read a post", About: "A caller who may not see it gets 404 before its deadline and 410 after it, in the same bytes as for a post that never existed.",
+			Params: []httpapi.Param{httpapi.IfNoneMatch()}, Answers: httpapi.ConditionalAnswers[wire.Post]("The post."), Handle: h.get,
+		},
+		{
+			Method: "DELETE", Pattern: "/v1/posts/{id}", ID: "deletePost", Scopes: user, Limit: httpapi.WriteLimit, Problems: absent,
+			Summary: "Delete an own post",
+			Answers: []httpapi.Answer{{Status: http.StatusNoContent, About: "No route shows it any more. Deleting it again returns the same while its tombstone is kept (`ends.tombstone`)."}}, Handle: h.remove,
+		},
+		{
+			Method: "GET", Pattern: "/v1/posts/{id}/likes", ID: "listLikes", Limit: httpapi.ReadLimit, Problems: absent,
+			Summary: "List who likes a post, in no particular order", Params: httpapi.Paging(), Answers: httpapi.Answers[wire.Likers](http.StatusOK, "A page of users."), Handle: h.likes,
+		},
+		{
+			Method: "GET", Pattern: "/v1/users/{user}/posts", ID: "listPosts", Limit: httpapi.ReadLimit,
+			Summary: "List a user's posts that I may see, newest first", Params: append(httpapi.Paging(), httpapi.IfNoneMatch()), Answers: httpapi.ConditionalAnswers[wire.Posts]("A page of posts."), Handle: h.byAuthor,
+		},
+		reaction("PUT", "/v1/posts/{id}/like", "likePost", "Like a post", done("You like it."), absent, h.like),
+		reaction("DELETE", "/v1/posts/{id}/like", "unlikePost", "Take a like back", done("You do not like it."), nil, h.unlike),
+		reaction("PUT", "/v1/posts/{id}/repost", "repostPost", "Repost a post", made("It is reposted"), append([]int{http.StatusConflict, http.StatusInsufficientStorage}, absent...), h.repost),
+		reaction("DELETE", "/v1/posts/{id}/repost", "unrepostPost", "Take a repost back", done("No list shows it."), nil, h.unrepost),
+	}
+	for i := range routes {
+		routes[i].Product, routes[i].Tag = Product, "posts"
+	}
+	return routes
+}
+
+// steady returns the function by which a post is given its birth.
+func steady(c *httpapi.Call) func() mayfly.Instant {
+	return func() mayfly.Instant { return c.ReadClock().Steady }
+}
+
+// create is POST /v1/posts.
+func (h *handlers) create(c *httpapi.Call) error {
+	key, err := c.IdempotencyKey()
+	if err != nil {
+		return err
+	}
+	var in wire.NewPost
+	if err := c.ReadJSON(&in); err != nil {
+		return err
+	}
+	d := feed.Draft{Author: c.Caller.User, Text: in.Text, Lifetime: in.Lifetime, Key: key}
+	if in.ReplyTo != nil {
+		d.ReplyTo = *in.ReplyTo
+	}
+	if in.Quote != nil {
+		d.Quote = *in.Quote
+	}
+	p, err := h.posts.Publish(c.Context(), d, steady(c))
+	if err != nil {
+		return err
+	}
+	return h.published(c, p)
+}
+
+// published answers with a post that was published now, or before.
+func (h *handlers) published(c *httpapi.Call, p feed.Post) error {
+	c.Now = c.ReadClock().Now // the post was born after the request arrived
+	status := http.StatusCreated
+	if p.Again {
+		status = http.StatusOK
+	} else {
+		c.CountBirth()
+	}
+	c.Header().Set("Location", c.URL("/v1/posts/"+p.Item.ID.String()))
+	return c.Deliver(status, show(c, p))
+}
+
+// get is GET /v1/posts/{id}.
+func (h *handlers) get(c *httpapi.Call) error {
+	id, err := c.ItemID("id")
+	if err != nil {
+		return err
+	}
+	p, err := h.posts.Open(c.Context(), id, c.Caller.Viewer(), c.Now)
+	c.CountVerdict("serve", err)
+	if err != nil {
+		return err
+	}
+	return c.Deliver(http.StatusOK, show(c, p))
+}
+
+// remove is DELETE /v1/posts/{id}.
+func (h *handlers) remove(c *httpapi.Call) error {
+	return h.with(c, h.posts.Delete)
+}
+
+// with does something of the caller's with a post.
+func (h *handlers) with(c *httpapi.Call, do func(ctx context.Context, id mayfly.ID, user mayfly.UserID, now mayfly.Instant) error) error {
+	id, err := c.ItemID("id")
+	if err != nil {
+		return err
+	}
+	if err := do(c.Context(), id, c.Caller.User, c.ReadClock().Steady); err != nil {
+		return err
+	}
+	return c.NoContent()
+}
+
+func (h *handlers) like(c *httpapi.Call) error     { return h.with(c, h.posts.Like) }
+func (h *handlers) unlike(c *httpapi.Call) error   { return h.with(c, h.posts.Unlike) }
+func (h *handlers) unrepost(c *httpapi.Call) error { return h.with(c, h.posts.Unrepost) }
+
+// repost is PUT /v1/posts/{id}/repost.
+func (h *handlers) repost(c *httpapi.Call) error {
+	id, err := c.ItemID("id")
+	if err != nil {
+		return err
+	}
+	p, err := h.posts.Repost(c.Context(), id, c.Caller.User, steady(c))
+	if err != nil {
+		return err
+	}
+	return h.published(c, p)
+}
+
+// likes is GET /v1/posts/{id}/likes.
+func (h *handlers) likes(c *httpapi.Call) error {
+	id, err := c.ItemID("id")
+	if err != nil {
+		return err
+	}
+	cursor, limit, err := c.Page()
+	if err != nil {
+		return err
+	}
+	all, next, err := h.posts.LikedBy(c.Context(), id, c.Caller.Viewer(), cursor, limit, c.Now)
+	if err != nil {
+		return err
+	}
+	out := wire.Likers{Users: make([]wire.Liker, len(all)), Next: next}
+	for i, l := range all {
+		out.Users[i] = wire.Liker{User: l.User, At: l.At}
+	}
+	if id.Expires() && !c.Caller.Viewer().Moderator() {
+		c.Carries(id.Deadline())
+	}
+	return c.Deliver(http.StatusOK, out)
+}
+
+// listTries is how often a list is read again because a post of it has ended meanwhile.
+const listTries = 10
+
+// byAuthor is GET /v1/users/{user}/posts.
+func (h *handlers) byAuthor(c *httpapi.Call) error {
+	user, err := c.User("user")
+	if err != nil {
+		return err
+	}
+	cursor, limit, err := c.Page()
+	if err != nil {
+		return err
+	}
+	for range listTries {
+		page, err := h.posts.ByAuthor(c.Context(), user, c.Caller.Viewer(), cursor, limit, c.Now)
+		if err != nil {
+			return err
+		}
+		out := wire.Posts{Posts: make([]wire.Post, len(page.Posts)), Next: page.Next}
+		for i, p := range page.Posts {
+			out.Posts[i] = show(c, p)
+		}
+		if err := c.Deliver(http.StatusOK, out); !errors.Is(err, mayfly.Gone) {
+			return err
+		}
+		c.Restart()
+	}
+	return mayfly.Errorf(mayfly.Unavailable, "the list changes faster than it is read").WithHint("try again")
+}
+
+// show returns a post as the viewer sees it, and notes when the first of what the
+// answer contains ends: a post of fate purge ends for its author too.
+func show(c *httpapi.Call, p feed.Post) wire.Post {
+	moderator := c.Caller.Viewer().Moderator()
+	out := wire.Post{
+		ID: p.Item.ID, Short: p.Item.ID.Short(), Kind: p.Kind.String(), Author: p.Item.Owner, Text: p.Body.Text,
+		Replies: p.Replies, Likes: p.Likes, Reposts: p.Reposts, Liked: p.Liked, Reposted: p.Reposted,
+		BornAt: p.Item.ID.Birth(), Lifetime: p.Item.ID.Lifetime(), Held: p.Item.Held && moderator,
+	}
+	for _, e := range p.Entities {
+		kind := map[text.Kind]string{text.Mention: "mention", text.Hashtag: "hashtag", text.Link: "link"}[e.Kind]
+		out.Entities = append(out.Entities, wire.PostEntity{Kind: kind, Start: e.Start, End: e.End, Name: e.Name(p.Body.Text)})
+	}
+	if !p.About.IsZero() {
+		out.About = &p.About
+	}
+	if !p.Root.IsZero() {
+		out.Root = &p.Root
+	}
+	if p.Item.ID.Expires() {
+		end := p.Item.ID.Deadline()
+		out.ExpiresAt = &end
+		if !p.Item.Held {
+			c.Carries(end)
+		}
+	}
+	if p.Of != nil {
+		of := show(c, *p.Of)
+		out.Of = &of
+	}
+	return out
+}

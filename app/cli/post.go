@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/client"
+)
+
+func newPost() *cobra.Command {
+	r, in, replyTo, quote := &remote{}, wire.NewPost{}, "", ""
+	c := &cobra.Command{
+		Use: "post TEXT", Short: "Publish, list and delete posts on a server", Args: cobra.ExactArgs(1),
+		Long:    "Publishes a post on a running server (mayfly serve) and prints its id. Authenticate with --token or MAYFLY_TOKEN, or with\n--user and the key of the server's data folder.",
+		Example: "  mayfly post 'hello #sea' --user ana\n  mayfly post 'me too' --user ben --reply-to ID --lifetime 24h\n  mayfly post list '~ana' --user ben",
+		RunE: func(c *cobra.Command, args []string) error {
+			in.Text = args[0]
+			for text, into := range map[string]**mayfly.ID{replyTo: &in.ReplyTo, quote: &in.Quote} {
+				if text == "" {
+					continue
+				}
+				id, err := mayfly.ParseID(text)
+				if err != nil {
+					return usage(err)
+				}
+				*into = &id
+			}
+			api, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer api.Close()
+			post, err := api.CreatePost(c.Context(), in, rand.Text())
+			if err != nil {
+				return r.failed(err, "publish the post")
+			}
+			if r.json {
+				return writeJSON(c.OutOrStdout(), post)
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), post.ID)
+			return err
+		},
+	}
+	r.flags(c)
+	f := c.Flags()
+	f.StringVar(&replyTo, "reply-to", "", "id of the post that it replies to")
+	f.StringVar(&quote, "quote", "", "id of the post that it quotes")
+	f.StringVar(&in.Lifetime, "lifetime", "", "such as 10m, 24h or never (default: the server's)")
+	c.AddCommand(newPostList(), newPostDelete())
+	return c
+}
+
+func newPostList() *cobra.Command {
+	r := &remote{}
+	c := &cobra.Command{
+		Use: "list USER", Short: "List a user's posts, newest first", Args: cobra.ExactArgs(1), Example: "  mayfly post list '~ana' --user ben",
+		RunE: func(c *cobra.Command, args []string) error {
+			api, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer api.Close()
+			all := wire.Posts{Posts: []wire.Post{}}
+			for p, err := range api.PostsOf(c.Context(), args[0]) {
+				if err != nil {
+					return r.failed(err, "list posts")
+				}
+				all.Posts = append(all.Posts, p)
+			}
+			if r.json {
+				return writeJSON(c.OutOrStdout(), all)
+			}
+			for _, p := range all.Posts {
+				if p.Of != nil && p.Kind == "repost" {
+					p.Text = p.Of.Text
+				}
+				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s  %s  %-6s  %q\n", p.BornAt, p.ID, p.Kind, p.Text); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	r.flags(c)
+	return c
+}
+
+func newPostDelete() *cobra.Command {
+	r := &remote{}
+	c := &cobra.Command{
+		Use: "delete ID", Short: "Delete an own post", Args: cobra.ExactArgs(1), Example: "  mayfly post delete ID --user ana",
+		RunE: func(c *cobra.Command, args []string) error {
+			return r.withID(args, func(api *client.Client, id mayfly.ID) error {
+				if err := api.DeletePost(c.Context(), id); err != nil {
+					return r.failed(err, "delete %s", id)
+				}
+				_, err := fmt.Fprintf(c.OutOrStdout(), "%s is deleted\n", id)
+				return err
+			})
+		},
+	}
+	r.flags(c)
+	return c
+}

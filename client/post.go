@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/api/wire"
+)
+
+// CreatePost publishes a post. For key see Publication.
+func (c *Client) CreatePost(ctx context.Context, p wire.NewPost, key string) (wire.Post, error) {
+	var post wire.Post
+	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/posts", key: key}, p, &post)
+	return post, err
+}
+
+// Post reads a post.
+func (c *Client) Post(ctx context.Context, id mayfly.ID) (wire.Post, error) {
+	var post wire.Post
+	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/posts/" + id.String()}, &post)
+	return post, err
+}
+
+// DeletePost deletes an own post.
+func (c *Client) DeletePost(ctx context.Context, id mayfly.ID) error {
+	return c.ask(ctx, call{method: http.MethodDelete, path: "/v1/posts/" + id.String()}, nil)
+}
+
+// Like likes a post, or takes that back.
+func (c *Client) Like(ctx context.Context, id mayfly.ID, likes bool) error {
+	method := http.MethodPut
+	if !likes {
+		method = http.MethodDelete
+	}
+	return c.ask(ctx, call{method: method, path: "/v1/posts/" + id.String() + "/like"}, nil)
+}
+
+// Repost reposts a post, once.
+func (c *Client) Repost(ctx context.Context, id mayfly.ID) (wire.Post, error) {
+	var post wire.Post
+	err := c.ask(ctx, call{method: http.MethodPut, path: "/v1/posts/" + id.String() + "/repost"}, &post)
+	return post, err
+}
+
+// Unrepost takes a repost back.
+func (c *Client) Unrepost(ctx context.Context, id mayfly.ID) error {
+	return c.ask(ctx, call{method: http.MethodDelete, path: "/v1/posts/" + id.String() + "/repost"}, nil)
+}
+
+// PostsOf returns the posts of a user (UUID or ~subject) that the caller may see, newest
+// first.
+func (c *Client) PostsOf(ctx context.Context, user string) iter.Seq2[wire.Post, error] {
+	return pages(nil, func(q url.Values) ([]wire.Post, string, error) {
+		var page wire.Posts
+		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/users/" + url.PathEscape(user) + "/posts", query: q}, &page)
+		return page.Posts, page.Next, err
+	})
+}
