@@ -59,3 +59,12 @@ func (c *Client) PostsOf(ctx context.Context, user string) iter.Seq2[wire.Post, 
 		return page.Posts, page.Next, err
 	})
 }
+
+// Likers returns who likes a post that the caller may see.
+func (c *Client) Likers(ctx context.Context, id mayfly.ID) iter.Seq2[wire.Liker, error] {
+	return pages(nil, func(q url.Values) ([]wire.Liker, string, error) {
+		var page wire.Likers
+		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/posts/" + id.String() + "/likes", query: q}, &page)
+		return page.Users, page.Next, err
+	})
+}

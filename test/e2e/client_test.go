@@ -174,6 +174,18 @@ func (c *calls) calls() map[string]func(context.Context) error {
 	id, ana, ben := c.story.ID, userNamed("ana").String(), userNamed("ben").String()
 	last := func(_ any, err error) error { return err }
 	source := client.Bytes("hill.png", picture("hill", 0))
+	post := func(ctx context.Context) (wire.Post, error) {
+		return c.ana.CreatePost(ctx, wire.NewPost{Text: "sea"}, "")
+	}
+	ofPost := func(do func(ctx context.Context, id mayfly.ID) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			p, err := post(ctx)
+			if err != nil {
+				return err
+			}
+			return do(ctx, p.ID)
+		}
+	}
 	paste := func(ctx context.Context, p wire.NewPaste) wire.Paste {
 		p.Content = "words"
 		made, err := c.ana.CreateTextPaste(ctx, p, "")
@@ -287,6 +299,16 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		"removeBlock":       func(ctx context.Context) error { return c.ben.Unblock(ctx, ana) },
 		"addFollower":       func(ctx context.Context) error { return c.service.AddFollower(ctx, ana, ben) },
 		"removeFollower":    func(ctx context.Context) error { return c.service.RemoveFollower(ctx, ana, ben) },
+
+		"createPost":   func(ctx context.Context) error { return last(post(ctx)) },
+		"getPost":      ofPost(func(ctx context.Context, id mayfly.ID) error { return last(c.ben.Post(ctx, id)) }),
+		"deletePost":   ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.DeletePost(ctx, id) }),
+		"likePost":     ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.Like(ctx, id, true) }),
+		"unlikePost":   ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.Like(ctx, id, false) }),
+		"listLikes":    ofPost(func(ctx context.Context, id mayfly.ID) error { return all(c.ana.Likers(ctx, id)) }),
+		"repostPost":   ofPost(func(ctx context.Context, id mayfly.ID) error { return last(c.ana.Repost(ctx, id)) }),
+		"unrepostPost": ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.Unrepost(ctx, id) }),
+		"listPosts":    func(ctx context.Context) error { return all(c.ana.PostsOf(ctx, ana)) },
 
 		"follow":          func(ctx context.Context) error { return last(c.ben.Follow(ctx, userNamed("stranger").String())) }, // ben may block ana by then
 		"unfollow":        func(ctx context.Context) error { return c.ben.Unfollow(ctx, ana) },
