@@ -191,7 +191,8 @@ func (h *badServer) publishes(as, audience string) wire.Story {
 // and takes a story.
 func (h *badServer) answers() {
 	h.Helper()
-	a := h.send(badAsk{as: "ben", method: http.MethodGet, target: "/v1/stories/" + h.good.ID.String()})
+	// Its author asks: what ana may have been made to send can make her account private.
+	a := h.send(badAsk{as: "ana", method: http.MethodGet, target: "/v1/stories/" + h.good.ID.String()})
 	if got := badRead[wire.Story](h.T, a, http.StatusOK); got.ID != h.good.ID {
 		h.Errorf("another story: %s", got.ID)
 	}
