@@ -8,10 +8,12 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/test/pace"
 )
 
 // The head of an entry is not counted as live: it must stay small in the tables (K3).
 func TestTinyEntriesTakeLittleMoreThanWhatTheyHold(t *testing.T) {
+	pace.Heavy(t, "writes and compacts 400,000 entries")
 	const stored = 200_000
 	r := seeded(t)
 	for _, size := range []int{1, 8} {
