@@ -345,6 +345,30 @@ func TestCountsAreExactAfterACrashAtEveryWrite(t *testing.T) {
 	}
 }
 
+// A process that ends right after any write of a like leaves a mark by which the next
+// one counts it.
+func TestALikeIsCountedWhereverItsProcessEnds(t *testing.T) {
+	writes := 0
+	for done := false; !done; writes++ {
+		fixture.With(t, vfs.NewMem(), func(engine *fixture.Engine) {
+			e := on(engine)
+			e.Must(e.feed.Begin(context.Background(), e.clock()))
+			id := e.publish(feed.Draft{}).Item.ID
+			set, _ := storetest.Prefix(e.Real, storetest.FailNth(writes+1, storetest.Fault{Stage: 1, Silent: true, Halts: true}))
+			done = e.nodeOn(set).Like(context.Background(), id, user("ben"), e.clock()) == nil
+			e.settle()
+			likers, _, err := e.feed.LikedBy(context.Background(), id, by(""), "", 10, e.clock())
+			e.Must(err)
+			if got := e.show(id, "").Counts.Likes; got != len(likers) || done && got != 1 {
+				t.Errorf("the process ended after write %d: %d likes are counted, and %d users like it", writes+1, got, len(likers))
+			}
+		})
+	}
+	if writes < 4 { // the mark, the mirror, the row, and once without a crash
+		t.Errorf("%d rounds prove little", writes)
+	}
+}
+
 func TestSixtyFourWritersLeaveExactCounts(t *testing.T) {
 	e, r := open(t), fixture.Seeded(t)
 	e.Must(e.feed.Begin(t.Context(), e.clock()))
