@@ -270,8 +270,21 @@ func (f *Feed) Repost(ctx context.Context, id mayfly.ID, user mayfly.UserID, now
 	if user.IsZero() {
 		return Post{}, mayfly.Errorf(mayfly.Unauthenticated, "a repost has an author").WithHint("repost with a user's token")
 	}
+	return f.repostAs(ctx, id, Draft{Author: user}, now)
+}
+
+// RepostOld has a repost move in: the draft says whose, when and under which name. A
+// user who reposts the post already gets that repost, with Again.
+func (f *Feed) RepostOld(ctx context.Context, id mayfly.ID, d Draft, now func() mayfly.Instant) (Post, error) {
+	if d.Born == 0 || d.Source == "" {
+		return Post{}, mayfly.Errorf(mayfly.Invalid, "a repost that moves in has a time and a name of its own").WithHint("send both")
+	}
+	return f.repostAs(ctx, id, d, now)
+}
+
+func (f *Feed) repostAs(ctx context.Context, id mayfly.ID, d Draft, now func() mayfly.Instant) (Post, error) {
 	for range rounds {
-		p, err := f.repost(ctx, id, user, now)
+		p, err := f.repost(ctx, id, d, now)
 		if !errors.Is(err, errReacted) {
 			return p, err
 		}
@@ -279,8 +292,8 @@ func (f *Feed) Repost(ctx context.Context, id mayfly.ID, user mayfly.UserID, now
 	return Post{}, mayfly.Errorf(mayfly.Unavailable, "the reaction keeps changing").WithHint("try again")
 }
 
-func (f *Feed) repost(ctx context.Context, id mayfly.ID, user mayfly.UserID, now func() mayfly.Instant) (Post, error) {
-	at := now()
+func (f *Feed) repost(ctx context.Context, id mayfly.ID, d Draft, now func() mayfly.Instant) (Post, error) {
+	at, user := now(), d.Author
 	of, err := f.original(ctx, id, mayfly.ViewerOf(user), at)
 	if err != nil {
 		return Post{}, err
@@ -309,16 +322,25 @@ func (f *Feed) repost(ctx context.Context, id mayfly.ID, user mayfly.UserID, now
 	}
 	lifetime := mayfly.Never
 	if post.Expires() {
-		if lifetime, err = mayfly.LifetimeOf(post.Deadline().Sub(at)); err != nil {
+		from := at
+		if d.Born != 0 {
+			from = d.Born
+		}
+		if lifetime, err = mayfly.LifetimeOf(post.Deadline().Sub(from)); err != nil {
 			return Post{}, gate.Refusal(id, at)
 		}
 	}
 	draft := f.draftOf(user, content{kind: Repost, about: post}, lifetime)
 	// Two requests that find the same row publish the same item.
-	draft.Key = repostKeyPrefix + post.Short() + ":" + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, old.number))
+	if draft.Born, draft.Serial = d.Born, serial(d.Source); d.Born == 0 {
+		draft.Key = repostKeyPrefix + post.Short() + ":" + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, old.number))
+	}
 	born, err := f.o.Intake.Publish(ctx, draft, now())
 	if err != nil {
 		return Post{}, err
+	}
+	if born.Item.State == mayfly.Deleted { // it moved in before, and was deleted
+		return Post{}, gate.Refusal(born.Item.ID, at)
 	}
 	_, err = f.react(ctx, reposts(), post, user, now(), func(current reaction) (reaction, error) {
 		if current.number != old.number && current.item != born.Item.ID {

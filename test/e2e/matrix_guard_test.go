@@ -33,7 +33,7 @@ func given() map[string]func(role) bool {
 			"getMyProfile changeMyProfile",
 		"service": "addFollower removeFollower",
 		"support": "listRuns",
-		"admin": "listWalks listDeadLetters retryDeadLetter dropDeadLetter eraseAccount denyToken findOrphans eraseOrphans getScrub getKVStatus addKVKey removeKVKey listPurges listAudit verifyAudit " +
+		"admin": "listWalks listDeadLetters retryDeadLetter dropDeadLetter eraseAccount denyToken findOrphans eraseOrphans getScrub checkFeed importFeed findReferences getKVStatus addKVKey removeKVKey listPurges listAudit verifyAudit " +
 			"listProfiles getProfile getCPUProfile getTrace",
 	} {
 		for id := range strings.FieldsSeq(ids) {
