@@ -66,9 +66,9 @@ func adminScenarios() map[string][]scenario {
 			{as: "moderator", method: "GET", path: "/v1/feed/check", status: 403},
 		},
 		"findReferences": {
-			{as: "admin", method: "GET", path: "/v1/users/~nobody/references", status: 200, has: []string{`"count":0`, `"examples":[]`}},
-			{as: "admin", method: "GET", path: "/v1/users/nobody/references", status: 400},
-			{as: "ana", method: "GET", path: "/v1/users/~nobody/references", status: 403},
+			{as: "admin", method: "GET", path: "/v1/users/~stranger/references", status: 200, has: []string{`"count":0`, `"examples":[]`}},
+			{as: "admin", method: "GET", path: "/v1/users/stranger/references", status: 400},
+			{as: "ana", method: "GET", path: "/v1/users/~stranger/references", status: 403},
 		},
 		"importFeed": {
 			{as: "admin", method: "POST", path: "/v1/feed/import", status: 200, body: `{"edges":[{"reader":"~old","author":"~older"},{"reader":"~old","author":"~old"}],"reason":"x"}`, has: []string{`"edges":[{},{"refused":`}},

@@ -16,7 +16,7 @@ type References struct {
 	Count    int      `json:"count" doc:"Rows, items and objects that are the user's or name the user; 0 after an erasure."`
 	Examples []string `json:"examples" doc:"The first of them."`
 	Held     int      `json:"held" doc:"Items that stay because they are held; not in count."`
-	Unowned  int      `json:"unowned" doc:"Objects of uploads that nobody published, which may be the user's; the collector erases them. Not in count."`
+	Unowned  int      `json:"unowned" doc:"Objects of uploads that were never published, which may be the user's; the collector erases them. Not in count."`
 }
 
 // FeedImport is a part of the follow edges and posts of another product that move in.

@@ -88,7 +88,7 @@ func verifyErased(c *cobra.Command, flags *adminFlags, user string) error {
 		for _, line := range left.Examples {
 			fmt.Fprintln(c.OutOrStdout(), line)
 		}
-		fmt.Fprintf(c.OutOrStdout(), "%s references to %s; besides %s held items, which stay, and %s objects of uploads that nobody published\n",
+		fmt.Fprintf(c.OutOrStdout(), "%s references to %s; besides %s held items, which stay, and %s objects of uploads that were never published\n",
 			humanize.Comma(int64(left.Count)), user, humanize.Comma(int64(left.Held)), humanize.Comma(int64(left.Unowned)))
 		if left.Count > 0 {
 			return errWrong

@@ -357,7 +357,7 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		"listAudit":      func(ctx context.Context) error { return all(c.admin().Audit(ctx)) },
 		"verifyAudit":    func(ctx context.Context) error { return last(c.admin().VerifyAudit(ctx, nil)) },
 		"checkFeed":      func(ctx context.Context) error { return all(c.admin().CheckFeed(ctx)) },
-		"findReferences": func(ctx context.Context) error { return last(c.admin().References(ctx, "~nobody")) },
+		"findReferences": func(ctx context.Context) error { return last(c.admin().References(ctx, "~stranger")) },
 		"importFeed": func(ctx context.Context) error {
 			return last(c.admin().ImportFeed(ctx, wire.FeedImport{Edges: []wire.FollowEdge{{Reader: "~old", Author: "~older"}}, Reason: "a test"}))
 		},
