@@ -60,6 +60,20 @@ func (c *Client) PostsOf(ctx context.Context, user string) iter.Seq2[wire.Post, 
 	})
 }
 
+// Thread returns the replies to a post that the caller may see, oldest first. With the
+// first of them, or when there is none, top has the post and what it replies to; top may
+// be nil.
+func (c *Client) Thread(ctx context.Context, id mayfly.ID, top *wire.Thread) iter.Seq2[wire.Post, error] {
+	return pages(nil, func(q url.Values) ([]wire.Post, string, error) {
+		var page wire.Thread
+		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/posts/" + id.String() + "/thread", query: q}, &page)
+		if top != nil && err == nil && !q.Has("cursor") {
+			top.Post, top.Ancestors = page.Post, page.Ancestors
+		}
+		return page.Replies, page.Next, err
+	})
+}
+
 // Likers returns who likes a post that the caller may see.
 func (c *Client) Likers(ctx context.Context, id mayfly.ID) iter.Seq2[wire.Liker, error] {
 	return pages(nil, func(q url.Values) ([]wire.Liker, string, error) {

@@ -83,6 +83,7 @@ func Routes(o Options) []httpapi.Route {
 		reaction("PUT", "/v1/posts/{id}/repost", "repostPost", "Repost a post", made("It is reposted"), append([]int{http.StatusConflict, http.StatusInsufficientStorage}, absent...), h.repost),
 		reaction("DELETE", "/v1/posts/{id}/repost", "unrepostPost", "Take a repost back", done("No list shows it."), nil, h.unrepost),
 	}
+	routes = append(routes, h.threadRoute())
 	for i := range routes {
 		routes[i].Product, routes[i].Tag = Product, "posts"
 	}

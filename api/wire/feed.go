@@ -46,6 +46,14 @@ type Posts struct {
 	Next  string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last. A page may be short without being the last."`
 }
 
+// Thread is a page of the thread around a post.
+type Thread struct {
+	Post      Post   `json:"post"`
+	Ancestors []Post `json:"ancestors,omitempty" doc:"What it replies to, the first post of the thread first, then the nearest 19 at most; only on the first page. What you may not see is left out: then root or about name a post that is not here."`
+	Replies   []Post `json:"replies" doc:"The replies to the post itself, oldest first."`
+	Next      string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last. A page may be short without being the last."`
+}
+
 // Likers is a page of users who like a post.
 type Likers struct {
 	Users []Liker `json:"users"`

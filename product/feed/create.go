@@ -174,8 +174,8 @@ func (f *Feed) contentOf(ctx context.Context, d Draft, now mayfly.Instant) (cont
 	c.about = to.Item.ID
 	if c.kind == Reply {
 		c.root = to.Item.ID
-		if to.Kind == Reply {
-			c.root = to.Root
+		if above := to.ancestors; len(above) > 0 {
+			c.root, c.path = above[0], above[max(1, len(above)-maxPath):]
 		}
 		c.own = to.Item.Owner == d.Author && (to.Kind != Reply || to.own)
 	}

@@ -303,6 +303,7 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		"createPost":   func(ctx context.Context) error { return last(post(ctx)) },
 		"getPost":      ofPost(func(ctx context.Context, id mayfly.ID) error { return last(c.ben.Post(ctx, id)) }),
 		"deletePost":   ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.DeletePost(ctx, id) }),
+		"getThread":    ofPost(func(ctx context.Context, id mayfly.ID) error { return all(c.ben.Thread(ctx, id, nil)) }),
 		"likePost":     ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.Like(ctx, id, true) }),
 		"unlikePost":   ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.Like(ctx, id, false) }),
 		"listLikes":    ofPost(func(ctx context.Context, id mayfly.ID) error { return all(c.ana.Likers(ctx, id)) }),
