@@ -33,7 +33,7 @@ func (h *handlers) thread(c *httpapi.Call) error {
 		if err != nil {
 			return err
 		}
-		out := wire.Thread{Post: show(c, t.Post), Ancestors: showAll(c, t.Ancestors), Replies: showAll(c, t.Replies), Next: t.Next}
+		out := wire.Thread{Post: h.show(c, t.Post), Ancestors: h.showAll(c, t.Ancestors), Replies: h.showAll(c, t.Replies), Next: t.Next}
 		if err := c.Deliver(http.StatusOK, out); !errors.Is(err, mayfly.Gone) {
 			return err
 		}
@@ -42,10 +42,10 @@ func (h *handlers) thread(c *httpapi.Call) error {
 	return mayfly.Errorf(mayfly.Unavailable, "the thread changes faster than it is read").WithHint("try again")
 }
 
-func showAll(c *httpapi.Call, posts []feed.Post) []wire.Post {
+func (h *handlers) showAll(c *httpapi.Call, posts []feed.Post) []wire.Post {
 	all := make([]wire.Post, len(posts))
 	for i, p := range posts {
-		all[i] = show(c, p)
+		all[i] = h.show(c, p)
 	}
 	return all
 }

@@ -4,10 +4,11 @@ import "github.com/mayflyhq/mayfly"
 
 // NewPost is a post to be published (F1).
 type NewPost struct {
-	Text     string     `json:"text" minLength:"1" maxLength:"4096" doc:"Plain text of at most 280 characters as a reader counts them, and 4 KiB."`
+	Text     string     `json:"text,omitempty" maxLength:"4096" doc:"Plain text of at most 280 characters as a reader counts them, and 4 KiB; may be absent if it has media."`
 	ReplyTo  *mayfly.ID `json:"reply_to,omitempty" format:"uuid" doc:"The post that it replies to."`
 	Quote    *mayfly.ID `json:"quote,omitempty" format:"uuid" doc:"The post that it quotes."`
 	Lifetime string     `json:"lifetime,omitempty" maxLength:"32" example:"24h" doc:"How long it is served, such as 10m, 24h or 30d; never if the operator allows it."`
+	Upload   *mayfly.ID `json:"upload,omitempty" format:"uuid" doc:"A reserved upload whose media have arrived."`
 }
 
 // Post is a post as one viewer sees it.
@@ -18,6 +19,7 @@ type Post struct {
 	Author    mayfly.UserID   `json:"author" format:"uuid"`
 	Text      string          `json:"text,omitempty" doc:"Plain text as its author wrote it: show it as text, never as HTML."`
 	Entities  []PostEntity    `json:"entities,omitempty" doc:"What the text names, in its order."`
+	Media     []Medium        `json:"media,omitempty"`
 	About     *mayfly.ID      `json:"about,omitempty" format:"uuid" doc:"What it replies to, quotes or reposts."`
 	Root      *mayfly.ID      `json:"root,omitempty" format:"uuid" doc:"Of a reply: the first post of the thread."`
 	Of        *Post           `json:"of,omitempty" doc:"The post that it quotes or reposts; absent of a quote if you may not see that, or it is gone."`

@@ -283,6 +283,18 @@ func (f *Feed) media(ctx context.Context, d Draft, now func() mayfly.Instant) (*
 	return u, nil
 }
 
+// Reserve makes room for the media of a post that are put one by one. Errors: Invalid,
+// Unauthenticated, and those of upload.Reserve.
+func (f *Feed) Reserve(ctx context.Context, author mayfly.UserID, media []upload.Expected, now mayfly.Instant) (upload.Reservation, error) {
+	switch {
+	case author.IsZero():
+		return upload.Reservation{}, mayfly.Errorf(mayfly.Unauthenticated, "an upload belongs to a user").WithHint("reserve it with a user's token")
+	case len(media) > MaxMedia:
+		return upload.Reservation{}, tooMany()
+	}
+	return f.o.Uploads.Reserve(ctx, author, media, now)
+}
+
 func tooMany() error {
 	return mayfly.Errorf(mayfly.Invalid, "over %d media", MaxMedia).WithHint("publish the others as another post")
 }

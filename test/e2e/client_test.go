@@ -175,7 +175,7 @@ func (c *calls) calls() map[string]func(context.Context) error {
 	last := func(_ any, err error) error { return err }
 	source := client.Bytes("hill.png", picture("hill", 0))
 	post := func(ctx context.Context) (wire.Post, error) {
-		return c.ana.CreatePost(ctx, wire.NewPost{Text: "sea"}, "")
+		return c.ana.CreatePost(ctx, wire.NewPost{Text: "sea"}, "", source)
 	}
 	ofPost := func(do func(ctx context.Context, id mayfly.ID) error) func(context.Context) error {
 		return func(ctx context.Context) error {
