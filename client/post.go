@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"net/http"
 	"net/url"
@@ -10,10 +11,21 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// CreatePost publishes a post. For key see Publication.
-func (c *Client) CreatePost(ctx context.Context, p wire.NewPost, key string) (wire.Post, error) {
+// CreatePost publishes a post with media, which are streamed one after the other, or
+// with none, or with those of the upload that it names. For key see Publication.
+func (c *Client) CreatePost(ctx context.Context, p wire.NewPost, key string, media ...Source) (wire.Post, error) {
 	var post wire.Post
-	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/posts", key: key}, p, &post)
+	what := call{method: http.MethodPost, path: "/v1/posts", key: key}
+	if len(media) == 0 {
+		err := c.askWith(ctx, what, p, &post)
+		return post, err
+	}
+	fields, err := json.Marshal(p)
+	if err != nil {
+		return post, err
+	}
+	what.big, what.body = true, mediaForm{"post", fields, media, nil}.body
+	err = c.ask(ctx, what, &post)
 	return post, err
 }
 
@@ -57,6 +69,20 @@ func (c *Client) PostsOf(ctx context.Context, user string) iter.Seq2[wire.Post, 
 		var page wire.Posts
 		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/users/" + url.PathEscape(user) + "/posts", query: q}, &page)
 		return page.Posts, page.Next, err
+	})
+}
+
+// Thread returns the replies to a post that the caller may see, oldest first. With the
+// first of them, or when there is none, top has the post and what it replies to; top may
+// be nil.
+func (c *Client) Thread(ctx context.Context, id mayfly.ID, top *wire.Thread) iter.Seq2[wire.Post, error] {
+	return pages(nil, func(q url.Values) ([]wire.Post, string, error) {
+		var page wire.Thread
+		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/posts/" + id.String() + "/thread", query: q}, &page)
+		if top != nil && err == nil && !q.Has("cursor") {
+			top.Post, top.Ancestors = page.Post, page.Ancestors
+		}
+		return page.Replies, page.Next, err
 	})
 }
 

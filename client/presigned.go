@@ -14,7 +14,7 @@ import (
 // each of them can be retried alone. Media go directly to the storage where the
 // server offers presigned URLs, else to the server.
 func (c *Client) PublishUpload(ctx context.Context, p Publication) (wire.Story, error) {
-	upload, err := c.reserve(ctx, p.Media, true) // a reservation whose response is lost expires unused
+	upload, err := c.reserve(ctx, "", p.Media, true) // a reservation whose response is lost expires unused
 	if err != nil {
 		return wire.Story{}, err
 	}

@@ -44,54 +44,61 @@ func (c *Client) Publish(ctx context.Context, p Publication) (wire.Story, error)
 		return story, mayfly.Wrap(mayfly.Invalid, err, "are the overlays JSON?")
 	}
 	what.big = true
-	what.body = func() (body, error) { return p.form(text), nil }
+	what.body = mediaForm{"story", text, p.Media, p.Progress}.body
 	err = c.ask(ctx, what, &story)
 	return story, err
 }
 
-// form returns the multipart body of a publication, which is written while it is
-// read.
-func (p Publication) form(story []byte) body {
+// mediaForm is a multipart body: a part with fields, then the media.
+type mediaForm struct {
+	name     string // of the part with the fields
+	fields   []byte // JSON
+	media    []Source
+	progress func(medium int, done, size int64)
+}
+
+// body returns the form, which is written while it is read.
+func (f mediaForm) body() (body, error) {
 	r, w := io.Pipe()
 	form := multipart.NewWriter(w)
 	go func() {
-		err := p.write(form, story)
+		err := f.write(form)
 		if err == nil {
 			err = form.Close() // writes the final boundary only if all parts are complete
 		}
 		w.CloseWithError(err)
 	}()
-	return body{r, form.FormDataContentType(), -1}
+	return body{r, form.FormDataContentType(), -1}, nil
 }
 
-// write writes the parts in the order that the server requires: the story, then
-// the media.
-func (p Publication) write(form *multipart.Writer, story []byte) error {
+// write writes the parts in the order that the server requires: the fields, then the
+// media.
+func (f mediaForm) write(form *multipart.Writer) error {
 	part, err := form.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {`form-data; name="story"`}, "Content-Type": {"application/json"},
+		"Content-Disposition": {`form-data; name="` + f.name + `"`}, "Content-Type": {"application/json"},
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := part.Write(story); err != nil {
+	if _, err := part.Write(f.fields); err != nil {
 		return err
 	}
-	for n, source := range p.Media {
-		if err := p.writeMedium(form, n, source); err != nil {
+	for n, source := range f.media {
+		if err := f.writeMedium(form, n, source); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p Publication) writeMedium(form *multipart.Writer, n int, source Source) error {
+func (f mediaForm) writeMedium(form *multipart.Writer, n int, source Source) error {
 	part, err := form.CreateFormFile("media", source.Name)
 	if err != nil {
 		return err
 	}
 	var report func(int64)
-	if p.Progress != nil {
-		report = func(done int64) { p.Progress(n, done, source.Size) }
+	if f.progress != nil {
+		report = func(done int64) { f.progress(n, done, source.Size) }
 	}
 	r, err := source.open(report)
 	if err != nil {
@@ -102,14 +109,19 @@ func (p Publication) writeMedium(form *multipart.Writer, n int, source Source) e
 }
 
 // Reserve reserves an upload for media that are put one by one before they are
-// published. The server counts their bytes: their sizes must be known.
+// published as a story. The server counts their bytes: their sizes must be known.
 func (c *Client) Reserve(ctx context.Context, media ...Source) (wire.Upload, error) {
-	return c.reserve(ctx, media, false)
+	return c.reserve(ctx, "", media, false)
 }
 
-func (c *Client) reserve(ctx context.Context, media []Source, again bool) (wire.Upload, error) {
+// ReserveForPost is Reserve for the media of a post.
+func (c *Client) ReserveForPost(ctx context.Context, media ...Source) (wire.Upload, error) {
+	return c.reserve(ctx, "post", media, false)
+}
+
+func (c *Client) reserve(ctx context.Context, what string, media []Source, again bool) (wire.Upload, error) {
 	var upload wire.Upload
-	var in wire.NewUpload
+	in := wire.NewUpload{For: what}
 	for _, m := range media {
 		if m.Size < 0 {
 			return upload, mayfly.Errorf(mayfly.Invalid, "reserve: the size of %s is not known", m.Name).WithHint("publish it in one request, or save it to a file first")

@@ -8,10 +8,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/feed"
 	"github.com/mayflyhq/mayfly/product/feed/text"
@@ -20,20 +22,28 @@ import (
 // Product is the name of the product in metrics.
 const Product = "feed"
 
-// Options are the settings of the routes. Posts is required.
+// Options are the settings of the routes. Posts and Key are required.
 type Options struct {
 	Posts    *feed.Feed
 	LikeRate account.Rate // of each of the routes that set or take back a like or repost
+
+	Key             *account.Key  // signs media URLs
+	URLs            time.Duration // how long a media URL is valid; default 1 min
+	Limits          media.Limits  // of one medium
+	ThumbnailPixels int64         // the largest image of which smaller pictures are made; 0: any
 }
 
-type handlers struct{ posts *feed.Feed }
-
-// postBody is the largest body of a request: the text may be escaped in JSON.
-const postBody = 32 << 10
+type handlers struct {
+	o     Options
+	posts *feed.Feed
+}
 
 // Routes returns the routes of posts.
 func Routes(o Options) []httpapi.Route {
-	h := &handlers{o.Posts}
+	if o.URLs == 0 {
+		o.URLs = time.Minute
+	}
+	h := &handlers{o, o.Posts}
 	user := []account.Scope{account.User}
 	absent := []int{http.StatusNotFound, http.StatusGone}
 	made := func(about string) []httpapi.Answer {
@@ -54,10 +64,10 @@ func Routes(o Options) []httpapi.Route {
 	}
 	routes := []httpapi.Route{
 		{
-			Method: "POST", Pattern: "/v1/posts", ID: "createPost", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: postBody,
-			Summary: "Publish a post", About: "A request with the same Idempotency-Key returns the same post. What you may not see cannot be replied to or quoted: it is answered like a post that does not exist.",
+			Method: "POST", Pattern: "/v1/posts", ID: "createPost", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: h.maxBody(),
+			Summary: "Publish a post", About: "Up to 4 media are sent with the post (multipart), or were put to an upload before (JSON). A request with the same Idempotency-Key returns the same post. What you may not see cannot be replied to or quoted: it is answered like a post that does not exist.",
 			Params: []httpapi.Param{httpapi.IdempotencyKey()}, Problems: append([]int{http.StatusConflict, http.StatusInsufficientStorage}, absent...),
-			Body: httpapi.JSONOf[wire.NewPost](), Answers: made("The post is published"),
+			Body: newPost(), Answers: made("The post is published"),
 			Example: `-H 'Content-Type: application/json' -d '{"text":"hello #sea"}'`, Handle: h.create,
 		},
 		{
@@ -83,6 +93,7 @@ func Routes(o Options) []httpapi.Route {
 		reaction("PUT", "/v1/posts/{id}/repost", "repostPost", "Repost a post", made("It is reposted"), append([]int{http.StatusConflict, http.StatusInsufficientStorage}, absent...), h.repost),
 		reaction("DELETE", "/v1/posts/{id}/repost", "unrepostPost", "Take a repost back", done("No list shows it."), nil, h.unrepost),
 	}
+	routes = append(routes, h.threadRoute())
 	for i := range routes {
 		routes[i].Product, routes[i].Tag = Product, "posts"
 	}
@@ -92,30 +103,6 @@ func Routes(o Options) []httpapi.Route {
 // steady returns the function by which a post is given its birth.
 func steady(c *httpapi.Call) func() mayfly.Instant {
 	return func() mayfly.Instant { return c.ReadClock().Steady }
-}
-
-// create is POST /v1/posts.
-func (h *handlers) create(c *httpapi.Call) error {
-	key, err := c.IdempotencyKey()
-	if err != nil {
-		return err
-	}
-	var in wire.NewPost
-	if err := c.ReadJSON(&in); err != nil {
-		return err
-	}
-	d := feed.Draft{Author: c.Caller.User, Text: in.Text, Lifetime: in.Lifetime, Key: key}
-	if in.ReplyTo != nil {
-		d.ReplyTo = *in.ReplyTo
-	}
-	if in.Quote != nil {
-		d.Quote = *in.Quote
-	}
-	p, err := h.posts.Publish(c.Context(), d, steady(c))
-	if err != nil {
-		return err
-	}
-	return h.published(c, p)
 }
 
 // published answers with a post that was published now, or before.
@@ -128,7 +115,7 @@ func (h *handlers) published(c *httpapi.Call, p feed.Post) error {
 		c.CountBirth()
 	}
 	c.Header().Set("Location", c.URL("/v1/posts/"+p.Item.ID.String()))
-	return c.Deliver(status, show(c, p))
+	return c.Deliver(status, h.show(c, p))
 }
 
 // get is GET /v1/posts/{id}.
@@ -142,7 +129,7 @@ func (h *handlers) get(c *httpapi.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Deliver(http.StatusOK, show(c, p))
+	return c.Deliver(http.StatusOK, h.show(c, p))
 }
 
 // remove is DELETE /v1/posts/{id}.
@@ -223,7 +210,7 @@ func (h *handlers) byAuthor(c *httpapi.Call) error {
 		}
 		out := wire.Posts{Posts: make([]wire.Post, len(page.Posts)), Next: page.Next}
 		for i, p := range page.Posts {
-			out.Posts[i] = show(c, p)
+			out.Posts[i] = h.show(c, p)
 		}
 		if err := c.Deliver(http.StatusOK, out); !errors.Is(err, mayfly.Gone) {
 			return err
@@ -235,12 +222,12 @@ func (h *handlers) byAuthor(c *httpapi.Call) error {
 
 // show returns a post as the viewer sees it, and notes when the first of what the
 // answer contains ends: a post of fate purge ends for its author too.
-func show(c *httpapi.Call, p feed.Post) wire.Post {
+func (h *handlers) show(c *httpapi.Call, p feed.Post) wire.Post {
 	moderator := c.Caller.Viewer().Moderator()
 	out := wire.Post{
 		ID: p.Item.ID, Short: p.Item.ID.Short(), Kind: p.Kind.String(), Author: p.Item.Owner, Text: p.Body.Text,
 		Replies: p.Replies, Likes: p.Likes, Reposts: p.Reposts, Liked: p.Liked, Reposted: p.Reposted,
-		BornAt: p.Item.ID.Birth(), Lifetime: p.Item.ID.Lifetime(), Held: p.Item.Held && moderator,
+		Media: h.showMedia(c, p), BornAt: p.Item.ID.Birth(), Lifetime: p.Item.ID.Lifetime(), Held: p.Item.Held && moderator,
 	}
 	for _, e := range p.Entities {
 		kind := map[text.Kind]string{text.Mention: "mention", text.Hashtag: "hashtag", text.Link: "link"}[e.Kind]
@@ -260,7 +247,7 @@ func show(c *httpapi.Call, p feed.Post) wire.Post {
 		}
 	}
 	if p.Of != nil {
-		of := show(c, *p.Of)
+		of := h.show(c, *p.Of)
 		out.Of = &of
 	}
 	return out

@@ -2,11 +2,8 @@ package storyapi
 
 import (
 	"bytes"
-	"errors"
 	"io"
-	"iter"
 	"mime"
-	"mime/multipart"
 	"net/http"
 	"slices"
 
@@ -159,109 +156,33 @@ func draftOfBytes(c *httpapi.Call, d *story.Draft) error {
 	return nil
 }
 
-// partHeader is the most bytes of headers between two parts.
-const partHeader = 16 << 10
-
 // draftOfForm reads the part story, if there is one. The media are read from the
 // connection later, one after the other.
 func draftOfForm(c *httpapi.Call, d *story.Draft, boundary string) error {
-	if boundary == "" || len(boundary) > 70 {
-		return mayfly.Errorf(mayfly.Invalid, "the form has no boundary").WithHint("let your HTTP library write the Content-Type")
-	}
-	form := &form{in: multipart.NewReader(c.Body, boundary), body: c.Body}
-	first, err := form.next()
+	fields, media, err := c.MediaForm(boundary, "story", storyBody)
 	if err != nil {
 		return err
 	}
-	if first == nil {
-		return noMedia()
+	if len(fields) > storyBody {
+		return tooLongStory()
 	}
-	if first.FormName() == "story" {
-		text, err := io.ReadAll(io.LimitReader(first, storyBody+1))
-		if err != nil {
-			return badForm(err)
-		}
-		if len(text) > storyBody {
-			return tooLongStory()
-		}
+	if fields != nil {
 		var in wire.NewStory
-		if err := httpapi.ParseJSON(bytes.TrimSpace(text), &in); err != nil {
+		if err := httpapi.ParseJSON(bytes.TrimSpace(fields), &in); err != nil {
 			return err
 		}
 		if in.Upload != nil {
 			return mayfly.Errorf(mayfly.Invalid, "the request has both an upload and media").WithHint("send the id of an upload in a JSON body, or media in a form")
 		}
 		fill(d, in)
-		if first, err = form.next(); err != nil {
-			return err
-		}
 	}
-	if first == nil {
+	if media == nil {
 		return noMedia()
 	}
-	d.Media = form.media(first)
+	d.Media = media
 	return nil
 }
 
 func noMedia() error {
 	return mayfly.Errorf(mayfly.Invalid, "a story needs media").WithHint("send 1 to 10 parts named media after the part story")
-}
-
-func badForm(err error) error {
-	if httpapi.KindOf(err) != 0 {
-		return err
-	}
-	// The cause is not wrapped: the early end of a form must not look like that of a picture.
-	return mayfly.Errorf(mayfly.Invalid, "the form cannot be parsed: %v", err).WithHint("send every part complete, and the end of the form")
-}
-
-// form is a multipart body that is read from the connection part by part.
-type form struct {
-	in   *multipart.Reader
-	body *httpapi.Body
-}
-
-// next returns the next part; nil at the end of the form.
-func (f *form) next() (*multipart.Part, error) {
-	f.body.Bound(partHeader)
-	defer f.body.Bound(-1)
-	part, err := f.in.NextPart()
-	if err == io.EOF { // not wrapped: a wrapped EOF is a form without its end
-		_, err = io.Copy(io.Discard, f.body) // fails if the body is shorter than its Content-Length
-		return nil, err
-	}
-	if err != nil {
-		return nil, badForm(err)
-	}
-	return part, nil
-}
-
-// media returns the parts from first on.
-func (f *form) media(first *multipart.Part) iter.Seq2[io.Reader, error] {
-	return func(yield func(io.Reader, error) bool) {
-		for part, err := first, error(nil); part != nil || err != nil; part, err = f.next() {
-			if err == nil && part.FormName() != "media" {
-				err = mayfly.Errorf(mayfly.Invalid, "unexpected part %.40q", part.FormName()).WithHint("send at most one part named story first, then parts named media")
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(partReader{part}, nil) {
-				return
-			}
-		}
-	}
-}
-
-// partReader turns the errors of a part into errors of the form: a form without
-// its end must not look like a broken picture.
-type partReader struct{ part *multipart.Part }
-
-func (p partReader) Read(b []byte) (int, error) {
-	n, err := p.part.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = badForm(err)
-	}
-	return n, err
 }

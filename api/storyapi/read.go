@@ -29,11 +29,13 @@ func (h *handlers) openStory(c *httpapi.Call) error {
 	return c.Deliver(http.StatusOK, h.show(c, s, viewer))
 }
 
+const serves = "serve"
+
 func verdictOf(s story.Story) string {
 	if s.Archived {
 		return "archived"
 	}
-	return "serve"
+	return serves
 }
 
 // viewStory is POST /v1/stories/{id}/view.
@@ -168,12 +170,8 @@ func (h *handlers) getMedium(c *httpapi.Call) (err error) {
 		return httpapi.Refusal(id, c.Now) // no viewer has such an object
 	}
 	viewer := pass.Eyes()
-	m, err := h.stories.Medium(c.Context(), id, viewer, object, c.Now)
-	if m != nil {
-		c.CountVerdict(verdictOf(m.Story), err)
-	} else {
-		c.CountVerdict("", err)
-	}
+	m, err := h.openMedium(c, id, viewer, object)
+	c.CountVerdict(m.verdict, err)
 	if err != nil {
 		return noSuchObject(err, id, c.Now)
 	}
@@ -183,14 +181,44 @@ func (h *handlers) getMedium(c *httpapi.Call) (err error) {
 		}
 	}()
 	served := httpapi.Media{ReadSeeker: m, Type: m.Type, Size: m.Size, SHA256: m.SHA256}
-	if !privileged(m.Story, viewer) {
-		served.End = m.Story.Item.End()
+	if !viewer.Moderator() && !viewer.Wrote(m.item) || m.item.Fate == mayfly.Purge && !m.item.Held {
+		served.End = m.item.End()
 	}
-	if m.Story.Item.Audience == mayfly.Everyone && !m.Story.Archived && pass.Viewer.IsZero() && !pass.Moderator {
+	if m.item.Audience == mayfly.Everyone && m.verdict == serves && pass.Viewer.IsZero() && !pass.Moderator {
 		served.Cache, served.URLUntil = maxSharedCache, pass.Until
-		served.Keys = httpapi.CacheKeys{Item: id, Owner: m.Story.Item.Owner}
+		served.Keys = httpapi.CacheKeys{Item: id, Owner: m.item.Owner}
 	}
 	return c.ServeMedia(served)
+}
+
+// medium is an open object of an item.
+type medium struct {
+	*hydrate.Opened
+	item    mayfly.Item
+	verdict string
+}
+
+// openMedium opens an object of a story, or of an item of another product. What one
+// refuses the next is asked for, so that every refusal costs the same.
+func (h *handlers) openMedium(c *httpapi.Call, id mayfly.ID, viewer mayfly.Viewer, object hydrate.Object) (medium, error) {
+	err := httpapi.Refusal(id, c.Now)
+	if !h.o.Off {
+		var m *story.Medium
+		if m, err = h.stories.Medium(c.Context(), id, viewer, object, c.Now); err == nil {
+			return medium{m.Opened, m.Story.Item, verdictOf(m.Story)}, nil
+		}
+	}
+	for _, other := range h.o.Others {
+		if !errors.Is(err, mayfly.NotFound) && !errors.Is(err, mayfly.Gone) {
+			break
+		}
+		var item mayfly.Item
+		var m *hydrate.Opened
+		if item, m, err = other.Open(c.Context(), id, viewer, object, c.Now); err == nil {
+			return medium{m, item, serves}, nil
+		}
+	}
+	return medium{}, err
 }
 
 // noSuchObject makes a medium that does not exist look like a story that does not

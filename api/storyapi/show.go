@@ -2,7 +2,6 @@ package storyapi
 
 import (
 	"encoding/hex"
-	"strings"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -81,16 +80,16 @@ func (h *handlers) objectURL(c *httpapi.Call, o hydrate.Object, pass account.Pas
 		return url, presigned.Until
 	}
 	pass.Object = o.String()
-	return h.mediaURL(c, pass), pass.Until
+	return c.MediaURL(h.o.Key, pass), pass.Until
 }
 
 // passFor returns what the story's media URLs sign (ST3). The URLs of a story for
 // everyone name no viewer, so that a shared cache keeps one copy; all others name
 // their viewer, who is judged again at each request.
 func (h *handlers) passFor(c *httpapi.Call, s story.Story, viewer mayfly.Viewer) account.Pass {
-	p := account.Pass{ID: s.Item.ID, Until: lasting(c.Now, h.o.URLs)}
+	p := account.Pass{ID: s.Item.ID, Until: httpapi.Lasting(c.Now, h.o.URLs)}
 	if s.Archived && !viewer.Moderator() {
-		p.Until = lasting(c.Now, h.o.ArchiveURLs)
+		p.Until = httpapi.Lasting(c.Now, h.o.ArchiveURLs)
 	} else if end := s.Item.End(); end != 0 {
 		p.Until = min(p.Until, end)
 	}
@@ -98,25 +97,6 @@ func (h *handlers) passFor(c *httpapi.Call, s story.Story, viewer mayfly.Viewer)
 		p.Viewer, p.Moderator, p.Holder = viewer.User(), viewer.Moderator(), c.Caller.Holder()
 	}
 	return p
-}
-
-// lasting returns an instant that is between half of lasts and lasts ahead. It is
-// the same for all callers for a while, so that equal URLs are cached once and an
-// ETag stays valid.
-func lasting(now mayfly.Instant, lasts time.Duration) mayfly.Instant {
-	half := mayfly.Instant(max(1, lasts.Milliseconds()/2))
-	return now/half*half + 2*half
-}
-
-func (h *handlers) mediaURL(c *httpapi.Call, p account.Pass) string {
-	var b strings.Builder
-	b.WriteString(c.URL("/v1/media/"))
-	b.WriteString(p.ID.String())
-	b.WriteByte('/')
-	b.WriteString(p.Object)
-	b.WriteByte('?')
-	b.WriteString(h.o.Key.SignPass(p))
-	return b.String()
 }
 
 // presignReads returns presigned URLs of what is shown, empty where there are

@@ -6,6 +6,7 @@
 package storyapi
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/media"
+	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/story"
 )
@@ -32,6 +35,18 @@ type Options struct {
 	Limits            media.Limits  // of one medium
 	ThumbnailPixels   int64         // the largest image of which smaller pictures are made; 0: any
 	Registry          prometheus.Registerer
+
+	Off    bool    // leaves the routes of uploads and media to the other products
+	Others []Other // the other products that have media
+}
+
+// Other is a product whose items have media.
+type Other struct {
+	For string // its name in a reservation
+	// Reserve makes room for the media of an item, as story.Stories.Reserve does, and Open
+	// opens an object of an item with the errors of story.Stories.Medium.
+	Reserve func(ctx context.Context, author mayfly.UserID, media []upload.Expected, now mayfly.Instant) (upload.Reservation, error)
+	Open    func(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, object hydrate.Object, now mayfly.Instant) (mayfly.Item, *hydrate.Opened, error)
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -85,6 +100,9 @@ func Routes(o Options) ([]httpapi.Route, error) {
 		o: o, stories: o.Stories,
 		views: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "mayfly", Name: "views_total", Help: "Views of stories that were recorded."}),
 	}
+	if o.Off {
+		return ofProduct(h.mediaRoutes()), nil
+	}
 	if err := o.Registry.Register(h.views); err != nil {
 		return nil, err
 	}
@@ -97,23 +115,6 @@ func Routes(o Options) ([]httpapi.Route, error) {
 		{
 			Method: "GET", Pattern: "/v1/me/preflight", ID: "preflight", Tag: "stories", Scopes: user, Limit: httpapi.ReadLimit,
 			Summary: "Check whether I could publish now, and by which rules", Answers: httpapi.Answers[wire.Preflight](http.StatusOK, "Whether, and the rules."), Handle: h.preflight,
-		},
-		{
-			Method: "POST", Pattern: "/v1/uploads", ID: "reserveUpload", Tag: "uploads", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: smallBody,
-			Summary: "Reserve an upload for media that are put one by one", Problems: append(publish, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType),
-			About: "What was reserved and not published is bounded in number and in bytes. Put each medium to its url. Where presigned is set, the storage accepts the medium instead, without a token; it is read, and refused if it is not valid, when the upload is published.",
-			Body:  httpapi.JSONOf[wire.NewUpload](), Answers: httpapi.Answers[wire.Upload](http.StatusCreated, "The reservation."),
-			Example: `-H 'Content-Type: application/json' -d '{"media":[{"type":"image/jpeg","length":48213}]}'`, Handle: h.reserveUpload,
-		},
-		{
-			Method: "GET", Pattern: "/v1/uploads/{upload}", ID: "getUpload", Tag: "uploads", Scopes: user, Limit: httpapi.ReadLimit, Problems: absent, Params: uploadParams(),
-			Summary: "List which media of an upload have arrived", Answers: httpapi.Answers[wire.Upload](http.StatusOK, "The reservation."), Handle: h.getUpload,
-		},
-		{
-			Method: "PUT", Pattern: "/v1/uploads/{upload}/{n}", ID: "putMedium", Tag: "uploads", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: largest, Params: uploadParams(),
-			Summary: "Put one medium of an upload", Problems: publishAbsent, Body: mediaContent(media.Taken()),
-			Answers: httpapi.Answers[wire.Uploaded](http.StatusCreated, "It has arrived; its metadata were removed."),
-			Example: `--data-binary @photo.jpg -H 'Content-Type: image/jpeg'`, Handle: h.putMedium,
 		},
 		{
 			Method: "POST", Pattern: "/v1/stories", ID: "publishStory", Tag: "stories", Scopes: user, Limit: httpapi.WriteLimit,
@@ -161,20 +162,50 @@ func Routes(o Options) ([]httpapi.Route, error) {
 			Method: "GET", Pattern: "/v1/me/archive", ID: "listArchive", Tag: "stories", Scopes: user, Limit: httpapi.ReadLimit,
 			Summary: "List my stories that have ended, newest first", Params: append(archiveParams(), httpapi.Paging()...), Answers: httpapi.Answers[wire.Archive](http.StatusOK, "A page of stories."), Handle: h.listArchive,
 		},
+	}
+	return ofProduct(append(stories, h.mediaRoutes()...)), nil
+}
+
+func ofProduct(routes []httpapi.Route) []httpapi.Route {
+	for i := range routes {
+		routes[i].Product = Product
+	}
+	return routes
+}
+
+// mediaRoutes are the routes of uploads and media, which other products use too.
+func (h *handlers) mediaRoutes() []httpapi.Route {
+	user := []account.Scope{account.User}
+	absent := []int{http.StatusNotFound, http.StatusGone}
+	publish := []int{http.StatusConflict, http.StatusInsufficientStorage}
+	return []httpapi.Route{
+		{
+			Method: "POST", Pattern: "/v1/uploads", ID: "reserveUpload", Tag: "uploads", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: smallBody,
+			Summary: "Reserve an upload for media that are put one by one", Problems: append(publish, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType),
+			About: "What was reserved and not published is bounded in number and in bytes. Put each medium to its url. Where presigned is set, the storage accepts the medium instead, without a token; it is read, and refused if it is not valid, when the upload is published.",
+			Body:  httpapi.JSONOf[wire.NewUpload](), Answers: httpapi.Answers[wire.Upload](http.StatusCreated, "The reservation."),
+			Example: `-H 'Content-Type: application/json' -d '{"media":[{"type":"image/jpeg","length":48213}]}'`, Handle: h.reserveUpload,
+		},
+		{
+			Method: "GET", Pattern: "/v1/uploads/{upload}", ID: "getUpload", Tag: "uploads", Scopes: user, Limit: httpapi.ReadLimit, Problems: absent, Params: uploadParams(),
+			Summary: "List which media of an upload have arrived", Answers: httpapi.Answers[wire.Upload](http.StatusOK, "The reservation."), Handle: h.getUpload,
+		},
+		{
+			Method: "PUT", Pattern: "/v1/uploads/{upload}/{n}", ID: "putMedium", Tag: "uploads", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: max(h.o.Limits.Image, h.o.Limits.Video), Params: uploadParams(),
+			Summary: "Put one medium of an upload", Problems: append(publish, absent...), Body: mediaContent(media.Taken()),
+			Answers: httpapi.Answers[wire.Uploaded](http.StatusCreated, "It has arrived; its metadata were removed."),
+			Example: `--data-binary @photo.jpg -H 'Content-Type: image/jpeg'`, Handle: h.putMedium,
+		},
 		h.mediaRoute(),
 		h.mediaRoute().WithoutBody("headMedium", "Describe a medium, without its bytes"),
 	}
-	for i := range stories {
-		stories[i].Product = Product
-	}
-	return stories, nil
 }
 
 func (h *handlers) mediaRoute() httpapi.Route {
 	return httpapi.Route{
 		Method: "GET", Pattern: "/v1/media/{id}/{object}", ID: "getMedium", Tag: "media",
 		Summary: "Get the bytes of a medium, or of a smaller picture of it",
-		About:   "The story contains the URL, which is valid no longer than the story. A request with a user's token needs no signature. A download that began before the deadline may finish.",
+		About:   "The story or post contains the URL, which is valid no longer than that. A request with a user's token needs no signature. A download that began before the deadline may finish.",
 		Params:  mediaParams(), Problems: []int{http.StatusNotFound, http.StatusGone, http.StatusRequestedRangeNotSatisfiable},
 		Answers: []httpapi.Answer{
 			{Status: http.StatusOK, About: "The bytes.", Content: mediaContent(media.Types()), Headers: []string{"ETag", "Accept-Ranges", "Cache-Control"}},

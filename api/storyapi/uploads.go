@@ -1,10 +1,12 @@
 package storyapi
 
 import (
+	"context"
 	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
@@ -26,11 +28,36 @@ func (h *handlers) reserveUpload(c *httpapi.Call) error {
 	for n, m := range in.Media {
 		expected[n] = upload.Expected{Type: m.Type, Length: m.Length}
 	}
-	r, err := h.stories.Reserve(c.Context(), c.Caller.User, expected, now.Steady)
+	reserve, err := h.reserverFor(in.For)
+	if err != nil {
+		return err
+	}
+	r, err := reserve(c.Context(), c.Caller.User, expected, now.Steady)
 	if err != nil {
 		return err
 	}
 	return c.JSON(http.StatusCreated, h.showUpload(c, r, now.Steady))
+}
+
+type reserver = func(ctx context.Context, author mayfly.UserID, media []upload.Expected, now mayfly.Instant) (upload.Reservation, error)
+
+// reserverFor returns the function that reserves for a product; without a name for a
+// story.
+func (h *handlers) reserverFor(name string) (reserver, error) {
+	var names []string
+	if !h.o.Off {
+		if name == "" || name == Product {
+			return h.stories.Reserve, nil
+		}
+		names = append(names, Product)
+	}
+	for _, other := range h.o.Others {
+		if name == other.For {
+			return other.Reserve, nil
+		}
+		names = append(names, other.For)
+	}
+	return nil, mayfly.Errorf(mayfly.Invalid, "an upload for %.40q cannot be reserved here", name).WithHint("set for to " + strings.Join(names, " or "))
 }
 
 // getUpload is GET /v1/uploads/{upload}.

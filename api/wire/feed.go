@@ -4,10 +4,11 @@ import "github.com/mayflyhq/mayfly"
 
 // NewPost is a post to be published (F1).
 type NewPost struct {
-	Text     string     `json:"text" minLength:"1" maxLength:"4096" doc:"Plain text of at most 280 characters as a reader counts them, and 4 KiB."`
+	Text     string     `json:"text,omitempty" maxLength:"4096" doc:"Plain text of at most 280 characters as a reader counts them, and 4 KiB; may be absent if it has media."`
 	ReplyTo  *mayfly.ID `json:"reply_to,omitempty" format:"uuid" doc:"The post that it replies to."`
 	Quote    *mayfly.ID `json:"quote,omitempty" format:"uuid" doc:"The post that it quotes."`
 	Lifetime string     `json:"lifetime,omitempty" maxLength:"32" example:"24h" doc:"How long it is served, such as 10m, 24h or 30d; never if the operator allows it."`
+	Upload   *mayfly.ID `json:"upload,omitempty" format:"uuid" doc:"A reserved upload whose media have arrived."`
 }
 
 // Post is a post as one viewer sees it.
@@ -18,6 +19,7 @@ type Post struct {
 	Author    mayfly.UserID   `json:"author" format:"uuid"`
 	Text      string          `json:"text,omitempty" doc:"Plain text as its author wrote it: show it as text, never as HTML."`
 	Entities  []PostEntity    `json:"entities,omitempty" doc:"What the text names, in its order."`
+	Media     []Medium        `json:"media,omitempty"`
 	About     *mayfly.ID      `json:"about,omitempty" format:"uuid" doc:"What it replies to, quotes or reposts."`
 	Root      *mayfly.ID      `json:"root,omitempty" format:"uuid" doc:"Of a reply: the first post of the thread."`
 	Of        *Post           `json:"of,omitempty" doc:"The post that it quotes or reposts; absent of a quote if you may not see that, or it is gone."`
@@ -44,6 +46,14 @@ type PostEntity struct {
 type Posts struct {
 	Posts []Post `json:"posts"`
 	Next  string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last. A page may be short without being the last."`
+}
+
+// Thread is a page of the thread around a post.
+type Thread struct {
+	Post      Post   `json:"post"`
+	Ancestors []Post `json:"ancestors,omitempty" doc:"What it replies to, the first post of the thread first, then the nearest 19 at most; only on the first page. What you may not see is left out: then root or about name a post that is not here."`
+	Replies   []Post `json:"replies" doc:"The replies to the post itself, oldest first."`
+	Next      string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last. A page may be short without being the last."`
 }
 
 // Likers is a page of users who like a post.

@@ -105,6 +105,7 @@ type Preflight struct {
 
 // NewUpload reserves an upload for media that are put one by one.
 type NewUpload struct {
+	For   string      `json:"for,omitempty" enum:"story,post" doc:"What it will be published as; default story. A post has 4 media at most, and the limit of live stories does not matter to it."`
 	Media []NewMedium `json:"media" minItems:"1" maxItems:"10"`
 }
 

@@ -3,6 +3,8 @@ package cli
 import (
 	"crypto/rand"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,13 +14,16 @@ import (
 )
 
 func newPost() *cobra.Command {
-	r, in, replyTo, quote := &remote{}, wire.NewPost{}, "", ""
+	r, in, replyTo, quote, files := &remote{}, wire.NewPost{}, "", "", []string{}
 	c := &cobra.Command{
-		Use: "post TEXT", Short: "Publish, list and delete posts on a server", Args: cobra.ExactArgs(1),
+		Use: "post [TEXT]", Short: "Publish, read and delete posts on a server", Args: cobra.MaximumNArgs(1),
 		Long:    "Publishes a post on a running server (mayfly serve) and prints its id. Authenticate with --token or MAYFLY_TOKEN, or with\n--user and the key of the server's data folder.",
-		Example: "  mayfly post 'hello #sea' --user ana\n  mayfly post 'me too' --user ben --reply-to ID --lifetime 24h\n  mayfly post list '~ana' --user ben",
+		Example: "  mayfly post 'hello #sea' --user ana\n  mayfly post 'me too' --user ben --reply-to ID --lifetime 24h\n  mayfly post 'at the sea' --user ana --media sea.jpg --media sand.jpg\n  mayfly post list '~ana' --user ben",
 		RunE: func(c *cobra.Command, args []string) error {
-			in.Text = args[0]
+			if len(args) == 0 && len(files) == 0 {
+				return usage(mayfly.Errorf(mayfly.Invalid, "the post is empty").WithHint("give a text, or media with --media"))
+			}
+			in.Text = strings.Join(args, "")
 			for text, into := range map[string]**mayfly.ID{replyTo: &in.ReplyTo, quote: &in.Quote} {
 				if text == "" {
 					continue
@@ -29,12 +34,19 @@ func newPost() *cobra.Command {
 				}
 				*into = &id
 			}
+			media := make([]client.Source, len(files))
+			for n, path := range files {
+				var err error
+				if media[n], err = client.File(path); err != nil {
+					return err
+				}
+			}
 			api, err := r.client()
 			if err != nil {
 				return err
 			}
 			defer api.Close()
-			post, err := api.CreatePost(c.Context(), in, rand.Text())
+			post, err := api.CreatePost(c.Context(), in, rand.Text(), media...)
 			if err != nil {
 				return r.failed(err, "publish the post")
 			}
@@ -49,8 +61,9 @@ func newPost() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&replyTo, "reply-to", "", "id of the post that it replies to")
 	f.StringVar(&quote, "quote", "", "id of the post that it quotes")
+	f.StringArrayVar(&files, "media", nil, "file of a medium, up to 4 times")
 	f.StringVar(&in.Lifetime, "lifetime", "", "such as 10m, 24h or never (default: the server's)")
-	c.AddCommand(newPostList(), newPostDelete())
+	c.AddCommand(newPostList(), newPostThread(), newPostDelete())
 	return c
 }
 
@@ -74,15 +87,43 @@ func newPostList() *cobra.Command {
 			if r.json {
 				return writeJSON(c.OutOrStdout(), all)
 			}
-			for _, p := range all.Posts {
-				if p.Of != nil && p.Kind == "repost" {
-					p.Text = p.Of.Text
+			return printPosts(c.OutOrStdout(), all.Posts...)
+		},
+	}
+	r.flags(c)
+	return c
+}
+
+func printPosts(w io.Writer, posts ...wire.Post) error {
+	for _, p := range posts {
+		if p.Of != nil && p.Kind == "repost" {
+			p.Text = p.Of.Text
+		}
+		if _, err := fmt.Fprintf(w, "%s  %s  %-6s  %q\n", p.BornAt, p.ID, p.Kind, p.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newPostThread() *cobra.Command {
+	r := &remote{}
+	c := &cobra.Command{
+		Use: "thread ID", Short: "Show what a post replies to, the post, and the replies to it", Args: cobra.ExactArgs(1), Example: "  mayfly post thread ID --user ben",
+		RunE: func(c *cobra.Command, args []string) error {
+			return r.withID(args, func(api *client.Client, id mayfly.ID) error {
+				thread := wire.Thread{Replies: []wire.Post{}}
+				for p, err := range api.Thread(c.Context(), id, &thread) {
+					if err != nil {
+						return r.failed(err, "show the thread of %s", id)
+					}
+					thread.Replies = append(thread.Replies, p)
 				}
-				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s  %s  %-6s  %q\n", p.BornAt, p.ID, p.Kind, p.Text); err != nil {
-					return err
+				if r.json {
+					return writeJSON(c.OutOrStdout(), thread)
 				}
-			}
-			return nil
+				return printPosts(c.OutOrStdout(), append(append(thread.Ancestors, thread.Post), thread.Replies...)...)
+			})
 		},
 	}
 	r.flags(c)

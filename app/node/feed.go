@@ -12,6 +12,7 @@ import (
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/engine/accounterase"
+	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/logread"
 	"github.com/mayflyhq/mayfly/engine/verify"
 	"github.com/mayflyhq/mayfly/product/account"
@@ -45,10 +46,8 @@ func Posts() Product {
 				return Parts{}, err
 			}
 			return Parts{
-				Routes: func(*prometheus.Registry) ([]httpapi.Route, error) {
-					return feedapi.Routes(feedapi.Options{Posts: n.posts, LikeRate: account.Rate(rules.LikeRate)}), nil
-				},
-				Erase: []accounterase.Part{{Name: "posts", Erase: n.posts.EraseUser, Left: n.posts.LeftOf}},
+				Routes: n.feedRoutes,
+				Erase:  []accounterase.Part{{Name: "posts", Erase: n.posts.EraseUser, Left: n.posts.LeftOf}},
 				Readers: []logread.Options{{Group: "posts", Streams: []mayfly.Stream{mayfly.Ends}, Handle: func(ctx context.Context, e mayfly.Event) error {
 					return n.posts.Ended(ctx, e, n.clock.Read().Steady)
 				}}},
@@ -62,6 +61,24 @@ func Posts() Product {
 			}, nil
 		},
 	}
+}
+
+func (n *Node) feedRoutes(registry *prometheus.Registry) ([]httpapi.Route, error) {
+	rules, media := n.o.Products.Feed, n.o.Products.Stories
+	routes := feedapi.Routes(feedapi.Options{
+		Posts: n.posts, LikeRate: account.Rate(rules.LikeRate), Key: n.Key(), URLs: media.URLs, Limits: mediaLimits(media), ThumbnailPixels: media.ThumbnailPixels,
+	})
+	if n.stories == nil || !media.Off {
+		return routes, nil
+	}
+	uploads, err := n.storyRoutes(registry) // those of uploads and media
+	return append(routes, uploads...), err
+}
+
+// openPostMedium opens an object of a post.
+func (n *Node) openPostMedium(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, object hydrate.Object, now mayfly.Instant) (mayfly.Item, *hydrate.Opened, error) {
+	p, m, err := n.posts.Medium(ctx, id, viewer, object, now)
+	return p.Item, m, err
 }
 
 // Posts returns the product of posts; nil on a node without it.

@@ -56,10 +56,14 @@ func (n *Node) Stories() *story.Stories { return n.stories }
 
 func (n *Node) storyRoutes(registry *prometheus.Registry) ([]httpapi.Route, error) {
 	rules := n.o.Products.Stories
-	return storyapi.Routes(storyapi.Options{
+	o := storyapi.Options{
 		Stories: n.stories, Key: n.Key(), URLs: rules.URLs, ArchiveURLs: rules.ArchiveURLs, Presign: n.o.Products.Presign,
-		Limits: mediaLimits(rules), ThumbnailPixels: rules.ThumbnailPixels, Registry: registry,
-	})
+		Limits: mediaLimits(rules), ThumbnailPixels: rules.ThumbnailPixels, Registry: registry, Off: rules.Off,
+	}
+	if n.posts != nil && !n.o.Products.Feed.Off {
+		o.Others = append(o.Others, storyapi.Other{For: "post", Reserve: n.posts.Reserve, Open: n.openPostMedium})
+	}
+	return storyapi.Routes(o)
 }
 
 func mediaLimits(c config.Stories) media.Limits {

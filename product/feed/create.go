@@ -191,8 +191,8 @@ func (f *Feed) contentOf(ctx context.Context, d Draft, now mayfly.Instant) (cont
 	c.about = to.Item.ID
 	if c.kind == Reply {
 		c.root = to.Item.ID
-		if to.Kind == Reply {
-			c.root = to.Root
+		if above := to.ancestors; len(above) > 0 {
+			c.root, c.path = above[0], above[max(1, len(above)-maxPath):]
 		}
 		c.own = to.Item.Owner == d.Author && (to.Kind != Reply || to.own)
 	}
@@ -298,6 +298,18 @@ func (f *Feed) media(ctx context.Context, d Draft, now func() mayfly.Instant) (*
 		return nil, mayfly.Errorf(mayfly.Invalid, "the post is empty").WithHint("send a text, or media")
 	}
 	return u, nil
+}
+
+// Reserve makes room for the media of a post that are put one by one. Errors: Invalid,
+// Unauthenticated, and those of upload.Reserve.
+func (f *Feed) Reserve(ctx context.Context, author mayfly.UserID, media []upload.Expected, now mayfly.Instant) (upload.Reservation, error) {
+	switch {
+	case author.IsZero():
+		return upload.Reservation{}, mayfly.Errorf(mayfly.Unauthenticated, "an upload belongs to a user").WithHint("reserve it with a user's token")
+	case len(media) > MaxMedia:
+		return upload.Reservation{}, tooMany()
+	}
+	return f.o.Uploads.Reserve(ctx, author, media, now)
 }
 
 func tooMany() error {

@@ -104,7 +104,8 @@ type Post struct {
 	Root     mayfly.ID // of a reply: the first post of the thread
 	Entities []text.Entity
 
-	own bool // a reply in a thread of which its author wrote everything before
+	own       bool        // a reply in a thread of which its author wrote everything before
+	ancestors []mayfly.ID // of a reply: the nearest, as content has them
 
 	// Of is the post that it quotes or reposts; nil of a quote if the viewer may not see
 	// that, or it is gone.
@@ -121,7 +122,7 @@ func postOf(o gate.Opened) (Post, error) {
 	if err != nil {
 		return Post{}, fmt.Errorf("post %s: %w", o.Item.ID, err)
 	}
-	return Post{Item: o.Item, Body: o.Body, Kind: c.kind, About: c.about, Root: c.root, Entities: c.entities, own: c.own}, nil
+	return Post{Item: o.Item, Body: o.Body, Kind: c.kind, About: c.about, Root: c.root, Entities: c.entities, own: c.own, ancestors: c.ancestors()}, nil
 }
 
 // Describe returns a post as its row and body have it, for any caller: for operators

@@ -178,7 +178,7 @@ func (h *badServer) badIDs() []badCase {
 		"22 letters that are no id": strings.Repeat("z", 22), "a script": "%3Cscript%3E", "a quote": "'%20or%201=1", "unicode": "%E2%80%AE" + id[3:], "very long": strings.Repeat("a", 4000),
 	}
 	for name, bad := range malformed {
-		for _, target := range []string{"GET /v1/stories/%s", "DELETE /v1/stories/%s", "POST /v1/stories/%s/view", "GET /v1/stories/%s/viewers", "POST /v1/stories/%s/reshare", "GET /v1/media/%s/0", "GET /v1/uploads/%s", "PUT /v1/uploads/%s/0"} {
+		for _, target := range []string{"GET /v1/stories/%s", "DELETE /v1/stories/%s", "POST /v1/stories/%s/view", "GET /v1/stories/%s/viewers", "POST /v1/stories/%s/reshare", "GET /v1/media/%s/0", "GET /v1/uploads/%s", "PUT /v1/uploads/%s/0", "GET /v1/posts/%s", "DELETE /v1/posts/%s", "GET /v1/posts/%s/thread", "GET /v1/posts/%s/likes"} {
 			method, path, _ := strings.Cut(fmt.Sprintf(target, bad), " ")
 			all = append(all, badCase{name + "/" + target, badAsk{as: "ana", method: method, target: path}, badInvalid("is not an id")})
 		}

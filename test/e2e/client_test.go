@@ -175,7 +175,7 @@ func (c *calls) calls() map[string]func(context.Context) error {
 	last := func(_ any, err error) error { return err }
 	source := client.Bytes("hill.png", picture("hill", 0))
 	post := func(ctx context.Context) (wire.Post, error) {
-		return c.ana.CreatePost(ctx, wire.NewPost{Text: "sea"}, "")
+		return c.ana.CreatePost(ctx, wire.NewPost{Text: "sea"}, "", source)
 	}
 	ofPost := func(do func(ctx context.Context, id mayfly.ID) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -303,6 +303,7 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		"createPost":   func(ctx context.Context) error { return last(post(ctx)) },
 		"getPost":      ofPost(func(ctx context.Context, id mayfly.ID) error { return last(c.ben.Post(ctx, id)) }),
 		"deletePost":   ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.DeletePost(ctx, id) }),
+		"getThread":    ofPost(func(ctx context.Context, id mayfly.ID) error { return all(c.ben.Thread(ctx, id, nil)) }),
 		"likePost":     ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.Like(ctx, id, true) }),
 		"unlikePost":   ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.Like(ctx, id, false) }),
 		"listLikes":    ofPost(func(ctx context.Context, id mayfly.ID) error { return all(c.ana.Likers(ctx, id)) }),

@@ -142,7 +142,7 @@ func (m *matrix) askPost(op operation, r role, c corner) {
 		want.wants = []int{http.StatusNoContent}
 	case op.id == "repostPost":
 		want.wants = []int{http.StatusCreated, http.StatusOK}
-	case op.id == "getPost":
+	case op.id == "getPost" || op.id == "getThread":
 		want.wants, want.shows = []int{http.StatusOK}, func(a answer) (string, bool) { return "INCOMPLETE", contains(a, item.secrets[0]) }
 	default:
 		want.wants = []int{http.StatusOK}
