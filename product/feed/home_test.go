@@ -190,7 +190,7 @@ func (e *env) follow(reader, author string) {
 	e.Must(err)
 }
 
-// Months that end between two posts, in which nobody posts, and that begin while a page
+// Months that end between two posts, that have no post, and that begin while a page
 // is read, change nothing.
 func TestAHomeGoesOnOverTheBordersOfMonths(t *testing.T) {
 	e := open(t)
