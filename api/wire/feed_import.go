@@ -22,8 +22,8 @@ type References struct {
 // FeedImport is a part of the follow edges and posts of another product that move in.
 type FeedImport struct {
 	Reason string       `json:"reason" minLength:"1" maxLength:"1000"`
-	Edges []FollowEdge `json:"edges,omitempty" maxItems:"1000"`
-	Posts []OldPost    `json:"posts,omitempty" maxItems:"200"`
+	Edges  []FollowEdge `json:"edges,omitempty" maxItems:"1000"`
+	Posts  []OldPost    `json:"posts,omitempty" maxItems:"200"`
 }
 
 // FollowEdge says who follows whom.

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -98,6 +99,11 @@ type month uint16
 func monthOf(at mayfly.Instant) month {
 	t := at.Time().UTC()
 	return month(t.Year()*12 + int(t.Month()) - 1)
+}
+
+// start returns the first instant of the month.
+func (m month) start() mayfly.Instant {
+	return mayfly.InstantOf(time.Date(int(m)/12, time.Month(m%12)+1, 1, 0, 0, 0, 0, time.UTC))
 }
 
 func (m month) bytes() string { return string(binary.BigEndian.AppendUint16(nil, uint16(m))) }

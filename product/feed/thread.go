@@ -32,8 +32,8 @@ func (f *Feed) Thread(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, c
 		return Thread{}, err
 	}
 	id = p.Item.ID
-	list := "thread" + string(id[:])
-	after, err := f.readCursor(list, cursor)
+	name := "thread" + string(id[:])
+	after, err := f.readCursor(name, cursor)
 	if err != nil {
 		return Thread{}, err
 	}
@@ -52,7 +52,7 @@ func (f *Feed) Thread(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, c
 	if !after.IsZero() {
 		below.after = string(after[:]) + "\x00"
 	}
-	page, err := f.fill(ctx, list, below.next, viewer, limit, now)
+	page, err := f.fill(ctx, list{name: name, next: below.next, scan: listScan}, viewer, limit, now)
 	if err != nil {
 		return Thread{}, err
 	}

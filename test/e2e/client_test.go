@@ -310,6 +310,7 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		"repostPost":   ofPost(func(ctx context.Context, id mayfly.ID) error { return last(c.ana.Repost(ctx, id)) }),
 		"unrepostPost": ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.Unrepost(ctx, id) }),
 		"listPosts":    func(ctx context.Context) error { return all(c.ana.PostsOf(ctx, ana)) },
+		"getMyHome":    func(ctx context.Context) error { return last(c.ben.Home(ctx, "", 5)) },
 
 		"follow":          func(ctx context.Context) error { return last(c.ben.Follow(ctx, userNamed("stranger").String())) }, // ben may block ana by then
 		"unfollow":        func(ctx context.Context) error { return c.ben.Unfollow(ctx, ana) },
