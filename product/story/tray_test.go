@@ -176,8 +176,8 @@ func TestATrayReadsInFewCalls(t *testing.T) {
 	}
 }
 
-// A reader who follows more authors than a tray has gets those followed last, and is
-// notified.
+// A reader who follows more authors than a tray has gets those followed last, and the
+// answer says so.
 func TestATrayOfAReaderWhoFollowsVeryManyIsPartial(t *testing.T) {
 	following := func(n int) story.Following {
 		return func(_ context.Context, _ mayfly.UserID, after string, limit int) (page []account.Edge, next string, err error) {
