@@ -55,6 +55,14 @@ func (c *Client) Ring(ctx context.Context, user string) (wire.Ring, error) {
 	return ring, err
 }
 
+// Tray returns who of the users whom the caller follows has live stories, those with
+// something unseen first.
+func (c *Client) Tray(ctx context.Context) (wire.Tray, error) {
+	var tray wire.Tray
+	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/me/tray"}, &tray)
+	return tray, err
+}
+
 // Period selects a part of an archive; the zero value selects all of it.
 type Period struct {
 	Day      string // a day in UTC such as 2026-01-31; instead of From and To

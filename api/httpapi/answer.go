@@ -2,9 +2,12 @@ package httpapi
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -142,17 +145,31 @@ func (c *Call) Deliver(status int, v any) error {
 	if err := encode(buf, v); err != nil {
 		return err
 	}
-	sum := sha256.Sum256(buf.Bytes())
+	body := buf.Bytes()
+	sum := sha256.Sum256(body)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	known := !c.route.Changes() && Matches(c.Request.Header["If-None-Match"], tag)
+	zipped := c.compress && !known && len(body) > leastZipped && acceptsGzip(c.Request.Header["Accept-Encoding"])
+	if zipped {
+		zip := c.api.buffers.take()
+		defer c.api.buffers.give(zip)
+		if err := c.api.zippers.zip(zip, body); err != nil {
+			return err
+		}
+		body, tag = zip.Bytes(), "W/"+tag // other bytes than those without gzip
+	}
 	if c.isLate() {
 		return mayfly.Gone
 	}
 	c.w.Header()["Etag"] = []string{tag}
-	if !c.route.Changes() && Matches(c.Request.Header["If-None-Match"], tag) {
+	if known {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	c.sendJSON(status, buf.Bytes())
+	if zipped {
+		c.set("Content-Encoding", "gzip")
+	}
+	c.sendJSON(status, body)
 	return nil
 }
 
@@ -225,6 +242,50 @@ func (b *buffers) give(buf *bytes.Buffer) {
 	if buf.Cap() <= maxPooledBuffer {
 		b.pool.Put(buf)
 	}
+}
+
+// leastZipped is the size up to which an answer is sent as it is: it fits into a packet.
+const leastZipped = 1 << 10
+
+// Compress makes Deliver send gzip to a client that accepts it. It is for long answers
+// that contain nothing of the request: otherwise their length would tell a stranger who
+// makes a browser send requests whether a guess is in the answer.
+func (c *Call) Compress() {
+	c.compress = true
+	c.Header().Add("Vary", "Accept-Encoding") // beside what CORS has set
+}
+
+// acceptsGzip reports whether Accept-Encoding names gzip, and not to refuse it.
+func acceptsGzip(headers []string) bool {
+	for _, h := range headers {
+		for one := range strings.SplitSeq(h, ",") {
+			name, params, _ := strings.Cut(one, ";")
+			if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+				continue
+			}
+			weight, weighted := strings.CutPrefix(strings.ReplaceAll(params, " ", ""), "q=")
+			return !weighted || strings.Trim(weight, "0.") != ""
+		}
+	}
+	return false
+}
+
+// zippers is a pool of compressors.
+type zippers struct{ pool sync.Pool }
+
+// zip appends the bytes to buf, compressed.
+func (z *zippers) zip(buf *bytes.Buffer, body []byte) error {
+	w, ok := z.pool.Get().(*gzip.Writer)
+	if !ok {
+		w, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is one
+	}
+	defer z.pool.Put(w)
+	w.Reset(buf)
+	_, err := w.Write(body)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return fmt.Errorf("compress the answer: %w", err)
+	}
+	return nil
 }
 
 // chunks is a pool of buffers through which media are copied.

@@ -103,6 +103,7 @@ type API struct {
 	publicURL *url.URL // nil: not known
 	refusals  refusals
 	buffers   buffers
+	zippers   zippers
 	chunks    chunks
 	routes    []Route
 	draining  chan struct{} // closed by Drain

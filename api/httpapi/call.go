@@ -42,6 +42,8 @@ type Call struct {
 	sentAt mayfly.Instant // when the first byte was sent, as isLate has read it
 	values [14]string     // of the headers of the answer
 	used   int            // how many of values
+
+	compress bool // the answer may be compressed
 }
 
 // Context returns the context of the request.

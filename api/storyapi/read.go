@@ -103,6 +103,30 @@ func (h *handlers) getRing(c *httpapi.Call) error {
 	return mayfly.Errorf(mayfly.Unavailable, "the ring changes faster than it is read").WithHint("try again")
 }
 
+// getTray is GET /v1/me/tray.
+func (h *handlers) getTray(c *httpapi.Call) error {
+	c.Compress()
+	for range ringTries {
+		tray, err := h.stories.Tray(c.Context(), c.Caller.User, c.Now)
+		if err != nil {
+			return err
+		}
+		out := wire.Tray{Slots: make([]wire.TraySlot, len(tray.Slots)), Partial: tray.Partial}
+		for i, s := range tray.Slots {
+			out.Slots[i] = wire.TraySlot{User: s.Author, Newest: s.Newest, EndsAt: s.Ends}
+			if !s.Seen.IsZero() {
+				out.Slots[i].Seen = &s.Seen
+			}
+			c.Carries(s.Until)
+		}
+		if err := c.Deliver(http.StatusOK, out); !errors.Is(err, mayfly.Gone) {
+			return err
+		}
+		c.Restart()
+	}
+	return mayfly.Errorf(mayfly.Unavailable, "the tray changes faster than it is read").WithHint("try again")
+}
+
 // listArchive is GET /v1/me/archive.
 func (h *handlers) listArchive(c *httpapi.Call) error {
 	between, err := readSpan(c)

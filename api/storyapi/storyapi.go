@@ -159,6 +159,12 @@ func Routes(o Options) ([]httpapi.Route, error) {
 			Summary: "List a user's live stories that I may see, oldest first", Params: []httpapi.Param{httpapi.IfNoneMatch()}, Answers: httpapi.ConditionalAnswers[wire.Ring]("The ring."), Handle: h.getRing,
 		},
 		{
+			Method: "GET", Pattern: "/v1/me/tray", ID: "getTray", Tag: "stories", Scopes: user, Limit: httpapi.ReadLimit,
+			Summary: "List who of the users whom I follow has live stories, unseen first",
+			About:   "All of them are in one answer, which is compressed for a client that accepts gzip. Users of whom I mute posts are left out, and my own stories; open a user's ring for the stories.",
+			Params:  []httpapi.Param{httpapi.IfNoneMatch()}, Answers: httpapi.ConditionalAnswers[wire.Tray]("The tray."), Handle: h.getTray,
+		},
+		{
 			Method: "GET", Pattern: "/v1/me/archive", ID: "listArchive", Tag: "stories", Scopes: user, Limit: httpapi.ReadLimit,
 			Summary: "List my stories that have ended, newest first", Params: append(archiveParams(), httpapi.Paging()...), Answers: httpapi.Answers[wire.Archive](http.StatusOK, "A page of stories."), Handle: h.listArchive,
 		},

@@ -62,6 +62,21 @@ type Ring struct {
 	Stories []Story       `json:"stories"`
 }
 
+// Tray lists who of the users whom the caller follows has live stories, one slot for
+// each (ST4): those with something unseen first, then by their newest story, newest first.
+type Tray struct {
+	Slots   []TraySlot `json:"slots"`
+	Partial bool       `json:"partial,omitempty" doc:"The caller follows more than 2000 users: the slots are of those whom the caller followed last."`
+}
+
+// TraySlot is a user with live stories that the caller may see.
+type TraySlot struct {
+	User   mayfly.UserID  `json:"user" format:"uuid"`
+	Newest mayfly.ID      `json:"newest" format:"uuid" doc:"The newest of the stories."`
+	Seen   *mayfly.ID     `json:"seen,omitempty" format:"uuid" doc:"The newest of the stories that I have seen; absent if I have seen none. The same as newest: nothing is unseen."`
+	EndsAt mayfly.Instant `json:"ends_at" format:"date-time" doc:"When the last of the stories ends: hide the slot from then on."`
+}
+
 // Archive is a page of the author's own expired stories, newest first (ST6).
 type Archive struct {
 	Stories []Story `json:"stories"`

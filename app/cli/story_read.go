@@ -205,10 +205,10 @@ func shortLine(s wire.Story) string {
 	return line
 }
 
-// userText returns a user as the API accepts it. A name without ~ is a subject of the
-// home issuer.
+// userText returns a user as the API accepts it. A name without ~ or @ is a subject of
+// the home issuer.
 func userText(text string) string {
-	if _, err := mayfly.ParseUserID(text); err == nil || strings.HasPrefix(text, "~") {
+	if _, err := mayfly.ParseUserID(text); err == nil || strings.HasPrefix(text, "~") || strings.HasPrefix(text, "@") {
 		return text
 	}
 	return "~" + text

@@ -31,11 +31,15 @@ func Stories() Product {
 			if err != nil {
 				return Parts{}, err
 			}
-			n.stories, err = story.New(story.Options{
+			o := story.Options{
 				Rows: n.set.Rows, Writer: n.set.Writer, Uploads: e.uploads, Intake: e.intake, Gate: e.gate, Hydrate: e.hydrate, Erase: e.erase,
 				Lifetimes: rules.Lifetimes, Longest: longest, Live: rules.Live, Alone: n.o.Products.Alone,
 				Node: n.o.Name, Problem: func(err error) { n.o.Problem("stories", err) },
-			})
+			}
+			if n.accounts != nil {
+				o.Following = n.accounts.Following
+			}
+			n.stories, err = story.New(o)
 			if err != nil {
 				return Parts{}, err
 			}

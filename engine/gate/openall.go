@@ -19,15 +19,8 @@ func (g *Gate) openAll(ctx context.Context, ask *asker, ids []mayfly.ID, viewer 
 	if err != nil {
 		return nil, err
 	}
-	entries, cached, err := g.readAll(ctx, asked, now, true)
+	judged, cached, err := g.judgeRows(ctx, ask, asked, viewer, now)
 	if err != nil {
-		return nil, fmt.Errorf("open %d items: %w", len(asked), err)
-	}
-	judged, err := judgeAll(ctx, ask, entries, viewer, now)
-	if err != nil {
-		return nil, err
-	}
-	if judged, err = g.readRefusedAgain(ctx, ask, judged, cached, viewer, now); err != nil {
 		return nil, err
 	}
 	if judged, err = g.loadBodies(ctx, ask, judged, viewer, now); err != nil {
@@ -45,6 +38,19 @@ func (g *Gate) openAll(ctx context.Context, ask *asker, ids []mayfly.ID, viewer 
 		all = append(all, Opened{Item: shown(j.item, j.relation), Body: j.body, Verdict: j.verdict, Relation: j.relation})
 	}
 	return all, nil
+}
+
+// judgeRows returns the verdicts on ids by their rows, and which of those are cached.
+func (g *Gate) judgeRows(ctx context.Context, ask *asker, ids []mayfly.ID, viewer mayfly.Viewer, now mayfly.Instant) (all []judged, cached []bool, err error) {
+	entries, cached, err := g.readAll(ctx, ids, now, true)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open %d items: %w", len(ids), err)
+	}
+	if all, err = judgeAll(ctx, ask, entries, viewer, now); err != nil {
+		return nil, nil, err
+	}
+	all, err = g.readRefusedAgain(ctx, ask, all, cached, viewer, now)
+	return all, cached, err
 }
 
 // learnOwners looks up the relations to the owners of a list, with one call.

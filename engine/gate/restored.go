@@ -336,17 +336,26 @@ func (a restoredAnswer) has(id mayfly.ID) bool {
 // and perhaps some that do not or are of other owners, which their rows tell. A list of an owner's items must ask
 // for them too, because their deadlines have passed (ST11).
 func (g *Gate) RestoredOf(ctx context.Context, owner mayfly.UserID, now mayfly.Instant) ([]mayfly.ID, error) {
-	read := g.restored.fresh
+	set, err := g.restoredNow(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	return g.restored.among(ctx, set, owner)
+}
+
+// restoredNow returns the set for an answer at now.
+func (g *Gate) restoredNow(ctx context.Context, now mayfly.Instant) (*restoredIDs, error) {
 	lease, held := g.lease()
 	if held {
-		read = g.restored.leased
+		return g.restored.leased(ctx, lease, now)
 	}
-	set, err := read(ctx, lease, now)
-	switch {
-	case err != nil:
-		return nil, err
-	case set.tooMany:
-		return g.restored.ofOwner(ctx, owner)
+	return g.restored.fresh(ctx, lease, now)
+}
+
+// among returns what RestoredOf says, by a set.
+func (r *restoredSet) among(ctx context.Context, set *restoredIDs, owner mayfly.UserID) ([]mayfly.ID, error) {
+	if set.tooMany {
+		return r.ofOwner(ctx, owner)
 	}
 	return slices.Clone(set.of(owner.Trace())), nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
 	"github.com/mayflyhq/mayfly/store"
@@ -32,13 +34,83 @@ func (g *Gate) Ring(ctx context.Context, owner mayfly.UserID, since mayfly.Insta
 	if err != nil {
 		return nil, err
 	}
+	return g.openAll(ctx, ask, withRestored(ids, restored, now), viewer, now)
+}
+
+// withRestored returns listed ids with the restored ones, oldest first.
+func withRestored(ids, restored []mayfly.ID, now mayfly.Instant) []mayfly.ID {
 	for _, id := range restored { // with a deadline ahead it is listed
 		if id.ExpiredAt(now) {
 			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, mayfly.ID.Compare)
-	return g.openAll(ctx, ask, ids, viewer, now)
+	return ids
+}
+
+// ringsAtOnce is how many rings are read at the same time (I17).
+const ringsAtOnce = 64
+
+// Rings are the rings of many owners for one viewer, as lists of ids.
+type Rings struct {
+	// IDs are of each owner the ids that Ring would open, oldest first.
+	IDs [][]mayfly.ID
+
+	g      *Gate
+	ask    *asker
+	viewer mayfly.Viewer
+	now    mayfly.Instant
+}
+
+// Rings lists what Ring opens, of many owners: with one call for their relations and
+// one read for each ring. Of an owner whom the viewer blocks it lists nothing.
+func (g *Gate) Rings(ctx context.Context, owners []mayfly.UserID, since mayfly.Instant, viewer mayfly.Viewer, now mayfly.Instant) (*Rings, error) {
+	r := &Rings{IDs: make([][]mayfly.ID, len(owners)), g: g, ask: g.asking(viewer), viewer: viewer, now: now}
+	if err := r.ask.learn(ctx, false, owners...); err != nil {
+		return nil, fmt.Errorf("rings of %d users: %w", len(owners), err)
+	}
+	set, err := g.restoredNow(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(ringsAtOnce)
+	for i, owner := range owners {
+		relation := r.ask.known[owner]
+		if relation.Has(mayfly.Blocks) {
+			continue
+		}
+		all.Go(func() error {
+			ids, err := g.listed(ctx, ringRange(owner, since, viewer, relation), now)
+			if err != nil {
+				return fmt.Errorf("ring of %s: %w", owner, err)
+			}
+			restored, err := g.restored.among(ctx, set, owner)
+			r.IDs[i] = withRestored(ids, restored, now)
+			return err
+		})
+	}
+	return r, all.Wait()
+}
+
+// Serving returns the items of ids that are in the rings and serve, in the order of
+// ids; the zero Item for each other. It reads their rows with one call, and no bodies.
+func (r *Rings) Serving(ctx context.Context, ids []mayfly.ID) ([]mayfly.Item, error) {
+	all, cached, err := r.g.judgeRows(ctx, r.ask, ids, r.viewer, r.now)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]mayfly.Item, len(ids))
+	for i, j := range all {
+		if !cached[i] {
+			r.g.keep(j.entry)
+		}
+		if j.verdict == Serve {
+			assertServable(j.item, r.viewer, j.verdict, r.now)
+			items[i] = shown(j.item, j.relation)
+		}
+	}
+	return items, nil
 }
 
 // ringRange returns the one range of the rings that has what viewer may see of owner.

@@ -20,6 +20,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/upload"
+	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/loop"
 )
@@ -33,6 +34,8 @@ type Options struct {
 	Gate    *gate.Gate
 	Hydrate *hydrate.Hydrate
 	Erase   *erase.Erase
+	// Following tells whose rings are in a tray; nil: no user follows another.
+	Following Following
 
 	// Lifetimes are those that an author may choose; the first is the default.
 	// Default 24, 6, 12 and 48 h.
@@ -72,6 +75,9 @@ func (o Options) withDefaults() (Options, error) {
 			return o, mayfly.Errorf(mayfly.Invalid, "stories: a lifetime of %s", l).WithHint("a story ends: choose lifetimes such as 24h")
 		}
 		o.Longest = max(o.Longest, l.Duration(), 48*time.Hour)
+	}
+	if o.Following == nil {
+		o.Following = func(context.Context, mayfly.UserID, string, int) ([]account.Edge, string, error) { return nil, "", nil }
 	}
 	if o.Live == 0 {
 		o.Live = mayfly.DefaultLive

@@ -283,6 +283,7 @@ func (c *calls) calls() map[string]func(context.Context) error {
 			return last(c.ana.Reshare(ctx, id, wire.Reshare{Audience: "followers"}, ""))
 		},
 		"getRing":     func(ctx context.Context) error { return last(c.ben.Ring(ctx, ana)) },
+		"getTray":     func(ctx context.Context) error { return last(c.ben.Tray(ctx)) },
 		"listArchive": func(ctx context.Context) error { return all(c.ana.Archive(ctx, client.Period{})) },
 		"getMedium": func(ctx context.Context) error {
 			s, err := c.ben.Story(ctx, id)

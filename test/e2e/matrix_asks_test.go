@@ -33,6 +33,7 @@ func asks() map[string]ask {
 		"getMedium":    {media, noRole},
 		"headMedium":   {media, noRole},
 		"getRing":      {ring, noRole},
+		"getTray":      {tray, noRole},
 		"listArchive":  {archive, noRole},
 		"explain":      {explain, noRole},
 		"hold":         {operator, theOperator},

@@ -16,6 +16,33 @@ func ring(m *matrix, op operation, r role, s *specimen) []row {
 	}}
 }
 
+// tray asks for the caller's tray, and looks for the author in it.
+func tray(m *matrix, op operation, r role, s *specimen) []row {
+	status := r.asUser()
+	if status == 0 {
+		status = http.StatusOK
+	}
+	want := inTray(r, s.state, s.audience)
+	return []row{{
+		request: request{method: op.method, target: op.target(s), header: m.header(r, s)}, wants: []int{status},
+		shows: func(a answer) (string, bool) {
+			in := contains(a, userNamed(s.author).String())
+			if s.state.isAbsent() { // its author has another story
+				in = contains(a, s.id.String())
+			}
+			switch {
+			case in && !want && s.state.past():
+				return "LATE", false
+			case (in || contains(a, s.id.String())) && !want:
+				return "LEAK", false
+			case !in && want:
+				return "EARLY", false
+			}
+			return "", true
+		},
+	}}
+}
+
 // archive asks for the caller's archive, and looks for the item in it.
 func archive(m *matrix, op operation, r role, s *specimen) []row {
 	status := r.asUser()

@@ -124,6 +124,12 @@ func expected(op string, r role, s state, audience string) []int {
 // every viewer who may see it (ST4).
 func inRing(r role, s state, audience string) bool { return s.serves() && sees(r, s, audience) }
 
+// inTray says whether its author stands in the caller's tray: of those whom the caller
+// follows (ST4).
+func inTray(r role, s state, audience string) bool {
+	return (r == follower || r == serviceForFollower) && inRing(r, s, audience)
+}
+
 // inArchive says whether it stands in the caller's archive: own ones that have
 // ended (ST6).
 func inArchive(r role, s state) bool {
