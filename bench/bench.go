@@ -41,6 +41,9 @@ type benchTrial struct {
 
 func benchTrials() []benchTrial {
 	return []benchTrial{
+		{name: "graph", short: "follows of one author, pages of the followers, bytes of an edge and of the largest partition; on a disk that is not synced", run: func(ctx context.Context, b *bench, folder string) error {
+			return graphTrialOf(b.form).run(ctx, b, folder)
+		}},
 		{name: "gate", short: "time of the gate for an expired id, in turns with a Bloom filter, and for a live cached item", run: func(ctx context.Context, b *bench, folder string) error {
 			return gateTrialOf(b.form).run(ctx, b, folder)
 		}},

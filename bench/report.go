@@ -137,6 +137,13 @@ func benchFigures() []benchFigure {
 		{"paste.create_10m_mib_s", "MiB/s", nothing, "pastes of 10 MiB created, durable, one connection"},
 		{"paste.record_bytes", "B", atMost(maxPasteRecord), "values of row and body in the store, the largest"},
 
+		{"graph.followers", "1", nothing, "followers of one author"},
+		{"graph.follows_per_s", "1/s", nothing, "follows a second, 8 side by side, on a disk that is not synced"},
+		{"graph.page_p99_ms", "ms", nothing, "p99 of a page of 200 followers, all pages in turn"},
+		{"graph.page_max_ms", "ms", nothing, "the slowest page"},
+		{"graph.bytes_per_edge", "B", nothing, "keys and values of an edge in both directions"},
+		{"graph.partitions", "1", nothing, "partitions of the followers"},
+		{"graph.largest_partition_mb", "MB", atMost(100), "the largest of them"},
 		{"kv.set_ratio_redis", "1", atLeast(1), "keys set, 50 connections, values of 64 B, synced before the answer / redis-server with appendfsync always, by turns"},
 		{"kv.set_ratio_redis_p16", "1", atLeast(0.5), "the same in pipelines of 16"},
 		{"kv.get_ratio_redis", "1", atLeast(0.5), "keys read / redis-server, by turns"},
