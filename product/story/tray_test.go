@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -169,6 +170,16 @@ func TestATrayReadsInFewCallsAndJudgesEveryStory(t *testing.T) {
 		calls["get "+t.String()]++
 		return do()
 	}
+	var mu sync.Mutex // rings are read together
+	e.Hooks.Range = func(_ context.Context, t store.Table, do func() ([]store.Row, error)) ([]store.Row, error) {
+		mu.Lock()
+		calls["range "+t.String()]++
+		mu.Unlock()
+		return do()
+	}
+	_, err := w.Nodes[1].Stories.Tray(t.Context(), w.Users[1], w.Now) // the gate reads the restored ids once for all
+	e.Must(err)
+	clear(calls)
 	got, err := w.Nodes[1].Stories.Tray(t.Context(), reader, w.Now)
 	if err != nil || len(got.Slots) != authors {
 		t.Fatalf("%d slots, %v", len(got.Slots), err)
@@ -179,7 +190,8 @@ func TestATrayReadsInFewCallsAndJudgesEveryStory(t *testing.T) {
 		}
 	}
 	t.Log(calls)
-	if calls["rows"] > 3 || calls["row"] > authors*stories || calls["get following"] != 1 || calls["get relations"] != 1 || calls["get profiles"] != 1 {
+	if calls["rows"] > 3 || calls["row"] > authors*stories || calls["get following"] != 0 || calls["get relations"] > 1 || calls["get profiles"] != 1 ||
+		calls["range rings"] != authors || calls["range following"] != 2 || calls["range relations"] != 1 || calls["range related"] != 1 || calls["range seen"] != 1 {
 		t.Errorf("%v", calls)
 	}
 }
