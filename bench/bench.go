@@ -68,6 +68,9 @@ func benchTrials() []benchTrial {
 		{name: "paste", short: "pastes over HTTP: create, read, pages, through Varnish; in turns with bare net/http, bare syncs and, after make peers, rustypaste", run: func(ctx context.Context, b *bench, folder string) error {
 			return pasteTrialOf(b.form).run(ctx, b, folder)
 		}},
+		{name: "tray", short: "trays of 1,000 authors over HTTP", run: func(ctx context.Context, b *bench, folder string) error {
+			return trayTrialOf(b.form).run(ctx, b, folder)
+		}},
 		{name: "kv", short: "keys with a time to live over the Redis protocol: set and get, in turns with redis-server, if it is installed, and, after make peers, Badger; beyond memory; while space comes back", run: func(ctx context.Context, b *bench, folder string) error {
 			return kvTrialOf(b.form).run(ctx, b, folder)
 		}},

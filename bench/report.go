@@ -144,6 +144,14 @@ func benchFigures() []benchFigure {
 		{"graph.bytes_per_edge", "B", nothing, "keys and values of an edge in both directions"},
 		{"graph.partitions", "1", nothing, "partitions of the followers"},
 		{"graph.largest_partition_mb", "MB", atMost(100), "the largest of them"},
+
+		{"tray.p99_ms", "ms", atMost(20), "a tray of 1,000 authors with live stories over HTTP, its relations not cached"},
+		{"tray.p50_ms", "ms", nothing, "of one of them"},
+		{"tray.bytes", "B", atMost(64 << 10), "of it as it is sent to a client that accepts gzip, the largest"},
+		{"tray.plain_bytes", "B", nothing, "of it without compression"},
+		{"tray.again_p99_ms", "ms", nothing, "the same tray at once again, everything cached"},
+		{"tray.asked", "1", nothing, "trays that were measured"},
+
 		{"kv.set_ratio_redis", "1", atLeast(1), "keys set, 50 connections, values of 64 B, synced before the answer / redis-server with appendfsync always, by turns"},
 		{"kv.set_ratio_redis_p16", "1", atLeast(0.5), "the same in pipelines of 16"},
 		{"kv.get_ratio_redis", "1", atLeast(0.5), "keys read / redis-server, by turns"},
@@ -223,6 +231,8 @@ func benchFigures() []benchFigure {
 		{"growth.bytes_written", "B", nothing, "in the file system, with many, load included"},
 		{"http.fsyncs", "1", nothing, "in the file system"},
 		{"http.bytes_written", "B", nothing, "in the file system"},
+		{"tray.fsyncs", "1", nothing, "in the file system, load included"},
+		{"tray.bytes_written", "B", nothing, "to disk, load included"},
 		{"paste.fsyncs", "1", nothing, "in the file system, with 100,000 stored (20,000 with --quick), these included"},
 		{"paste.bytes_written", "B", nothing, "in the file system, with 100,000 stored (20,000 with --quick), these included"},
 		{"kv.fsyncs", "1", nothing, "in the file system, in the trial of reclaim"},

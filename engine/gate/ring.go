@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -74,23 +75,36 @@ func (g *Gate) Rings(ctx context.Context, owners []mayfly.UserID, since mayfly.I
 		return nil, err
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(ringsAtOnce)
-	for i, owner := range owners {
-		relation := r.ask.known[owner]
-		if relation.Has(mayfly.Blocks) {
-			continue
-		}
+	var next atomic.Int64
+	for range min(ringsAtOnce, len(owners)) {
 		all.Go(func() error {
-			ids, err := g.listed(ctx, ringRange(owner, since, viewer, relation), now)
-			if err != nil {
-				return fmt.Errorf("ring of %s: %w", owner, err)
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(owners) {
+					return nil
+				}
+				if err := r.list(ctx, i, owners[i], since, set); err != nil {
+					return fmt.Errorf("ring of %s: %w", owners[i], err)
+				}
 			}
-			restored, err := g.restored.among(ctx, set, owner)
-			r.IDs[i] = withRestored(ids, restored, now)
-			return err
 		})
 	}
 	return r, all.Wait()
+}
+
+// list lists the ring of one owner.
+func (r *Rings) list(ctx context.Context, i int, owner mayfly.UserID, since mayfly.Instant, set *restoredIDs) error {
+	relation := r.ask.known[owner]
+	if relation.Has(mayfly.Blocks) {
+		return nil
+	}
+	ids, err := r.g.listed(ctx, ringRange(owner, since, r.viewer, relation), r.now)
+	if err != nil {
+		return err
+	}
+	restored, err := r.g.restored.among(ctx, set, owner)
+	r.IDs[i] = withRestored(ids, restored, r.now)
+	return err
 }
 
 // Serving returns the items of ids that are in the rings and serve, in the order of

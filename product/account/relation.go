@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -39,67 +40,138 @@ func (a *Accounts) Relation(ctx context.Context, owner, other mayfly.UserID) (ma
 }
 
 // RelationsOf returns how each of the owners stands to a viewer, in their order, with
-// one read of each table. An anonymous viewer has no relation, but whether the account
-// is private matters for that viewer too.
+// few reads however many they are. An anonymous viewer has no relation, but whether the
+// account is private matters for that viewer too.
 func (a *Accounts) RelationsOf(ctx context.Context, viewer mayfly.UserID, owners ...mayfly.UserID) ([]mayfly.Relation, error) {
 	all := make([]mayfly.Relation, len(owners))
 	var at []int // of the owners who are users, and others than the viewer
-	var profiles, edges, grants []store.Key
+	var profiles, edges, theirs, own []store.Key
 	for i, owner := range owners {
 		if owner.IsZero() || owner == viewer {
 			continue
 		}
 		at = append(at, i)
 		profiles, edges = append(profiles, profileKey(owner)), append(edges, FollowKey(viewer, owner))
-		grants = append(grants, RelationKey(owner, viewer), RelationKey(viewer, owner))
+		theirs, own = append(theirs, RelationKey(owner, viewer)), append(own, RelationKey(viewer, owner))
 	}
 	if len(at) == 0 {
 		return all, nil
 	}
-	read := func(ctx context.Context, t store.Table, keys []store.Key, add func(i int, value []byte) error) error {
-		found, err := a.o.Rows.Get(ctx, t, keys...)
+	add := func(found [][]byte, err error, flags func(value []byte) (mayfly.Relation, error)) error {
+		for n := 0; n < len(found) && err == nil; n++ {
+			var r mayfly.Relation
+			r, err = flags(found[n])
+			all[at[n]] |= r
+		}
 		if err != nil {
 			return fmt.Errorf("relations of a viewer to %d users: %w", len(at), err)
 		}
-		for i, value := range found {
-			if err := add(i, value); err != nil {
-				return fmt.Errorf("relations of a viewer to %d users: %w", len(at), err)
-			}
-		}
 		return nil
 	}
-	err := read(ctx, Profiles, profiles, func(i int, value []byte) error {
+	found, err := a.o.Rows.Get(ctx, Profiles, profiles...)
+	err = add(found, err, func(value []byte) (r mayfly.Relation, err error) {
 		p, err := readProfile(value)
-		if p.Private || err != nil {
-			all[at[i]] |= mayfly.Private
+		if p.Private {
+			r = mayfly.Private
 		}
-		return err
+		return r, err
 	})
 	if err != nil || viewer.IsZero() {
 		return all, err
 	}
-	err = read(ctx, Follows, edges, func(i int, value []byte) error {
+	found, err = a.inPartition(ctx, Follows, edges)
+	err = add(found, err, func(value []byte) (mayfly.Relation, error) {
 		e, err := readEdge(value)
-		all[at[i]] |= e.relation()
-		return err
+		return e.relation(), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = read(ctx, Relations, grants, func(i int, value []byte) error {
+	found, mine, err := a.grants(ctx, theirs, own)
+	err = add(found, err, func(value []byte) (mayfly.Relation, error) {
 		r, err := readRelation(value)
-		switch r &= granted; {
-		case i%2 == 0:
-			all[at[i/2]] |= r
-		case r.Has(mayfly.Blocked):
-			all[at[i/2]] |= mayfly.Blocks
+		return r & granted, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = add(mine, nil, func(value []byte) (r mayfly.Relation, err error) {
+		is, err := readRelation(value)
+		if is.Has(mayfly.Blocked) {
+			r = mayfly.Blocks
 		}
-		return err
+		return r, err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return all, nil
+}
+
+const (
+	// manyKeys is from how many keys on a partition is read with one Range.
+	manyKeys = 64
+	// rowsForKey is how many rows may be read for each key then.
+	rowsForKey = 4
+)
+
+// inPartition is Get for keys of one partition.
+func (a *Accounts) inPartition(ctx context.Context, t store.Table, keys []store.Key) ([][]byte, error) {
+	if len(keys) < manyKeys {
+		return a.o.Rows.Get(ctx, t, keys...)
+	}
+	page, err := a.o.Rows.Range(ctx, t, store.Range{Partition: keys[0].Partition, Limit: rowsForKey * len(keys)})
+	if err != nil {
+		return nil, err
+	}
+	if len(page) == rowsForKey*len(keys) { // there may be more
+		return a.o.Rows.Get(ctx, t, keys...)
+	}
+	found := make(map[string][]byte, len(page))
+	for _, row := range page {
+		found[row.Clustering] = row.Value
+	}
+	values := make([][]byte, len(keys))
+	for i, key := range keys {
+		values[i] = found[key.Clustering]
+	}
+	return values, nil
+}
+
+// grants reads the rows by which owners name a viewer, and by which the viewer names
+// them. Of many owners it reads the rows of those of whom the other direction says that
+// they name the viewer: its row is there before the relation, and outlives it.
+func (a *Accounts) grants(ctx context.Context, theirs, own []store.Key) (byThem, byViewer [][]byte, err error) {
+	if len(theirs) < manyKeys {
+		found, err := a.o.Rows.Get(ctx, Relations, slices.Concat(theirs, own)...)
+		if err != nil {
+			return nil, nil, err
+		}
+		return found[:len(theirs)], found[len(theirs):], nil
+	}
+	if byViewer, err = a.inPartition(ctx, Relations, own); err != nil {
+		return nil, nil, err
+	}
+	names, err := a.inPartition(ctx, Related, own) // its keys are the viewer and an owner, too
+	if err != nil {
+		return nil, nil, err
+	}
+	var at []int
+	var asked []store.Key
+	for i, name := range names {
+		if name != nil {
+			at, asked = append(at, i), append(asked, theirs[i])
+		}
+	}
+	found, err := a.o.Rows.Get(ctx, Relations, asked...)
+	if err != nil {
+		return nil, nil, err
+	}
+	byThem = make([][]byte, len(theirs))
+	for n, i := range at {
+		byThem[i] = found[n]
+	}
+	return byThem, byViewer, nil
 }
 
 func readRelation(value []byte) (mayfly.Relation, error) {

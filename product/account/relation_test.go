@@ -3,6 +3,7 @@ package account_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -497,5 +498,75 @@ func TestABlockIsWrittenOnlyWhenItsPurgeIsKept(t *testing.T) {
 	}
 	if !slices.Equal(kept, []mayfly.UserID{ana(), ana()}) {
 		t.Errorf("purged %v: a block is, and nothing else", kept)
+	}
+}
+
+// Relations to many owners are read by ranges: they are what each owner's are, whatever
+// else the viewer's partitions have.
+func TestRelationsOfManyAreThoseOfEach(t *testing.T) {
+	h, viewer := open(t), ben()
+	r := storefixture.Seeded(t)
+	user := func(n int) mayfly.UserID { return mayfly.UserOf("mayfly", fmt.Sprint("user ", n)) }
+	const owners, others = 120, 700
+	is := []func(owner mayfly.UserID) error{
+		func(o mayfly.UserID) error {
+			return h.accounts.Relate(t.Context(), o, viewer, mayfly.Follower, 0, start)
+		},
+		func(o mayfly.UserID) error {
+			return h.accounts.Relate(t.Context(), o, viewer, mayfly.CloseFriend, 0, start)
+		},
+		func(o mayfly.UserID) error {
+			return h.accounts.Relate(t.Context(), o, viewer, mayfly.Blocked, 0, start)
+		},
+		func(o mayfly.UserID) error {
+			return h.accounts.Relate(t.Context(), viewer, o, mayfly.Blocked, 0, start)
+		},
+		func(o mayfly.UserID) error {
+			return h.accounts.Relate(t.Context(), viewer, o, mayfly.CloseFriend, 0, start)
+		},
+		func(o mayfly.UserID) error {
+			return h.accounts.Mute(t.Context(), viewer, o, mayfly.MutesPosts, 0, start)
+		},
+		func(o mayfly.UserID) error {
+			private := true
+			_, err := h.accounts.Change(t.Context(), o, account.ProfileChange{Private: &private}, start)
+			return err
+		},
+		func(o mayfly.UserID) error {
+			return h.accounts.Relate(t.Context(), o, viewer, 0, mayfly.Follower|mayfly.CloseFriend, start)
+		},
+	}
+	asked := []mayfly.UserID{{}, viewer}
+	for n := range owners {
+		asked = append(asked, user(n))
+		for range r.IntN(4) {
+			h.must(is[r.IntN(len(is))](user(n)))
+		}
+	}
+	kinds := map[mayfly.Relation]int{}
+	compare := func(what string) {
+		t.Helper()
+		for _, viewer := range []mayfly.UserID{viewer, ana(), {}} {
+			many, err := h.accounts.RelationsOf(t.Context(), viewer, asked...)
+			h.must(err)
+			for i, owner := range asked {
+				one, err := h.accounts.RelationsOf(t.Context(), viewer, owner)
+				h.must(err)
+				kinds[one[0]]++
+				if many[i] != one[0] {
+					t.Errorf("%s: %#b among many, %#b alone", what, many[i], one[0])
+				}
+			}
+		}
+	}
+	compare("few others")
+	for n := range others { // more than a range reads
+		h.must(is[0](user(owners + n)))
+		h.must(is[1](user(owners + n)))
+		h.must(is[4](user(owners + n)))
+	}
+	compare("many others")
+	if len(kinds) < 12 {
+		t.Errorf("that is little: %v", kinds)
 	}
 }

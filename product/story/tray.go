@@ -150,7 +150,8 @@ func decisive(ctx context.Context, rings *gate.Rings, seen map[mayfly.ID]bool, n
 		}
 		for i, list := range lists {
 			first := list[:min(width, len(list))]
-			if lists[i] = list[len(first):]; slices.ContainsFunc(first, func(id mayfly.ID) bool { return !rows[id].ID.IsZero() }) {
+			lists[i] = list[len(first):]
+			if slices.ContainsFunc(first, func(id mayfly.ID) bool { return !rows[id].ID.IsZero() }) {
 				lists[i] = nil
 			}
 		}
