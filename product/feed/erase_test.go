@@ -14,8 +14,8 @@ import (
 	"github.com/mayflyhq/mayfly/test/fixture"
 )
 
-// accounts returns the eraser of accounts with what posts add to it.
-func (e *env) accounts() *accounterase.Eraser {
+// accountEraser returns the eraser of accounts with what posts add to it.
+func (e *env) accountEraser() *accounterase.Eraser {
 	e.Helper()
 	fx := &erasure.Fixture{Engine: e.Engine}
 	fx.Now = e.clock()
@@ -60,7 +60,7 @@ func (e *env) belong(name string) (shared mayfly.ID, own []mayfly.ID) {
 // others to name the posts.
 func (e *env) wantNothingOf(name string, shared mayfly.ID, own []mayfly.ID) {
 	e.Helper()
-	left, err := e.accounts().Scan(context.Background(), user(name))
+	left, err := e.accountEraser().Scan(context.Background(), user(name))
 	e.Must(err)
 	if left.Count != 0 || left.Unowned != 0 {
 		e.Errorf("%d references are left: %v", left.Count, left.Examples)
@@ -108,14 +108,14 @@ func TestNothingOfAnErasedUsersPostsIsLeft(t *testing.T) {
 	e.Must(e.feed.Begin(t.Context(), e.clock()))
 	shared, own := e.belong("ana")
 	e.settle()
-	before, err := e.accounts().Scan(t.Context(), user("ana"))
+	before, err := e.accountEraser().Scan(t.Context(), user("ana"))
 	if e.Must(err); before.Count < 20 {
 		t.Fatalf("%d references are too few to erase", before.Count)
 	}
 	if got := e.show(shared, "").Counts; got != (feed.Counts{Replies: 2, Likes: 2, Reposts: 2}) {
 		t.Fatalf("%+v", got)
 	}
-	_, err = e.accounts().Account(t.Context(), user("ana"), audit.Actor{Subject: "support"}, "asked to", e.clock())
+	_, err = e.accountEraser().Account(t.Context(), user("ana"), audit.Actor{Subject: "support"}, "asked to", e.clock())
 	e.Must(err)
 	e.feed = e.node()
 	e.settle() // with all events
@@ -135,7 +135,7 @@ func TestNothingOfAnErasedUsersPostsIsLeft(t *testing.T) {
 	old.Must(old.feed.Begin(t.Context(), old.clock()))
 	shared, own = old.belong("ana")
 	old.settle()
-	if n, err := old.accounts().Replay(t.Context(), old.clock()); err != nil || n != 1 {
+	if n, err := old.accountEraser().Replay(t.Context(), old.clock()); err != nil || n != 1 {
 		t.Fatalf("%d accounts, %v", n, err)
 	}
 	old.feed = old.node()
