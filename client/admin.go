@@ -52,6 +52,15 @@ func (c *Client) Hold(ctx context.Context, id mayfly.ID, reason string) error {
 	return c.askWith(ctx, call{method: http.MethodPut, path: "/v1/holds/" + id.String()}, wire.Reason{Reason: reason}, nil)
 }
 
+// Held returns what is held, the oldest hour first.
+func (c *Client) Held(ctx context.Context) iter.Seq2[wire.HeldItem, error] {
+	return pages(nil, func(q url.Values) ([]wire.HeldItem, string, error) {
+		var page wire.Held
+		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/held", query: q}, &page)
+		return page.Items, page.Next, err
+	})
+}
+
 // Release lifts a hold.
 func (c *Client) Release(ctx context.Context, id mayfly.ID, reason string) error {
 	return c.askWith(ctx, call{method: http.MethodDelete, path: "/v1/holds/" + id.String()}, wire.Reason{Reason: reason}, nil)

@@ -40,7 +40,7 @@ var (
 
 // Tables returns the tables that this package declares.
 func Tables() []store.Table {
-	return []store.Table{Owners, Rings, Uploads, Restored, RestoredDays, Erased, Settings}
+	return []store.Table{Owners, Rings, Uploads, Restored, RestoredDays, Erased, Settings, Held}
 }
 
 // OwnerKey returns the key under which the owner index names an item.

@@ -16,7 +16,7 @@ func TestTheNumbersOfTablesAreFixed(t *testing.T) {
 		9: "audit", 10: "dead_letters", 11: "erased", 12: "runs", 13: "relations", 14: "related", 15: "families", 16: "views",
 		17: "seen", 18: "renditions", 19: "reservations", 20: "dead_events", 21: "settings", 22: "erasures", 23: "view_counts",
 		24: "rings", 25: "restored_days", 26: "claims", 27: "open_uploads", 28: "denied_tokens", 30: "edge_purges",
-		31: "kv_namespaces", 32: "kv_owned", 33: "kv_removed", 34: "following", 35: "followers", 36: "recounts", 37: "profiles", 38: "handles",
+		31: "kv_namespaces", 32: "kv_owned", 33: "kv_removed", 34: "following", 35: "followers", 36: "recounts", 37: "profiles", 38: "handles", 39: "held",
 		40: "posts", 41: "replies", 42: "likes", 43: "liked", 44: "reposts", 45: "reposted", 46: "post_counts", 47: "post_marks",
 	}
 	for _, table := range tables.All() {

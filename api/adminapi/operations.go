@@ -64,6 +64,7 @@ func (h *handlers) isReady(c *httpapi.Call) error {
 
 func (h *handlers) supportRoutes() []httpapi.Route {
 	return []httpapi.Route{
+		h.heldRoute(),
 		{
 			Method: "GET", Pattern: "/v1/explain/{id}", ID: "explain", Tag: "support", Scopes: support(),
 			Summary: "Explain why a story is visible to a viewer, or not",

@@ -67,7 +67,9 @@ func Routes(o Options) []httpapi.Route {
 			Method: "POST", Pattern: "/v1/posts", ID: "createPost", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: h.maxBody(),
 			Summary: "Publish a post", About: "Up to 4 media are sent with the post (multipart), or were put to an upload before (JSON). A request with the same Idempotency-Key returns the same post. What you may not see cannot be replied to or quoted: it is answered like a post that does not exist.",
 			Params: []httpapi.Param{httpapi.IdempotencyKey()}, Problems: append([]int{http.StatusConflict, http.StatusInsufficientStorage}, absent...),
-			Body: newPost(), Answers: made("The post is published"),
+			Body: newPost(), Answers: append(made("The post is published"), httpapi.Answer{
+				Status: http.StatusAccepted, About: "It is durable, and held until a moderator releases it (`feed.hold`): you do not see it either.", Content: httpapi.JSONOf[wire.Post](), Headers: []string{"Location", "ETag"},
+			}),
 			Example: `-H 'Content-Type: application/json' -d '{"text":"hello #sea"}'`, Handle: h.create,
 		},
 		{
@@ -115,13 +117,19 @@ func steady(c *httpapi.Call) func() mayfly.Instant {
 func (h *handlers) published(c *httpapi.Call, p feed.Post) error {
 	c.Now = c.ReadClock().Now // the post was born after the request arrived
 	status := http.StatusCreated
-	if p.Again {
+	switch {
+	case p.Item.Held:
+		status = http.StatusAccepted
+	case p.Again:
 		status = http.StatusOK
-	} else {
+	}
+	if !p.Again {
 		c.CountBirth()
 	}
 	c.Header().Set("Location", c.URL("/v1/posts/"+p.Item.ID.String()))
-	return c.Deliver(status, h.show(c, p))
+	out := h.show(c, p)
+	out.Held = p.Item.Held
+	return c.Deliver(status, out)
 }
 
 // get is GET /v1/posts/{id}.

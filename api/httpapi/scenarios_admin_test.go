@@ -55,6 +55,13 @@ func adminScenarios() map[string][]scenario {
 			{as: "admin", method: "POST", path: "/v1/restores", body: `{"run":"12","max":-1,"reason":"x"}`, status: 400},
 			{as: "ben", method: "POST", path: "/v1/restores", body: `{"id":"{ended}","reason":"by mistake"}`, status: 403},
 		},
+		"listHeld": {
+			{as: "moderator", method: "GET", path: "/v1/held", status: 200, has: []string{`"id":"{held}"`, `"id":"{post-held}"`, `"product":"story"`, `"product":"post"`, `"author":"{ana}"`}},
+			{as: "admin", method: "GET", path: "/v1/held?limit=1", status: 200, has: []string{`"next":"`}},
+			{as: "admin", method: "GET", path: "/v1/held?cursor=x", status: 400},
+			{as: "ana", method: "GET", path: "/v1/held", status: 403},
+			{as: "anonymous", method: "GET", path: "/v1/held", status: 401},
+		},
 		"listPurges": {
 			{as: "admin", method: "GET", path: "/v1/purges", status: 200, has: []string{`"purges":[]`}},
 			{as: "admin", method: "GET", path: "/v1/purges?cursor=x", status: 400},

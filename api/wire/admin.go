@@ -161,6 +161,22 @@ type BadCopy struct {
 	Why  string    `json:"why"`
 }
 
+// Held is a page of items that are held (L16).
+type Held struct {
+	Items []HeldItem `json:"items"`
+	Next  string     `json:"next,omitempty" doc:"Cursor of the next page; absent on the last. A page may be short without being the last."`
+}
+
+// HeldItem is an item that only moderators see.
+type HeldItem struct {
+	ID      mayfly.ID      `json:"id" format:"uuid"`
+	Product string         `json:"product" enum:"story,entry,paste,post"`
+	Author  *mayfly.UserID `json:"author,omitempty" format:"uuid" doc:"Absent of an anonymous paste."`
+	State   string         `json:"state"`
+	Since   mayfly.Instant `json:"since" format:"date-time" doc:"Since when it is held; its birth, if it waits for a moderator since then."`
+	BornAt  mayfly.Instant `json:"born_at" format:"date-time"`
+}
+
 // AuditRecords is a page of the operations of support and operators, newest
 // first (C6).
 type AuditRecords struct {

@@ -31,7 +31,7 @@ type Post struct {
 	BornAt    mayfly.Instant  `json:"born_at" format:"date-time"`
 	ExpiresAt *mayfly.Instant `json:"expires_at,omitempty" format:"date-time" doc:"The deadline: from this instant on it is gone for everyone. Absent: it never expires."`
 	Lifetime  mayfly.Lifetime `json:"lifetime" example:"never"`
-	Held      bool            `json:"held,omitempty" doc:"Whether it is under legal hold; only for moderators."`
+	Held      bool            `json:"held,omitempty" doc:"Only moderators see it until they release it; shown to them, and to its author when it is published."`
 }
 
 // PostEntity is a part of a text that names something.

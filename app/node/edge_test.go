@@ -131,3 +131,28 @@ func TestWithoutAnEdgeNothingIsNamedOrPurged(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
+
+// What is for everyone may be in caches. When its account becomes private, all of it is
+// purged, and nothing of it is cached again.
+func TestThePostsOfAnAccountThatBecomesPrivateArePurgedAtTheEdge(t *testing.T) {
+	s, cache := edgeServer(t)
+	body, typ := nodetest.Form(t, "media", string(fixture.Photo(t, 1)))
+	p := nodetest.ReadJSON[wire.Post](t, s.Want(nodetest.Request{As: "ana", Method: http.MethodPost, Path: "/v1/posts", Type: typ, Body: body}, http.StatusCreated))
+	url := nodetest.ReadJSON[wire.Post](t, s.Get("anonymous", "/v1/posts/"+p.ID.String(), 200)).Media[0].URL
+	got := s.Get("anonymous", url, 200).Header().Get("Surrogate-Key")
+	owner := edge.OwnerKey(nodetest.User("ana"))
+	if want := edge.ItemKey(p.ID) + " " + owner; got != want {
+		t.Errorf("Surrogate-Key %q, want %q", got, want)
+	}
+	cache.Fill(strings.Fields(got)...)
+	s.Want(nodetest.Request{As: "ana", Method: http.MethodPatch, Path: "/v1/me/profile", Body: `{"private":true}`}, http.StatusOK)
+	purged(t, cache, owner)
+	if left := cache.Keys(); slices.Contains(left, owner) {
+		t.Errorf("still cached: %v", left)
+	}
+	s.Follow("ana", "ben")
+	url = nodetest.ReadJSON[wire.Post](t, s.Get("ben", "/v1/posts/"+p.ID.String(), 200)).Media[0].URL
+	if h := s.Get("anonymous", url, 200).Header(); h.Get("Surrogate-Key") != "" || !strings.Contains(h.Get("Cache-Control"), "no-store") {
+		t.Errorf("%v", h)
+	}
+}

@@ -88,6 +88,7 @@ func (n *Node) openEngine(ctx context.Context) (err error) {
 	if e.retire, err = archive.NewRetire(n.set, n.o.Retire); err != nil {
 		return err
 	}
+	n.o.Restore.Released = n.released
 	if e.restore, err = restore.New(n.set, e.audit, n.o.Restore); err != nil {
 		return err
 	}

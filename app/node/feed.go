@@ -35,7 +35,7 @@ func Posts() Product {
 			}
 			o := feed.Options{
 				Rows: n.set.Rows, Writer: n.set.Writer, Uploads: e.uploads, Intake: e.intake, Gate: e.gate, Hydrate: e.hydrate, Erase: e.erase, Accounts: n.accounts,
-				Secret: secret, Default: rules.Lifetime, Shortest: rules.ShortestLifetime, Longest: rules.LongestLifetime, Never: rules.Never, Problem: problem,
+				Secret: secret, Default: rules.Lifetime, Shortest: rules.ShortestLifetime, Longest: rules.LongestLifetime, Never: rules.Never, Hold: rules.Hold, Problem: problem,
 			}
 			if rules.BlocklistFile != "" {
 				if o.Blocked, err = text.OpenBlocklist(rules.BlocklistFile, problem); err != nil {
@@ -51,7 +51,9 @@ func Posts() Product {
 				Readers: []logread.Options{{Group: "posts", Streams: []mayfly.Stream{mayfly.Ends}, Handle: func(ctx context.Context, e mayfly.Event) error {
 					return n.posts.Ended(ctx, e, n.clock.Read().Steady)
 				}}},
-				Upkeep: n.posts.FollowMarks,
+				Upkeep: n.posts.FollowMarks, Released: func(ctx context.Context, item mayfly.Item) error {
+					return n.posts.Released(ctx, item, n.clock.Read().Steady)
+				},
 				Start: func(ctx context.Context) error {
 					n.posts.Start(n.running, func() mayfly.Instant { return n.clock.Read().Steady })
 					return n.posts.Begin(ctx, n.clock.Read().Steady)

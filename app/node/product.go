@@ -67,6 +67,9 @@ type Parts struct {
 	VerifyStore func(ctx context.Context, r *verify.Report, now mayfly.Instant) error
 	// Explain returns facts about an item of the product, for operators.
 	Explain func(ctx context.Context, item mayfly.Item) ([]wire.Fact, error)
+	// Released is called when the hold of an item of the product has ended, with the item
+	// as it was held. It may not be called if the process ends.
+	Released func(ctx context.Context, item mayfly.Item) error
 	// Upkeep is called about once a minute on the node that does the upkeep, with the
 	// confirmed time, also while the product is switched off.
 	Upkeep func(ctx context.Context, now mayfly.Instant) error
@@ -251,6 +254,17 @@ func (n *Node) of(item mayfly.Item) (opened, bool) {
 		}
 	}
 	return opened{}, false
+}
+
+// released tells the product of an item that its hold has ended.
+func (n *Node) released(ctx context.Context, item mayfly.Item) {
+	p, found := n.of(item)
+	if !found || p.Released == nil {
+		return
+	}
+	if err := p.Released(ctx, item); err != nil {
+		n.o.Problem("released", fmt.Errorf("%s: %w", item.ID, err))
+	}
 }
 
 // VerifyItem checks an item by the rules of its product, for verify.Options.Each.

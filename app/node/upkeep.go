@@ -88,6 +88,7 @@ func (n *Node) startUpkeep() {
 	start("orphans", n.o.OrphansEvery, n.collectOrphans)
 	start("abandoned", n.o.OrphansEvery/abandonedShare, n.collectAbandoned)
 	start("missing", n.o.OrphansEvery, n.findMissing)
+	start("held", n.o.OrphansEvery, n.engine.restore.TidyHeld)
 	if n.accounts != nil {
 		start("counts", recountCadence, n.recount)
 	}

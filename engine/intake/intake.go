@@ -287,6 +287,10 @@ func (in *Intake) commit(ctx context.Context, r request, c claim) (Published, er
 	var b store.Batch
 	if !item.Owner.IsZero() {
 		b.Put(engine.Owners, engine.OwnerKey(item.Owner, item.ID), []byte{byte(item.Product)}, 0)
+	}
+	if item.Held {
+		engine.AddToHeld(&b, item)
+	} else if !item.Owner.IsZero() {
 		engine.AddToRings(&b, item)
 	}
 	if item.Media > 0 {

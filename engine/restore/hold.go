@@ -61,6 +61,9 @@ func (r *Restore) setHold(ctx context.Context, id mayfly.ID, hold mayfly.Holding
 			r.notify(ctx, of(id, store.RowChanged)...) // it may have been changed nevertheless
 			return err
 		}
+		if mine && hold == mayfly.ReleaseHold {
+			r.leaveHeld(ctx, item)
+		}
 		if mine {
 			return r.announceHold(ctx, current)
 		}
@@ -90,6 +93,17 @@ func (r *Restore) announceHold(ctx context.Context, item mayfly.Item) error {
 	return nil
 }
 
+// leaveHeld takes an item whose hold has ended out of the list, and tells the product. A
+// failure undoes nothing: TidyHeld removes the entry later, and the product looks again.
+func (r *Restore) leaveHeld(ctx context.Context, held mayfly.Item) {
+	var b store.Batch
+	b.Delete(engine.Held, engine.HeldKey(held))
+	_ = r.set.Writer.Commit(ctx, &b)
+	if r.o.Released != nil {
+		r.o.Released(ctx, held)
+	}
+}
+
 // remindOfHold writes the reminders that announce a hold, or that run each step a
 // released item missed while it was held. They are due when the change of the row
 // has certainly ended, and once more for a change that lands late.
@@ -102,6 +116,9 @@ func (r *Restore) remindOfHold(ctx context.Context, item mayfly.Item, hold mayfl
 		}
 	}
 	if hold == mayfly.SetHold {
+		held := item
+		held.Hold = mayfly.Stamp{Generation: item.Generation + 1, At: max(item.Changed, now)}
+		engine.AddToHeld(&b, held)
 		write(remind.Expire, soon, "held")
 		return r.set.Writer.Commit(ctx, &b)
 	}

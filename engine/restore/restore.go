@@ -33,6 +33,9 @@ type Options struct {
 	Tombstones  remind.Tombstones
 	Timeout     time.Duration // of one item; default 1 min
 	Workers     int           // items that an undo restores at once; default 8
+
+	// Released is called with an item whose hold has just ended, as it was held. May be nil.
+	Released func(context.Context, mayfly.Item)
 }
 
 func (o Options) withDefaults() (Options, error) {

@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/product/account"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 func (h *fixture) takeHandle(user mayfly.UserID, handle string) error {
@@ -120,5 +122,44 @@ func TestHandlesStayUniqueWithCrashesAndRaces(t *testing.T) {
 	}
 	if t.Logf("%d changes stopped", stops); stops < 50 {
 		t.Error("too few")
+	}
+}
+
+// beforeGet calls do before the rows of a key are read, once.
+type beforeGet struct {
+	store.Rows
+	table store.Table
+	key   string // its clustering
+	do    func()
+}
+
+func (b *beforeGet) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]byte, error) {
+	if do := b.do; do != nil && t == b.table && keys[0].Clustering == b.key {
+		b.do = nil
+		do()
+	}
+	return b.Rows.Get(ctx, t, keys...)
+}
+
+// A change that gives up a handle reads the profile once more: another change of the
+// same user may have taken the handle again, and the profile shows it.
+func TestAHandleThatWasTakenAgainIsNotGivenUp(t *testing.T) {
+	b := &beforeGet{table: account.Handles, key: "shore"}
+	h := open(t, func(o *account.Options) { b.Rows = o.Rows; o.Rows = b })
+	h.must(h.takeHandle(ana(), "shore"))
+	again := false
+	b.do = func() { // before shore is given up for coast
+		again = true
+		h.must(h.takeHandle(ana(), "shore"))
+	}
+	h.must(h.takeHandle(ana(), "coast"))
+	if !again {
+		t.Fatal("the handle was not about to be given up")
+	}
+	if user, err := h.accounts.UserOfHandle(t.Context(), "shore"); err != nil || user != ana() {
+		t.Errorf("the handle that the profile shows is of %s, %v", user, err)
+	}
+	if err := h.takeHandle(ben(), "shore"); !errors.Is(err, mayfly.Conflict) {
+		t.Errorf("another user takes it: %v", err)
 	}
 }

@@ -66,9 +66,14 @@ const (
 
 // mark makes sure that a slice is counted after the write that follows.
 func (f *Feed) mark(ctx context.Context, post mayfly.ID, what counted, slice int, now mayfly.Instant) error {
+	return f.markAt(ctx, post, what, slice, now.Add(markSoon).Minute()+1, now.Add(markFinal).Minute()+1)
+}
+
+// markAt has a slice counted when some minutes are over.
+func (f *Feed) markAt(ctx context.Context, post mayfly.ID, what counted, slice int, minutes ...mayfly.Minute) error {
 	var b store.Batch
-	for _, after := range []time.Duration{markSoon, markFinal} {
-		b.Put(Marks, store.Key{Partition: markPartition(now.Add(after).Minute() + 1), Clustering: string(post[:]) + string([]byte{byte(what), byte(slice)})}, []byte{countFormat}, 0)
+	for _, due := range minutes {
+		b.Put(Marks, store.Key{Partition: markPartition(due), Clustering: string(post[:]) + string([]byte{byte(what), byte(slice)})}, []byte{countFormat}, 0)
 	}
 	if err := f.o.Writer.Commit(ctx, &b); err != nil {
 		return fmt.Errorf("mark a count: %w", err)
@@ -162,7 +167,7 @@ func (f *Feed) recount(ctx context.Context, s sliceCount, now mayfly.Instant) er
 	if err != nil {
 		return err
 	}
-	gone := !found || row.State == mayfly.Deleted
+	gone, held := !found || row.State == mayfly.Deleted, 0
 	key := store.Key{Partition: string(s.post[:])}
 	for range rounds {
 		// Read before the rows: a count that is older than another one finds it changed.
@@ -170,7 +175,8 @@ func (f *Feed) recount(ctx context.Context, s sliceCount, now mayfly.Instant) er
 		if err != nil {
 			return err
 		}
-		n, err := f.countSlice(ctx, s, gone, now)
+		var n int
+		n, held, err = f.countSlice(ctx, s, gone, now)
 		if err != nil {
 			return fmt.Errorf("count slice %d of %s: %w", s.slice, s.post, err)
 		}
@@ -180,21 +186,26 @@ func (f *Feed) recount(ctx context.Context, s sliceCount, now mayfly.Instant) er
 				return err
 			}
 		}
-		if err = store.Replace(ctx, f.o.Rows, PostCounts, key, old[0], value, 0); !errors.Is(err, mayfly.Conflict) {
-			return err
+		if err = store.Replace(ctx, f.o.Rows, PostCounts, key, old[0], value, 0); errors.Is(err, mayfly.Conflict) {
+			continue
 		}
+		if err == nil && held > 0 {
+			err = f.lookAgain(ctx, s, now)
+		}
+		return err
 	}
 	return mayfly.Errorf(mayfly.Unavailable, "the count of %s keeps changing", s.post).WithHint("try again")
 }
 
-// countSlice counts the rows of a slice; of a post that is gone it removes them.
-func (f *Feed) countSlice(ctx context.Context, s sliceCount, gone bool, now mayfly.Instant) (n int, err error) {
+// countSlice counts the rows of a slice, without replies that wait for a moderator, of
+// which it returns how many there are; of a post that is gone it removes the rows.
+func (f *Feed) countSlice(ctx context.Context, s sliceCount, gone bool, now mayfly.Instant) (n, held int, err error) {
 	t := map[counted]store.Table{countReplies: Replies, countLikes: Likes, countReposts: Reposts}[s.what]
 	r := store.Range{Partition: store.SlicePartition(s.post, int(s.slice)), Limit: recountPage}
 	for {
 		page, err := f.o.Rows.Range(ctx, t, r)
 		if err != nil {
-			return n, err
+			return n, held, err
 		}
 		switch {
 		case gone && s.what == countReplies:
@@ -207,11 +218,16 @@ func (f *Feed) countSlice(ctx context.Context, s sliceCount, gone bool, now mayf
 				n += len(page) - len(lost)
 				err = f.dropReplies(ctx, r.Partition, lost)
 			}
+			if err == nil {
+				var waiting int
+				waiting, err = f.waiting(ctx, page)
+				n, held = n-waiting, held+waiting
+			}
 		default:
 			for _, row := range page {
 				reaction, err := readReaction(row.Value)
 				if err != nil {
-					return n, err
+					return n, held, err
 				}
 				if reaction.live {
 					n++
@@ -219,10 +235,10 @@ func (f *Feed) countSlice(ctx context.Context, s sliceCount, gone bool, now mayf
 			}
 		}
 		if err != nil {
-			return n, err
+			return n, held, err
 		}
 		if len(page) < r.Limit {
-			return n, nil
+			return n, held, nil
 		}
 		r.From = page[len(page)-1].Clustering + "\x00"
 	}
@@ -421,7 +437,7 @@ func (f *Feed) VerifyCounts(ctx context.Context, now mayfly.Instant, posts ...ma
 		for what, has := range map[counted]int{countReplies: counts[i].Replies, countLikes: counts[i].Likes, countReposts: counts[i].Reposts} {
 			rows := 0
 			for slice := range Slices {
-				n, err := f.countSlice(ctx, sliceCount{id, what, uint8(slice)}, false, now)
+				n, _, err := f.countSlice(ctx, sliceCount{id, what, uint8(slice)}, false, now)
 				if err != nil {
 					return differences, err
 				}

@@ -225,12 +225,12 @@ func (f *Feed) original(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer,
 // draftOf returns the draft of an item with the rows by which lists find it.
 func (f *Feed) draftOf(author mayfly.UserID, c content, lifetime mayfly.Lifetime) intake.Draft {
 	return intake.Draft{
-		Owner: author, Product: mayfly.Post, Fate: mayfly.Purge, Audience: mayfly.Everyone, Lifetime: lifetime, Data: c.bytes(),
+		Held: f.o.Hold && c.kind != Repost, Owner: author, Product: mayfly.Post, Fate: mayfly.Purge, Audience: mayfly.Everyone, Lifetime: lifetime, Data: c.bytes(),
 		Index: func(b *store.Batch, item mayfly.Item) {
 			b.Put(Posts, store.Key{Partition: string(author[:]), Clustering: monthOf(item.ID.Birth()).bytes()}, []byte{contentFormat}, 0)
 			b.Put(Posts, postKey(author, item.ID), entry{c.kind, c.own, c.about}.bytes(), 0)
 			if c.kind == Reply {
-				b.Put(Replies, replyKey(c.about, item.ID, author), []byte{contentFormat}, 0)
+				b.Put(Replies, replyKey(c.about, item.ID, author), replyValue(item), 0)
 			}
 		},
 	}
@@ -252,6 +252,14 @@ func (f *Feed) birth(ctx context.Context, d intake.Draft, now func() mayfly.Inst
 	born, err := f.o.Intake.Publish(ctx, d, now())
 	if err != nil {
 		return Post{}, err
+	}
+	if waits(born.Item) { // for a moderator: the gate shows it to no author
+		if !born.Again {
+			f.o.Hydrate.MakeRenditions(born.Item, born.Body)
+		}
+		p, err := postOf(gate.Opened{Item: born.Item, Body: mayfly.Body{Text: d.Text, Data: d.Data, Media: d.Upload.Media()}})
+		p.Again = born.Again
+		return p, err
 	}
 	if born.Again { // it may be deleted or held since
 		p, err := f.Open(ctx, born.Item.ID, mayfly.ViewerOf(d.Owner), now())

@@ -50,6 +50,8 @@ type Options struct {
 	Never bool
 	// Blocked refuses texts by the hosts in them; nil refuses none.
 	Blocked *text.Blocklist
+	// Hold holds new posts until a moderator releases them.
+	Hold bool
 	// Problem is called with errors of background work. May be nil.
 	Problem func(error)
 }

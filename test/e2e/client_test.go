@@ -345,6 +345,7 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		},
 		"isReady":         func(ctx context.Context) error { return last(c.operator.Ready(ctx, "api")) },
 		"listWalks":       func(ctx context.Context) error { return last(c.admin().Walks(ctx)) },
+		"listHeld":        func(ctx context.Context) error { return all(c.admin().Held(ctx)) },
 		"listPurges":      func(ctx context.Context) error { return all(c.admin().Purges(ctx)) },
 		"listDeadLetters": func(ctx context.Context) error { return all(c.admin().DeadLetters(ctx)) },
 		"retryDeadLetter": func(ctx context.Context) error {

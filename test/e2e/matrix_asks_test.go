@@ -70,6 +70,7 @@ func withoutItem() map[string]string {
 		"listPosts":       "the posts of a user; matrix_feed_test.go",
 		"listPastes":      "one's own pastes; matrix_paste_test.go",
 		"listDeadLetters": "ids and steps, for administrators; none here", "retryDeadLetter": "a step, for administrators", "dropDeadLetter": "a step, for administrators",
+		"listHeld": "ids of what is held, for support; no content",
 		"getScrub": "counts of copies, for administrators", "listAudit": "what operators did, for administrators",
 	}
 }

@@ -32,7 +32,7 @@ func given() map[string]func(role) bool {
 			"listBlocks addBlock removeBlock follow unfollow listMyFollowing dropFollower listFollowRequests acceptFollowRequest declineFollowRequest listMutes mute unmute " +
 			"getMyProfile changeMyProfile getMyHome",
 		"service": "addFollower removeFollower",
-		"support": "listRuns",
+		"support": "listRuns listHeld",
 		"admin": "listWalks listDeadLetters retryDeadLetter dropDeadLetter eraseAccount denyToken findOrphans eraseOrphans getScrub checkFeed importFeed findReferences getKVStatus addKVKey removeKVKey listPurges listAudit verifyAudit " +
 			"listProfiles getProfile getCPUProfile getTrace",
 	} {
