@@ -11,7 +11,7 @@ help:
 demo: ## build, show the whole life of a few stories, pastes and keys, give a verdict
 	@scripts/need
 	@echo 'make demo: builds bin/mayfly (the first time: downloads Go modules and compiles them, a few minutes),'
-	@echo '           then shows stories, pastes and keys with lifetimes of seconds, in under a minute. It leaves nothing behind but bin/.'
+	@echo '           then shows stories, pastes, keys and posts with lifetimes of seconds, in under a minute. It leaves nothing behind but bin/.'
 	@$(MAKE) --no-print-directory build
 	@bin/mayfly demo --once
 

@@ -1,4 +1,4 @@
-// Package demo shows the life of stories, pastes and keys in seconds: it starts a server whose
+// Package demo shows the life of stories, pastes, keys and posts in seconds: it starts a server whose
 // windows are shortened, publishes and reads as several users, kills and
 // restarts the server, and judges every answer and everything that is stored.
 package demo

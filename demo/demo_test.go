@@ -171,24 +171,59 @@ func TestTheDemoJudgesTheReadsOfPastes(t *testing.T) {
 	}
 }
 
+// open starts a server of a demo that says nothing.
+func open(t *testing.T) *demo {
+	d := &demo{out: io.Discard, once: true, host: &host{folder: t.TempDir()}}
+	d.table = newDemoTable(d.out, d.rows)
+	if _, err := d.host.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.host.stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	var err error
+	if d.people, err = d.host.meet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// A post that is in a home too long or too briefly, or in the wrong one, is in the verdict.
+func TestTheDemoTellsWrongHomes(t *testing.T) {
+	d := open(t)
+	p, err := d.createPosts(t.Context())
+	if err != nil || !d.count.Clean() {
+		t.Fatal(err, d.count.String())
+	}
+	for word, ids := range map[verify.Word][]mayfly.ID{verify.Leak: nil, verify.Lost: {p.ID, p.ID, p.ID, p.ID}} {
+		d.count = verify.Tally{}
+		if err := d.wantHome(t.Context(), d.people.follower, "in a test", ids...); err != nil || d.count.Count(word) != 1 {
+			t.Error(err, d.count.String())
+		}
+	}
+	d.count = verify.Tally{}
+	late := p
+	late.BornAt = d.host.now().Add(-postLasts - lookAfter/2)
+	if err := d.seePost(t.Context(), late); err != nil || d.count.Count(verify.Late) == 0 {
+		t.Error(err, d.count.String())
+	}
+	if err := d.people.ana.act.DeletePost(t.Context(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+	d.count = verify.Tally{}
+	early := p
+	early.BornAt = d.host.now().Add(-postLasts + 300*time.Millisecond)
+	if err := d.seePost(t.Context(), early); err != nil || d.count.Count(verify.Early) == 0 {
+		t.Error(err, d.count.String())
+	}
+}
+
 // A key that is there too long, is gone too soon or has another value is in the verdict;
 // an answer that Redis would not give ends the demo.
 func TestTheDemoTellsWrongAnswersOfKeys(t *testing.T) {
-	ctx := t.Context()
-	d := demo{out: io.Discard, once: true, host: &host{folder: t.TempDir()}}
-	d.table = newDemoTable(d.out, d.rows)
-	if _, err := d.host.start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := d.host.stop(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	var err error
-	if d.people, err = d.host.meet(ctx); err != nil {
-		t.Fatal(err)
-	}
+	ctx, d := t.Context(), open(t)
 	k, err := d.createKey(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -179,8 +179,13 @@ func (d *demo) live(ctx context.Context, broken []*publication) error {
 	if err != nil {
 		return err
 	}
+	post, err := d.createPosts(ctx)
+	if err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.seePaste(ctx, ends) })
+	g.Go(func() error { return d.seePost(ctx, post) })
 	g.Go(func() error { return d.seeKey(ctx, key) })
 	burnedAt := d.host.now()
 	g.Go(func() error { return d.eraseOf(ctx, burned, burnedAt) })

@@ -52,6 +52,7 @@ func demoConfig(folder string) config.Config {
 	cfg.Listen.API, cfg.Listen.Admin, cfg.Listen.KV = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Stories.Lifetimes = demoLifetimes()
 	cfg.Pastes.Anonymous, cfg.Pastes.Lifetime, cfg.Pastes.ShortestLifetime = true, demoLifetimes()[0], demoLifetimes()[1]
+	cfg.Feed.ShortestLifetime = demoLifetimes()[1]
 	many := config.Rate{Count: math.MaxInt32, Per: time.Hour}
 	cfg.Rates = config.Rates{Writes: many, Reads: many, AddressReads: many, AddressWrites: many}
 	cfg.Births.Timeout, cfg.Births.RemindAfter = 800*time.Millisecond, 500*time.Millisecond
