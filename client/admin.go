@@ -150,6 +150,31 @@ func (c *Client) RemoveKVKey(ctx context.Context, namespace, id, reason string) 
 	return c.askWith(ctx, call{method: http.MethodDelete, path: path}, wire.Reason{Reason: reason}, nil)
 }
 
+// CheckFeed compares follow edges with their other direction, and counts with their
+// rows: in parts, each of which is passed on.
+func (c *Client) CheckFeed(ctx context.Context) iter.Seq2[wire.FeedCheck, error] {
+	return pages(nil, func(q url.Values) ([]wire.FeedCheck, string, error) {
+		var part wire.FeedCheck
+		err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/feed/check", query: q}, &part)
+		return []wire.FeedCheck{part}, part.Next, err
+	})
+}
+
+// ImportFeed has follow edges and posts of another product move in. Sent again it
+// changes nothing.
+func (c *Client) ImportFeed(ctx context.Context, in wire.FeedImport) (wire.FeedImported, error) {
+	var out wire.FeedImported
+	err := c.askWith(ctx, call{method: http.MethodPost, path: "/v1/feed/import", again: true}, in, &out)
+	return out, err
+}
+
+// References looks for everything that is a user's or names the user.
+func (c *Client) References(ctx context.Context, user string) (wire.References, error) {
+	var found wire.References
+	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/users/" + url.PathEscape(user) + "/references"}, &found)
+	return found, err
+}
+
 // Runs returns the runs of walks since an instant, which Restore can undo. A zero
 // instant is a day ago.
 func (c *Client) Runs(ctx context.Context, from mayfly.Instant) iter.Seq2[wire.Run, error] {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
@@ -84,6 +85,21 @@ func (c *Client) Thread(ctx context.Context, id mayfly.ID, top *wire.Thread) ite
 		}
 		return page.Replies, page.Next, err
 	})
+}
+
+// Home reads a page of the caller's home, newest first; cursor is next of the page
+// before, or empty.
+func (c *Client) Home(ctx context.Context, cursor string, limit int) (wire.Home, error) {
+	q := url.Values{}
+	if cursor != "" {
+		q.Set("cursor", cursor)
+	}
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	var page wire.Home
+	err := c.ask(ctx, call{method: http.MethodGet, path: "/v1/me/home", query: q}, &page)
+	return page, err
 }
 
 // Likers returns who likes a post that the caller may see.

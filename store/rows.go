@@ -30,6 +30,12 @@ type Rows interface {
 	// Errors: Invalid (a plain table), Unavailable, Unknown.
 	Swap(ctx context.Context, t Table, key Key, old, new []byte, reclaimAt mayfly.Instant) (swapped bool, current []byte, err error)
 
+	// Partitions lists the partitions of a table that have rows, for what checks all of
+	// it: about limit of them from where an earlier call stopped (cursor; "" is the
+	// beginning), in an order of the driver's own, and where to go on; "" at the end. A
+	// page may be empty before the end. Errors: Invalid (a cursor of something else).
+	Partitions(ctx context.Context, t Table, cursor string, limit int) (partitions []string, next string, err error)
+
 	// Tables returns the tables that the store was opened with. Every operation
 	// refuses another table with Invalid.
 	Tables() []Table

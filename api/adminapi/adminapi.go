@@ -51,6 +51,9 @@ type Operations interface {
 	KVStatus(ctx context.Context) (wire.KVStatus, error)
 	AddKVKey(ctx context.Context, namespace string, by audit.Actor, reason string, now mayfly.Instant) (wire.KVCredential, error)
 	RemoveKVKey(ctx context.Context, namespace, id string, by audit.Actor, reason string, now mayfly.Instant) error
+	CheckFeed(ctx context.Context, cursor string, now mayfly.Instant) (wire.FeedCheck, error)
+	ImportFeed(ctx context.Context, in wire.FeedImport, by audit.Actor, now func() mayfly.Instant) (wire.FeedImported, error)
+	References(ctx context.Context, user mayfly.UserID) (wire.References, error)
 	Purges(ctx context.Context, cursor string, limit int) (wire.Purges, error)
 	AuditRecords(ctx context.Context, cursor string, limit int) (wire.AuditRecords, error)
 	VerifyAudit(ctx context.Context, heads []string) (wire.AuditReport, error)
@@ -75,6 +78,7 @@ func Routes(operator Operator, accounts *account.Accounts, gatherer prometheus.G
 	routes = append(routes, h.walkRoutes()...)
 	routes = append(routes, h.upkeepRoutes()...)
 	routes = append(routes, h.kvRoutes()...)
+	routes = append(routes, h.feedRoutes()...)
 	routes = append(routes, profileRoutes()...)
 	for i := range routes {
 		routes[i].Admin, routes[i].Product = true, Product

@@ -90,6 +90,12 @@ func Routes(o Options) []httpapi.Route {
 			Method: "GET", Pattern: "/v1/users/{user}/posts", ID: "listPosts", Limit: httpapi.ReadLimit,
 			Summary: "List a user's posts that I may see, newest first", Params: append(httpapi.Paging(), httpapi.IfNoneMatch()), Answers: httpapi.ConditionalAnswers[wire.Posts]("A page of posts."), Handle: h.byAuthor,
 		},
+		{
+			Method: "GET", Pattern: "/v1/me/home", ID: "getMyHome", Scopes: user, Limit: httpapi.ReadLimit,
+			Summary: "Read my home: what those whom I follow have posted and reposted, newest first",
+			About:   "Replies to others are not in it; an author's own threads are. Without what I mute or block. Pages go on from the last post: none comes twice, and one that is there all the time is on one of them.",
+			Params:  append(httpapi.Paging(), httpapi.IfNoneMatch()), Answers: httpapi.ConditionalAnswers[wire.Home]("A page of posts, with their authors."), Handle: h.home,
+		},
 		reaction("PUT", "/v1/posts/{id}/like", "likePost", "Like a post", done("You like it."), absent, h.like),
 		reaction("DELETE", "/v1/posts/{id}/like", "unlikePost", "Take a like back", done("You do not like it."), nil, h.unlike),
 		reaction("PUT", "/v1/posts/{id}/repost", "repostPost", "Repost a post", made("It is reposted"), append([]int{http.StatusConflict, http.StatusInsufficientStorage}, absent...), h.repost),
@@ -211,14 +217,34 @@ func (h *handlers) byAuthor(c *httpapi.Call) error {
 	if err != nil {
 		return err
 	}
-	for range listTries {
+	return deliver(c, func() (any, error) {
 		page, err := h.posts.ByAuthor(c.Context(), user, c.Caller.Viewer(), cursor, limit, c.Now)
+		return wire.Posts{Posts: h.showAll(c, page.Posts), Next: page.Next}, err
+	})
+}
+
+// home is GET /v1/me/home.
+func (h *handlers) home(c *httpapi.Call) error {
+	cursor, limit, err := c.Page()
+	if err != nil {
+		return err
+	}
+	return deliver(c, func() (any, error) {
+		home, err := h.posts.Home(c.Context(), c.Caller.User, cursor, limit, c.Now)
+		out := wire.Home{Posts: h.showAll(c, home.Posts), Authors: make([]wire.Author, len(home.Authors)), Next: home.Next, Partial: home.Partial}
+		for i, p := range home.Authors {
+			out.Authors[i] = wire.Author{User: p.User, Handle: p.Handle, Name: p.Name, Avatar: p.Avatar}
+		}
+		return out, err
+	})
+}
+
+// deliver sends a list, which is read again when a post of it has ended meanwhile.
+func deliver(c *httpapi.Call, read func() (any, error)) error {
+	for range listTries {
+		out, err := read()
 		if err != nil {
 			return err
-		}
-		out := wire.Posts{Posts: make([]wire.Post, len(page.Posts)), Next: page.Next}
-		for i, p := range page.Posts {
-			out.Posts[i] = h.show(c, p)
 		}
 		if err := c.Deliver(http.StatusOK, out); !errors.Is(err, mayfly.Gone) {
 			return err
@@ -226,6 +252,14 @@ func (h *handlers) byAuthor(c *httpapi.Call) error {
 		c.Restart()
 	}
 	return mayfly.Errorf(mayfly.Unavailable, "the list changes faster than it is read").WithHint("try again")
+}
+
+func (h *handlers) showAll(c *httpapi.Call, posts []feed.Post) []wire.Post {
+	all := make([]wire.Post, len(posts))
+	for i, p := range posts {
+		all[i] = h.show(c, p)
+	}
+	return all
 }
 
 // show returns a post as the viewer sees it, and notes when the first of what the

@@ -1,13 +1,10 @@
 package feedapi
 
 import (
-	"errors"
 	"net/http"
 
-	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
 	"github.com/mayflyhq/mayfly/api/wire"
-	"github.com/mayflyhq/mayfly/product/feed"
 )
 
 func (h *handlers) threadRoute() httpapi.Route {
@@ -28,24 +25,11 @@ func (h *handlers) thread(c *httpapi.Call) error {
 	if err != nil {
 		return err
 	}
-	for range listTries {
+	return deliver(c, func() (any, error) {
 		t, err := h.posts.Thread(c.Context(), id, c.Caller.Viewer(), cursor, limit, c.Now)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		out := wire.Thread{Post: h.show(c, t.Post), Ancestors: h.showAll(c, t.Ancestors), Replies: h.showAll(c, t.Replies), Next: t.Next}
-		if err := c.Deliver(http.StatusOK, out); !errors.Is(err, mayfly.Gone) {
-			return err
-		}
-		c.Restart()
-	}
-	return mayfly.Errorf(mayfly.Unavailable, "the thread changes faster than it is read").WithHint("try again")
-}
-
-func (h *handlers) showAll(c *httpapi.Call, posts []feed.Post) []wire.Post {
-	all := make([]wire.Post, len(posts))
-	for i, p := range posts {
-		all[i] = h.show(c, p)
-	}
-	return all
+		return wire.Thread{Post: h.show(c, t.Post), Ancestors: h.showAll(c, t.Ancestors), Replies: h.showAll(c, t.Replies), Next: t.Next}, nil
+	})
 }

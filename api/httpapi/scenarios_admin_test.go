@@ -67,6 +67,25 @@ func adminScenarios() map[string][]scenario {
 			{as: "admin", method: "GET", path: "/v1/purges?cursor=x", status: 400},
 			{as: "moderator", method: "GET", path: "/v1/purges", status: 403},
 		},
+		"checkFeed": {
+			{as: "admin", method: "GET", path: "/v1/feed/check", status: 200, has: []string{`"differences":[]`, `"next":`}},
+			{as: "admin", method: "GET", path: "/v1/feed/check?cursor=x", status: 400},
+			{as: "moderator", method: "GET", path: "/v1/feed/check", status: 403},
+		},
+		"findReferences": {
+			{as: "admin", method: "GET", path: "/v1/users/~stranger/references", status: 200, has: []string{`"count":0`, `"examples":[]`}},
+			{as: "admin", method: "GET", path: "/v1/users/stranger/references", status: 400},
+			{as: "ana", method: "GET", path: "/v1/users/~stranger/references", status: 403},
+		},
+		"importFeed": {
+			{as: "admin", method: "POST", path: "/v1/feed/import", status: 200, body: `{"edges":[{"reader":"~old","author":"~older"},{"reader":"~old","author":"~old"}],"reason":"x"}`, has: []string{`"edges":[{},{"refused":`}},
+			{as: "admin", method: "POST", path: "/v1/feed/import", status: 200, body: `{"posts":[{"source":"1","author":"~old","text":"hello","born_at":"2024-05-01T12:00:00Z"}],"reason":"x"}`, has: []string{`"posts":[{"id":`}},
+			{as: "admin", method: "POST", path: "/v1/feed/import", status: 200, body: `{"posts":[{"source":"1","author":"~old","text":"hello","born_at":"2024-05-01T12:00:00Z"}],"reason":"x"}`, has: []string{`"again":true`}},
+			{as: "admin", method: "POST", path: "/v1/feed/import", status: 200, body: `{"posts":[{"source":"2","author":"~old","text":"hello","born_at":"2999-05-01T12:00:00Z"}],"reason":"x"}`, has: []string{`"refused":`}},
+			{as: "admin", method: "POST", path: "/v1/feed/import", status: 400, body: `{"reason":"x"}`},
+			{as: "admin", method: "POST", path: "/v1/feed/import", status: 400, body: `{"edges":[{"reader":"~old","author":"~older"}]}`},
+			{as: "moderator", method: "POST", path: "/v1/feed/import", status: 403, body: `{"edges":[{"reader":"~old","author":"~older"}],"reason":"x"}`},
+		},
 		"listDeadLetters": {
 			{as: "admin", method: "GET", path: "/v1/dead-letters", status: 200, has: []string{`"letters":[]`}},
 			{as: "admin", method: "GET", path: "/v1/dead-letters?cursor=x", status: 400},

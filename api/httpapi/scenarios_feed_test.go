@@ -10,6 +10,12 @@ import (
 	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
 
+// without is the scenario whose answer does not contain some texts either.
+func (s scenario) without(texts ...string) scenario {
+	s.hasNot = texts
+	return s
+}
+
 // feedWords publishes posts of ana's and returns the words by which scenarios name them.
 func feedWords(t testing.TB, h *testNode) []string {
 	t.Helper()
@@ -58,6 +64,13 @@ func feedScenarios() map[string][]scenario {
 		return scenario{as: "ben", method: "POST", path: "/v1/posts", body: body, status: status, has: has}
 	}
 	key := map[string]string{"Idempotency-Key": "k"}
+	const empty = `{"posts":[],"authors":[]}`
+	home := func(as string, has ...string) scenario {
+		return scenario{as: as, method: "GET", path: "/v1/me/home", status: 200, has: has}
+	}
+	change := func(as, method, path string, status int) scenario {
+		return scenario{as: as, method: method, path: path, status: status}
+	}
 	return map[string][]scenario{
 		"createPost": append(noUser("POST", "/v1/posts"),
 			create(`{"text":"hello #Straße @ana"}`, 201, "Location", "Etag", `"lifetime":"never"`, `"kind":"post"`, `"name":"strasse"`, `"name":"ana"`),
@@ -111,6 +124,35 @@ func feedScenarios() map[string][]scenario {
 			{as: "ben", method: "GET", path: "/v1/users/{ana}/posts?cursor=nonsense", status: 400},
 			{as: "ben", method: "GET", path: "/v1/users/{ana}/posts", header: map[string]string{"If-None-Match": "*"}, status: 304},
 		},
+		"getMyHome": append(noUser("GET", "/v1/me/home"), []scenario{
+			home("ben", `"authors":[{"user":"{ana}"`, "{post}", "Etag").without("{post-held}", "{post-deleted}", "{post-ended}", "secret words", `"next"`),
+			{as: "ben", method: "GET", path: "/v1/me/home", header: map[string]string{"If-None-Match": "*"}, status: 304},
+			{as: "service:ben", method: "GET", path: "/v1/me/home?limit=1", status: 200, has: []string{"{post}"}},
+			{as: "ben", method: "GET", path: "/v1/me/home?cursor=nonsense", status: 400, has: []string{"next of the page before"}},
+			{as: "ben", method: "GET", path: "/v1/me/home?limit=0", status: 400},
+			home("ana", empty), home("stranger", empty), home("blocked", empty),
+			// What ben changes shows on the next read.
+			change("ben", "DELETE", "/v1/me/following/{ana}", 204), home("ben", empty),
+			change("ben", "PUT", "/v1/me/following/{ana}", 200), home("ben", "{post}"),
+			change("ben", "PUT", "/v1/me/mutes/{ana}", 204), home("ben", empty),
+			change("ben", "DELETE", "/v1/me/mutes/{ana}", 204), home("ben", "{post}"),
+			change("ben", "PUT", "/v1/me/blocks/{ana}", 204), home("ben", empty),
+			change("ben", "DELETE", "/v1/me/blocks/{ana}", 204), home("ben", empty),
+			change("ben", "PUT", "/v1/me/following/{ana}", 200), home("ben", "{post}"),
+			// And what others do: friend does not follow ana.
+			change("friend", "PUT", "/v1/me/following/~ben", 200), home("friend", empty),
+			change("ben", "PUT", "/v1/posts/{post}/repost", 201), home("friend", `"kind":"repost"`, `"user":"{ana}"`, "{post}"),
+			change("friend", "PUT", "/v1/me/mutes/{ana}", 204), home("friend", empty),
+			change("friend", "DELETE", "/v1/me/mutes/{ana}", 204), home("friend", "{post}"),
+			{as: "ana", method: "PATCH", path: "/v1/me/profile", body: `{"private":true}`, status: 200},
+			home("friend", empty), home("ben", "{post}"),
+			{as: "ana", method: "PATCH", path: "/v1/me/profile", body: `{"private":false}`, status: 200},
+			home("friend", "{post}"),
+			change("ana", "PUT", "/v1/me/blocks/~friend", 204), home("friend", empty), change("ana", "DELETE", "/v1/me/blocks/~friend", 204),
+			change("ben", "DELETE", "/v1/posts/{post}/repost", 204), home("friend", empty),
+			change("ben", "PUT", "/v1/posts/{post}/repost", 201), home("friend", "{post}"),
+			change("ana", "DELETE", "/v1/posts/{post}", 204), home("friend", empty), home("ben", empty),
+		}...),
 		"likePost": append(append(refused("PUT", "/like"), noUser("PUT", "/v1/posts/{post}/like")...),
 			scenario{as: "ben", method: "PUT", path: "/v1/posts/{post}/like", status: 204}, scenario{as: "ben", method: "PUT", path: "/v1/posts/{post}/like", status: 204},
 			scenario{as: "ben", method: "GET", path: "/v1/posts/{post}", status: 200, has: []string{`"liked":true`}},

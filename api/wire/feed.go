@@ -56,6 +56,23 @@ type Thread struct {
 	Next      string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last. A page may be short without being the last."`
 }
 
+// Home is a page of what the authors whom the caller follows have published, newest
+// first.
+type Home struct {
+	Posts   []Post   `json:"posts"`
+	Authors []Author `json:"authors" doc:"The authors of the posts, and of what they quote or repost, each once."`
+	Next    string   `json:"next,omitempty" doc:"Cursor of the next page; absent on the last. A page is short without being the last only after thousands of entries that are not shown."`
+	Partial bool     `json:"partial,omitempty" doc:"You follow more than 2,000 authors: those beyond, in the order of their ids, are left out."`
+}
+
+// Author is what is shown beside the posts of a user.
+type Author struct {
+	User   mayfly.UserID `json:"user" format:"uuid"`
+	Handle string        `json:"handle,omitempty"`
+	Name   string        `json:"display_name,omitempty"`
+	Avatar string        `json:"avatar,omitempty" format:"uri"`
+}
+
 // Likers is a page of users who like a post.
 type Likers struct {
 	Users []Liker `json:"users"`

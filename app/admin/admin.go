@@ -26,6 +26,7 @@ type Options struct {
 	Token    string    // "" means one made with the data folder's key
 	By       string    // user of the token that is made
 	Changes  bool      // the command changes something, so the token names a user
+	Long     bool      // the command may take hours, and so long is the token that is made good
 	Progress io.Writer // where long work on a folder shows how far it is
 }
 
@@ -108,7 +109,10 @@ func (o Options) call(ctx context.Context, url string, by http.RoundTripper, api
 
 // tokenLifetime is the lifetime of a token that is made for one command. It is
 // checked when a request arrives.
-const tokenLifetime = 5 * time.Minute
+const (
+	tokenLifetime     = 5 * time.Minute
+	longTokenLifetime = 24 * time.Hour
+)
 
 // bearer returns the token that was given, or one made with the data folder's key.
 func (o Options) bearer(now mayfly.Instant) (string, error) {
@@ -116,6 +120,9 @@ func (o Options) bearer(now mayfly.Instant) (string, error) {
 		return o.Token, nil
 	}
 	request := node.TokenRequest{Scope: "admin", Lasts: tokenLifetime}
+	if o.Long {
+		request.Lasts = longTokenLifetime
+	}
 	if o.Changes {
 		if request.User = o.By; strings.TrimSpace(o.By) == "" {
 			return "", mayfly.Errorf(mayfly.Invalid, "a name is required for the audit log").WithHint("pass --by NAME")

@@ -49,6 +49,9 @@ func (f dataFolder) with(do func(s *profile.Store, n *node.Node)) {
 	}
 	o := node.FromConfig(cfg)
 	o.Idle = true
+	if o.Products.Key, err = node.LoadKey(cfg); err != nil {
+		f.Fatal(err)
+	}
 	n, err := node.Start(f.Context(), s.Set, o)
 	if err != nil {
 		f.Fatal(err)

@@ -144,6 +144,7 @@ type adminFlags struct {
 	settings settings
 	url      string
 	token    string
+	long     bool // the verb may take hours
 }
 
 func (a *adminFlags) flags(c *cobra.Command) {
@@ -171,7 +172,7 @@ func (a *adminFlags) do(c *cobra.Command, op *operation, work func(ctx context.C
 
 // options loads the configuration and refuses an operation without a reason.
 func (a *adminFlags) options(c *cobra.Command, op *operation) (o admin.Options, err error) {
-	o = admin.Options{URL: a.url, Token: a.token, Changes: op != nil, Progress: c.ErrOrStderr()}
+	o = admin.Options{URL: a.url, Token: a.token, Changes: op != nil, Long: a.long, Progress: c.ErrOrStderr()}
 	if o.Config, err = a.settings.load(nil); err != nil {
 		return o, err
 	}

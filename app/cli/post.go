@@ -96,10 +96,7 @@ func newPostList() *cobra.Command {
 
 func printPosts(w io.Writer, posts ...wire.Post) error {
 	for _, p := range posts {
-		if p.Of != nil && p.Kind == "repost" {
-			p.Text = p.Of.Text
-		}
-		if _, err := fmt.Fprintf(w, "%s  %s  %-6s  %q\n", p.BornAt, p.ID, p.Kind, p.Text); err != nil {
+		if _, err := fmt.Fprintf(w, "%s  %s  %-6s  %q\n", p.BornAt, p.ID, p.Kind, textOf(p)); err != nil {
 			return err
 		}
 	}
@@ -127,6 +124,60 @@ func newPostThread() *cobra.Command {
 		},
 	}
 	r.flags(c)
+	return c
+}
+
+// textOf returns the text of a post, of a repost that of what it reposts.
+func textOf(p wire.Post) string {
+	if p.Of != nil && p.Kind == "repost" {
+		return p.Of.Text
+	}
+	return p.Text
+}
+
+func newHome() *cobra.Command {
+	r, cursor, limit := &remote{}, "", 0
+	c := &cobra.Command{
+		Use: "home", Short: "Show what those whom you follow have posted, newest first", Args: cobra.NoArgs,
+		Long:    "Shows a page of your home on a running server (mayfly serve). Authenticate with --token or MAYFLY_TOKEN, or with --user and\nthe key of the server's data folder.",
+		Example: "  mayfly home --user ben\n  mayfly home --user ben --limit 5 --cursor NEXT",
+		RunE: func(c *cobra.Command, _ []string) error {
+			api, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer api.Close()
+			page, err := api.Home(c.Context(), cursor, limit)
+			if err != nil {
+				return r.failed(err, "read your home")
+			}
+			if r.json {
+				return writeJSON(c.OutOrStdout(), page)
+			}
+			names := map[mayfly.UserID]string{}
+			for _, a := range page.Authors {
+				if names[a.User] = a.User.String(); a.Handle != "" {
+					names[a.User] = "@" + a.Handle
+				}
+			}
+			for _, p := range page.Posts {
+				by := names[p.Author]
+				if p.Of != nil && p.Kind == "repost" {
+					by += " reposts " + names[p.Of.Author]
+				}
+				if _, err := fmt.Fprintf(c.OutOrStdout(), "%s  %s  %s  %q\n", p.BornAt, p.ID, by, textOf(p)); err != nil {
+					return err
+				}
+			}
+			if page.Next != "" {
+				_, err = fmt.Fprintf(c.OutOrStdout(), "more: mayfly home --cursor %s\n", page.Next)
+			}
+			return err
+		},
+	}
+	r.flags(c)
+	c.Flags().StringVar(&cursor, "cursor", "", "go on where a page has ended")
+	c.Flags().IntVar(&limit, "limit", 0, "posts on the page, 1 to 200 (default: the server's)")
 	return c
 }
 

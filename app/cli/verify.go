@@ -19,6 +19,7 @@ import (
 func newVerify() *cobra.Command {
 	var flags adminFlags
 	var quick bool
+	var erased string
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Check that every item has its media, and every medium its item",
@@ -35,11 +36,17 @@ func newVerify() *cobra.Command {
 			"  ORPHAN       media older than a day that no item owns, or rows of an erased item\n\n" +
 			"A word that could not be measured says so, with the reason. The exit code is 1 if any of them is not 0. On a cluster the nodes check for lost media, orphans and damaged cold copies\n" +
 			"themselves; mayfly orphans and mayfly scrub with --admin print what they found.",
-		Example: "  mayfly verify --data ./mayfly-data\n  mayfly verify --quick        compare sizes and stored hashes only",
+		Example: "  mayfly verify --data ./mayfly-data\n  mayfly verify --erased '~ana'   prove that nothing of an erased user is left\n  mayfly verify --quick        compare sizes and stored hashes only",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return runVerify(c, &flags, quick) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if erased != "" {
+				return verifyErased(c, &flags, erased)
+			}
+			return runVerify(c, &flags, quick)
+		},
 	}
-	flags.settings.flags(c)
+	flags.flags(c)
+	c.Flags().StringVar(&erased, "erased", "", "prove instead that nothing of this user is left, who was erased: a UUID, or ~ and the subject")
 	c.Flags().BoolVar(&quick, "quick", false, "do not read the bytes of media")
 	return c
 }
@@ -69,6 +76,25 @@ func runVerify(c *cobra.Command, flags *adminFlags, quick bool) error {
 			"stop the server, or verify a copy of the folder; mayfly scrub and mayfly orphans print what a running server has found")
 	}
 	return err
+}
+
+// verifyErased prints what is left of a user, which is an error.
+func verifyErased(c *cobra.Command, flags *adminFlags, user string) error {
+	return flags.do(c, nil, func(ctx context.Context, api admin.API) error {
+		left, err := api.References(ctx, user)
+		if err != nil {
+			return err
+		}
+		for _, line := range left.Examples {
+			fmt.Fprintln(c.OutOrStdout(), line)
+		}
+		fmt.Fprintf(c.OutOrStdout(), "%s references to %s; besides %s held items, which stay, and %s objects of uploads that were never published\n",
+			humanize.Comma(int64(left.Count)), user, humanize.Comma(int64(left.Held)), humanize.Comma(int64(left.Unowned)))
+		if left.Count > 0 {
+			return errWrong
+		}
+		return nil
+	})
 }
 
 func printReport(out io.Writer, v *verify.Report) {

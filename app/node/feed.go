@@ -34,7 +34,7 @@ func Posts() Product {
 				return Parts{}, err
 			}
 			o := feed.Options{
-				Rows: n.set.Rows, Writer: n.set.Writer, Uploads: e.uploads, Intake: e.intake, Gate: e.gate, Hydrate: e.hydrate, Erase: e.erase,
+				Rows: n.set.Rows, Writer: n.set.Writer, Uploads: e.uploads, Intake: e.intake, Gate: e.gate, Hydrate: e.hydrate, Erase: e.erase, Accounts: n.accounts,
 				Secret: secret, Default: rules.Lifetime, Shortest: rules.ShortestLifetime, Longest: rules.LongestLifetime, Never: rules.Never, Hold: rules.Hold, Problem: problem,
 			}
 			if rules.BlocklistFile != "" {

@@ -82,7 +82,7 @@ func (e Entry) Validate() error {
 			return mayfly.Errorf(mayfly.Invalid, "audit: %s contains control characters or invalid UTF-8: %.40q", text.name, text.text)
 		}
 	}
-	if e.Verb < Restore || e.Verb > RemoveKVKey {
+	if e.Verb < Restore || e.Verb > MoveIn {
 		return mayfly.Errorf(mayfly.Invalid, "audit: unknown %s", e.Verb)
 	}
 	if missing := e.Verb.lacks(e.Subject); missing != "" {
@@ -140,12 +140,13 @@ const (
 	DenyToken                       // an access token is refused before its end (C1)
 	AddKVKey                        // a key of a namespace is made (K1)
 	RemoveKVKey                     // a key of a namespace is removed
+	MoveIn                          // follow edges and posts of another product move in
 )
 
 // Verbs returns every verb.
 func Verbs() []Verb {
-	all := make([]Verb, 0, RemoveKVKey)
-	for v := Restore; v <= RemoveKVKey; v++ {
+	all := make([]Verb, 0, MoveIn)
+	for v := Restore; v <= MoveIn; v++ {
 		all = append(all, v)
 	}
 	return all
@@ -182,6 +183,8 @@ func (v Verb) String() string {
 		return "add_kv_key"
 	case RemoveKVKey:
 		return "remove_kv_key"
+	case MoveIn:
+		return "move_in"
 	default:
 		return fmt.Sprintf("verb(%d)", uint8(v))
 	}

@@ -27,7 +27,7 @@ func TestAnInvalidEntryIsRefused(t *testing.T) {
 		"an issuer of two lines":         {func(e *Entry) { e.Actor.Issuer = "a\nb" }, mayfly.Invalid},
 		"invalid UTF-8":                  {func(e *Entry) { e.Actor.Subject = "\xff" }, mayfly.Invalid},
 		"no verb":                        {func(e *Entry) { e.Verb = 0 }, mayfly.Invalid},
-		"an unknown verb":                {func(e *Entry) { e.Verb = RemoveKVKey + 1 }, mayfly.Invalid},
+		"an unknown verb":                {func(e *Entry) { e.Verb = MoveIn + 1 }, mayfly.Invalid},
 		"a restore without an item":      {func(e *Entry) { e.Subject.Item = mayfly.ID{} }, mayfly.Invalid},
 		"an undo without a run":          {func(e *Entry) { e.Verb = UndoRun }, mayfly.Invalid},
 		"an erasure without a user":      {func(e *Entry) { e.Verb, e.Subject.User = EraseAccount, mayfly.UserID{} }, mayfly.Invalid},

@@ -70,6 +70,9 @@ type Opened struct {
 	Item    mayfly.Item
 	Body    mayfly.Body
 	Verdict Verdict // Serve or Archived
+	// Relation is how the owner stands to the viewer; zero of the viewer's own items, and
+	// for moderators. Lists leave out by it what the viewer mutes or blocks.
+	Relation mayfly.Relation
 }
 
 // New returns a gate in front of set. Close it to end its subscription.
@@ -140,7 +143,7 @@ func (g *Gate) Open(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, now
 		return Opened{}, refusal(verdict)
 	}
 	assertServable(e.item, viewer, verdict, now)
-	return Opened{Item: shown(e.item, relation), Body: e.body, Verdict: verdict}, nil
+	return Opened{Item: shown(e.item, relation), Body: e.body, Verdict: verdict, Relation: relation}, nil
 }
 
 // goneByArithmetic reports whether the id alone decides, unless the item was

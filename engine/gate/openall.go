@@ -42,7 +42,7 @@ func (g *Gate) openAll(ctx context.Context, ask *asker, ids []mayfly.ID, viewer 
 			continue
 		}
 		assertServable(j.item, viewer, j.verdict, now)
-		all = append(all, Opened{Item: shown(j.item, j.relation), Body: j.body, Verdict: j.verdict})
+		all = append(all, Opened{Item: shown(j.item, j.relation), Body: j.body, Verdict: j.verdict, Relation: j.relation})
 	}
 	return all, nil
 }

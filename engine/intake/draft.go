@@ -22,6 +22,13 @@ type Draft struct {
 	Upload   *upload.Upload // its media; nil without
 	Key      string         // idempotency key; empty without
 
+	// Born is when an item that moves in was published elsewhere, and Serial what tells
+	// it from other items of its owner that were published at the same instant. Its id
+	// follows from them and from the lifetime, so that it moves in once, whenever it is
+	// sent again. It has no Key. Zero: the item is born now.
+	Born   mayfly.Instant
+	Serial uint64
+
 	// Held says that it is born held: only moderators see it until they release it (L16).
 	Held bool
 	// Index adds to the batch of the birth what the product keeps of the item in tables:
@@ -51,6 +58,12 @@ func (d Draft) validate(o Options, now mayfly.Instant) error {
 		return bad("the idempotency key is too long", "use at most 255 bytes, such as a UUID")
 	case d.Key != "" && d.Owner.IsZero():
 		return bad("an idempotency key belongs to a user", "publish as a user, or without a key")
+	case d.Born > now:
+		return bad("it was published in the future", "say when it was published, in UTC")
+	case d.Born != 0 && (d.Key != "" || d.Owner.IsZero()):
+		return bad("an item that moves in has an owner, and no idempotency key", "send it without a key: it moves in once")
+	case d.Born != 0 && d.Lifetime != mayfly.Never && d.Born.Add(d.Lifetime.Duration()) <= now:
+		return bad("its lifetime is over", "leave out what has expired")
 	case len(d.Text)+len(d.Data) > o.MaxBody:
 		return mayfly.Errorf(mayfly.TooLarge, "draft: over %d bytes of text and data", o.MaxBody).WithHint("send large content as a medium")
 	}

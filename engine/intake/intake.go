@@ -136,6 +136,9 @@ func (in *Intake) publish(ctx context.Context, r request) (Published, error) {
 		return Published{}, fmt.Errorf("mint: %w", err)
 	}
 	first := true
+	if r.Born != 0 {
+		return in.moveIn(ctx, r, c)
+	}
 	if r.Key != "" {
 		if c, first, err = in.claimKey(ctx, r, c); err != nil {
 			return Published{}, fmt.Errorf("idempotency key: %w", err)
@@ -185,7 +188,16 @@ func (in *Intake) mint(r request) (claim, error) {
 	if _, err := io.ReadFull(in.o.Random, random[:]); err != nil {
 		return claim{}, fmt.Errorf("random bits: %w", err)
 	}
-	id, err := upload.NewID(r.now, r.Lifetime, r.Owner, binary.BigEndian.Uint64(random[:8]))
+	if r.Born != 0 { // the same item again has the same nonce, another one under its id has not
+		hash := r.hash()
+		binary.BigEndian.PutUint64(random[:], r.Serial)
+		copy(random[8:], hash[:])
+	}
+	at := r.now
+	if r.Born != 0 {
+		at = r.Born
+	}
+	id, err := upload.NewID(at, r.Lifetime, r.Owner, binary.BigEndian.Uint64(random[:8]))
 	if err != nil {
 		return claim{}, err
 	}
@@ -194,6 +206,22 @@ func (in *Intake) mint(r request) (claim, error) {
 		c.upload = r.Upload.ID
 	}
 	return c, nil
+}
+
+// moveIn publishes an item under the id that follows from what it is, or finds that it
+// was published before. The row in the ledger stands for the idempotency key.
+func (in *Intake) moveIn(ctx context.Context, r request, c claim) (Published, error) {
+	found, err := in.set.Ledger.Get(ctx, c.id)
+	if err != nil {
+		return Published{}, fmt.Errorf("move in %s: %w", c.id, err)
+	}
+	if !found[0].Found {
+		return in.commit(ctx, r, c)
+	}
+	if found[0].Item.Nonce != c.nonce {
+		return Published{}, mayfly.Errorf(mayfly.Conflict, "another item moved in as %s", c.id).WithHint("give each item of an author a name of its own")
+	}
+	return in.announceAgain(ctx, found[0].Item, r.now)
 }
 
 // again answers a retry: the item is there, or its birth is resumed while its

@@ -173,6 +173,10 @@ func TestDraftsThatMakeNoSenseAreRefusedAndWriteNothing(t *testing.T) {
 		"a key of 256 bytes":     {func(d *intake.Draft) { d.Key = string(make([]byte, 256)) }, mayfly.Invalid},
 		"another user's upload":  {func(d *intake.Draft) { d.Upload = bens }, mayfly.Invalid},
 		"an upload of yesterday": {func(d *intake.Draft) { d.Upload = old }, mayfly.Gone},
+		"born in the future":     {func(d *intake.Draft) { d.Born, d.Serial = start+1, 1 }, mayfly.Invalid},
+		"moves in with a key":    {func(d *intake.Draft) { d.Born, d.Serial, d.Key = start-1, 1, "key" }, mayfly.Invalid},
+		"moves in for no user":   {func(d *intake.Draft) { d.Born, d.Serial, d.Owner = start-1, 1, mayfly.UserID{} }, mayfly.Invalid},
+		"moves in after its end": {func(d *intake.Draft) { d.Born = start.Add(-d.Lifetime.Duration()) }, mayfly.Invalid},
 		"101 bytes of body":      {func(d *intake.Draft) { d.Text, d.Data = string(make([]byte, 50)), make([]byte, 51) }, mayfly.TooLarge},
 	} {
 		d := e.Draft()
@@ -401,4 +405,28 @@ func TestAnAdmissionHoldsForASecondAndForItsOwner(t *testing.T) {
 			t.Errorf("a second later: %v", err)
 		}
 	})
+}
+
+// An item that moves in keeps its time and is there once, whatever stops it half-way.
+func TestAnItemMovesInOnceInItsOwnTime(t *testing.T) {
+	e := fixture.Open(t)
+	in := e.Intake(intake.Options{})
+	d := e.Draft()
+	d.Born, d.Serial, d.Lifetime = start.Add(-400*24*time.Hour), 7, mayfly.Never
+	p := publish(t, in, d, start)
+	if id := p.Item.ID; p.Again || id.Birth() != d.Born || id.Trace() != ana.Trace() || id.Expires() {
+		t.Errorf("%+v", p)
+	}
+	if again := publish(t, in, d, start.Add(90*24*time.Hour)); !again.Again || again.Item != p.Item {
+		t.Errorf("again %+v\nfirst %+v", again, p)
+	}
+	other := d
+	other.Text = "another text"
+	if _, err := in.Publish(t.Context(), other, start); !errors.Is(err, mayfly.Conflict) {
+		t.Errorf("another item of the same name: %v", err)
+	}
+	other.Serial = 8
+	if q := publish(t, in, other, start); q.Again || q.Item.ID == p.Item.ID {
+		t.Errorf("%+v", q)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -248,16 +249,25 @@ func (a *Accounts) saveCount(ctx context.Context, user mayfly.UserID, p Place, c
 
 // eachRow calls do with every row of a partition.
 func eachRow(ctx context.Context, rows store.Rows, t store.Table, partition string, do func(store.Row) error) error {
+	return eachPage(ctx, rows, t, partition, func(page []store.Row) error {
+		for _, row := range page {
+			if err := do(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func eachPage(ctx context.Context, rows store.Rows, t store.Table, partition string, do func([]store.Row) error) error {
 	next := store.Range{Partition: partition, Limit: recountPage}
 	for {
 		page, err := rows.Range(ctx, t, next)
 		if err != nil {
 			return err
 		}
-		for _, row := range page {
-			if err := do(row); err != nil {
-				return err
-			}
+		if err := do(page); err != nil {
+			return err
 		}
 		if len(page) < recountPage {
 			return nil
@@ -272,6 +282,42 @@ func userIn(row store.Row) (mayfly.UserID, error) {
 		return mayfly.UserID{}, mayfly.Errorf(mayfly.Corrupt, "a row of users has a key of %d bytes", len(row.Clustering))
 	}
 	return mayfly.UserID([]byte(row.Clustering)), nil
+}
+
+// VerifyAll verifies the edges of the next users of the store, about limit of them, as
+// VerifyEdges does. It begins at a cursor, "" at first, and returns where to go on, ""
+// at the end.
+func (a *Accounts) VerifyAll(ctx context.Context, cursor string, limit int) (checked int, differences []string, next string, err error) {
+	t, partitions, next, err := store.PartitionsOf(ctx, a.o.Rows, []store.Table{Profiles, Follows, Followers}, cursor, limit)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	var users []mayfly.UserID
+	for _, name := range partitions {
+		if len(name) != len(mayfly.UserID{}) && (t != Followers || len(name) != len(mayfly.UserID{})+1) {
+			return 0, nil, "", mayfly.Errorf(mayfly.Corrupt, "table %s has the partition %x", t, name)
+		}
+		users = append(users, mayfly.UserID([]byte(name[:len(mayfly.UserID{})])))
+	}
+	if t != Profiles { // those with a profile came before
+		keys := make([]store.Key, len(users))
+		for i, user := range users {
+			keys[i] = profileKey(user)
+		}
+		found, err := a.o.Rows.Get(ctx, Profiles, keys...)
+		if err != nil {
+			return 0, nil, "", err
+		}
+		others := users[:0]
+		for i, user := range users {
+			if found[i] == nil && !slices.Contains(others, user) {
+				others = append(others, user)
+			}
+		}
+		users = others
+	}
+	differences, err = a.VerifyEdges(ctx, users...)
+	return len(users), differences, next, err
 }
 
 // VerifyEdges compares the edges of users with their other direction and with the
@@ -297,25 +343,36 @@ func (a *Accounts) verifyUser(ctx context.Context, user mayfly.UserID) (differen
 		return nil, err
 	}
 	following := 0
-	err = eachRow(ctx, a.o.Rows, Follows, string(user[:]), func(row store.Row) error {
-		author, err := userIn(row)
+	err = eachPage(ctx, a.o.Rows, Follows, string(user[:]), func(page []store.Row) error {
+		var authors []mayfly.UserID
+		var keys []store.Key
+		for _, row := range page {
+			author, err := userIn(row)
+			if err != nil {
+				return err
+			}
+			e, err := readEdge(row.Value)
+			if err != nil {
+				return err
+			}
+			if !e.live() {
+				continue
+			}
+			if e.state == Following {
+				following++
+			}
+			authors, keys = append(authors, author), append(keys, FollowerKey(author, e.place, user))
+		}
+		found, err := a.o.Rows.Get(ctx, Followers, keys...)
 		if err != nil {
 			return err
 		}
-		e, err := readEdge(row.Value)
-		if err != nil || !e.live() {
-			return err
-		}
-		if e.state == Following {
-			following++
-		}
-		found, err := a.o.Rows.Get(ctx, Followers, FollowerKey(author, e.place, user))
-		if err != nil {
-			return err
-		}
-		if m, err := readMirror(found[0]); err != nil || m != present {
-			differ("the edge to %s has no other direction", author)
-			return err
+		for i, author := range authors {
+			if m, err := readMirror(found[i]); err != nil {
+				return err
+			} else if m != present {
+				differ("the edge to %s has no other direction", author)
+			}
 		}
 		return nil
 	})
@@ -327,26 +384,37 @@ func (a *Accounts) verifyUser(ctx context.Context, user mayfly.UserID) (differen
 	}
 	for _, place := range append(p.places(), mutedPlace, requestPlace) {
 		count := 0
-		err := eachRow(ctx, a.o.Rows, Followers, place.partition(user), func(row store.Row) error {
-			reader, err := userIn(row)
+		err := eachPage(ctx, a.o.Rows, Followers, place.partition(user), func(page []store.Row) error {
+			var readers []mayfly.UserID
+			var mirrors []mirror
+			var keys []store.Key
+			for _, row := range page {
+				reader, err := userIn(row)
+				if err != nil {
+					return err
+				}
+				m, err := readMirror(row.Value)
+				if err != nil {
+					return err
+				}
+				if m == gone {
+					continue
+				}
+				count++
+				readers, mirrors, keys = append(readers, reader), append(mirrors, m), append(keys, FollowKey(reader, user))
+			}
+			found, err := a.o.Rows.Get(ctx, Follows, keys...)
 			if err != nil {
 				return err
 			}
-			m, err := readMirror(row.Value)
-			if err != nil || m == gone {
-				return err
-			}
-			count++
-			found, err := a.o.Rows.Get(ctx, Follows, FollowKey(reader, user))
-			if err != nil {
-				return err
-			}
-			e, err := readEdge(found[0])
-			if err != nil {
-				return err
-			}
-			if m != present || e.mirrorAt(place) != present {
-				differ("the edge from %s is not what its other direction says", reader)
+			for i, reader := range readers {
+				e, err := readEdge(found[i])
+				if err != nil {
+					return err
+				}
+				if mirrors[i] != present || e.mirrorAt(place) != present {
+					differ("the edge from %s is not what its other direction says", reader)
+				}
 			}
 			return nil
 		})

@@ -64,7 +64,9 @@ func eraseGraph(ctx context.Context, rows store.Rows, user mayfly.UserID, now ma
 		if err := removeRow(ctx, rows, Profiles, profileKey(user)); err != nil {
 			return erased, err
 		}
-		erased++
+		if p.said() { // a row that only has counts is written by the recount, some time after the edges
+			erased++
+		}
 	}
 	return erased, nil
 }

@@ -105,3 +105,20 @@ func TestAnErasedUserIsInNoEdgeCountProfileOrHandle(t *testing.T) {
 		t.Error("too few")
 	}
 }
+
+// The answer of an erasure counts edges and what the user has said, not what the
+// recount may or may not have written by then.
+func TestErasingCountsTheSameBeforeAndAfterARecount(t *testing.T) {
+	for _, recounted := range []bool{false, true} {
+		h := open(t)
+		h.follow(ana(), ben(), account.Following)
+		if recounted {
+			h.quiesce(start)
+		}
+		h.erase(ana())
+		part := account.ErasePart(h.rows)
+		if n, err := part.Erase(t.Context(), ana(), start); err != nil || n != 1 {
+			t.Errorf("recounted %t: %d erased, %v", recounted, n, err)
+		}
+	}
+}

@@ -69,6 +69,11 @@ func readProfile(b []byte) (profile, error) {
 	return p, nil
 }
 
+// said reports whether the user has said anything in it.
+func (p profile) said() bool {
+	return p.Private || p.Handle != "" || p.Name != "" || p.Bio != "" || p.Avatar != ""
+}
+
 func (p profile) bytes() ([]byte, error) {
 	var number [numberBytes]byte
 	if _, err := rand.Read(number[:]); err != nil {

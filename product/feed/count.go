@@ -33,6 +33,10 @@ const (
 	countReposts
 )
 
+func (c counted) String() string {
+	return map[counted]string{countReplies: "replies", countLikes: "likes", countReposts: "reposts"}[c]
+}
+
 // Counts are how many replies, likes and reposts a post has.
 type Counts struct{ Replies, Likes, Reposts int }
 
@@ -49,6 +53,9 @@ const (
 
 	markSoon  = time.Minute
 	markFinal = fades + time.Minute
+
+	markSize       = len(mayfly.ID{}) + 2        // post, what is counted, slice
+	repostMarkSize = markSize + len(mayfly.ID{}) // and the item of a repost
 
 	// followTogether is how many minutes of marks are followed before that is noted.
 	followTogether = 60
@@ -138,8 +145,14 @@ func (f *Feed) followMinute(ctx context.Context, m mayfly.Minute, now mayfly.Ins
 			return err
 		}
 		for _, row := range page {
-			if len(row.Clustering) != len(mayfly.ID{})+2 {
+			if size := len(row.Clustering); size != markSize && size != repostMarkSize {
 				return mayfly.Errorf(mayfly.Corrupt, "a mark of a count cannot be read: %x", row.Clustering)
+			}
+			if len(row.Clustering) == repostMarkSize {
+				if err := f.unnamed(ctx, mayfly.ID([]byte(row.Clustering[:16])), mayfly.ID([]byte(row.Clustering[markSize:])), now); err != nil {
+					return err
+				}
+				continue
 			}
 			s := sliceCount{mayfly.ID([]byte(row.Clustering[:16])), counted(row.Clustering[16]), row.Clustering[17]}
 			if err := f.recount(ctx, s, now); err != nil {
@@ -440,9 +453,47 @@ func (f *Feed) VerifyCounts(ctx context.Context, now mayfly.Instant, posts ...ma
 				rows += n
 			}
 			if rows != has {
-				differences = append(differences, fmt.Sprintf("%s: count %d is %d, and there are %d rows", id, what, has, rows))
+				differences = append(differences, fmt.Sprintf("%s: %d %s, and there are rows of %d", id, has, what, rows))
 			}
 		}
 	}
 	return differences, nil
+}
+
+// VerifyAll verifies the counts of the next posts of the store, about limit of them, as
+// VerifyCounts does. It begins at a cursor, "" at first, and returns where to go on, ""
+// at the end.
+func (f *Feed) VerifyAll(ctx context.Context, cursor string, limit int, now mayfly.Instant) (checked int, differences []string, next string, err error) {
+	t, partitions, next, err := store.PartitionsOf(ctx, f.o.Rows, []store.Table{PostCounts, Replies, Likes, Reposts}, cursor, limit)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	var posts []mayfly.ID
+	var keys []store.Key
+	for _, name := range partitions {
+		slices := 0
+		if t != PostCounts {
+			slices = 1
+		}
+		if len(name) != len(mayfly.ID{})+slices {
+			return 0, nil, "", mayfly.Errorf(mayfly.Corrupt, "table %s has the partition %x", t, name)
+		}
+		post := mayfly.ID([]byte(name[:len(mayfly.ID{})]))
+		posts, keys = append(posts, post), append(keys, store.Key{Partition: string(post[:])})
+	}
+	if t != PostCounts { // those with a row of counts came before
+		found, err := f.o.Rows.Get(ctx, PostCounts, keys...)
+		if err != nil {
+			return 0, nil, "", err
+		}
+		others := posts[:0]
+		for i, post := range posts {
+			if found[i] == nil {
+				others = append(others, post)
+			}
+		}
+		posts = others
+	}
+	differences, err = f.VerifyCounts(ctx, now, posts...)
+	return len(posts), differences, next, err
 }

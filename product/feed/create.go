@@ -2,6 +2,8 @@ package feed
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +27,12 @@ type Draft struct {
 	Quote    mayfly.ID // zero: it quotes nothing
 	Lifetime string    // such as 24h, or never; empty: the default
 	Key      string    // idempotency key; empty without
+
+	// Born is when a post that moves in was published elsewhere, and Source its name
+	// there, which no other post of its author has. It moves in once. Zero: the post is
+	// born now.
+	Born   mayfly.Instant
+	Source string
 
 	// Upload names the reserved upload whose media it has; zero: they are in Media.
 	Upload mayfly.ID
@@ -53,6 +61,8 @@ func (f *Feed) check(d Draft) (Draft, mayfly.Lifetime, error) {
 		return d, 0, bad("use a UUID", "an idempotency key is text and does not begin with %q or %q", uploadKeyPrefix, repostKeyPrefix)
 	case !d.ReplyTo.IsZero() && !d.Quote.IsZero():
 		return d, 0, bad("send one of them", "a post replies or quotes, not both")
+	case d.Born != 0 && (d.Source == "" || d.Key != ""):
+		return d, 0, bad("name it as it was named there, without an idempotency key", "a post that moves in has no name of its own")
 	case !d.Upload.IsZero() && d.Media != nil:
 		return d, 0, bad("send media, or name an upload, not both", "media beside an upload")
 	}
@@ -118,6 +128,8 @@ func (f *Feed) Publish(ctx context.Context, d Draft, now func() mayfly.Instant) 
 	}
 	draft := f.draftOf(d.Author, c, lifetime)
 	draft.Text, draft.Key, draft.Admission = d.Text, d.Key, admission
+	draft.Born, draft.Serial = d.Born, serial(d.Source)
+	draft.Held = draft.Held && d.Born == 0 // what moves in was published elsewhere
 	if draft.Upload, err = f.media(ctx, d, now); err != nil {
 		return Post{}, fmt.Errorf("publish: %w", err)
 	}
@@ -134,6 +146,12 @@ func (f *Feed) Publish(ctx context.Context, d Draft, now func() mayfly.Instant) 
 		}
 	}
 	return p, nil
+}
+
+// serial returns what tells posts that move in apart.
+func serial(source string) uint64 {
+	sum := sha256.Sum256([]byte("moves in: " + source))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // again returns the post that the key of a draft stands for although what it refers to

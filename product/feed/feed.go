@@ -19,6 +19,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/hydrate"
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/upload"
+	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/feed/text"
 	"github.com/mayflyhq/mayfly/store"
 )
@@ -35,6 +36,9 @@ type Options struct {
 	Gate    *gate.Gate
 	Hydrate *hydrate.Hydrate
 	Erase   *erase.Erase
+	// Accounts has whom a reader follows, and the profiles of authors. Without it no user
+	// follows another, and every home is empty.
+	Accounts *account.Accounts
 
 	// Secret signs cursors: 32 bytes, the same on every node.
 	Secret []byte
@@ -106,8 +110,9 @@ type Post struct {
 	Root     mayfly.ID // of a reply: the first post of the thread
 	Entities []text.Entity
 
-	own       bool        // a reply in a thread of which its author wrote everything before
-	ancestors []mayfly.ID // of a reply: the nearest, as content has them
+	own       bool            // a reply in a thread of which its author wrote everything before
+	ancestors []mayfly.ID     // of a reply: the nearest, as content has them
+	relation  mayfly.Relation // of its author to the viewer
 
 	// Of is the post that it quotes or reposts; nil of a quote if the viewer may not see
 	// that, or it is gone.
@@ -124,7 +129,7 @@ func postOf(o gate.Opened) (Post, error) {
 	if err != nil {
 		return Post{}, fmt.Errorf("post %s: %w", o.Item.ID, err)
 	}
-	return Post{Item: o.Item, Body: o.Body, Kind: c.kind, About: c.about, Root: c.root, Entities: c.entities, own: c.own, ancestors: c.ancestors()}, nil
+	return Post{Item: o.Item, Body: o.Body, Kind: c.kind, About: c.about, Root: c.root, Entities: c.entities, own: c.own, ancestors: c.ancestors(), relation: o.Relation}, nil
 }
 
 // Describe returns a post as its row and body have it, for any caller: for operators

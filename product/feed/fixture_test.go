@@ -3,6 +3,7 @@ package feed_test
 import (
 	"bytes"
 	"context"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/engine/intake"
 	"github.com/mayflyhq/mayfly/engine/upload"
 	"github.com/mayflyhq/mayfly/engine/walk"
+	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/product/feed"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/fixture"
@@ -26,14 +28,15 @@ func user(name string) mayfly.UserID { return fixture.User(name) }
 // env is posts on the embedded store. Its clock stands still until a test moves it.
 type env struct {
 	*fixture.Engine
-	feed  *feed.Feed
-	erase *erase.Erase
-	now   atomic.Int64
+	feed     *feed.Feed
+	accounts *account.Accounts
+	erase    *erase.Erase
+	now      atomic.Int64
 
 	relations map[[2]mayfly.UserID]mayfly.Relation // changed between calls only
 }
 
-// relate changes how an owner stands to a viewer, and tells the gates.
+// relate changes how an owner stands to a viewer beside what accounts have, and tells the gates.
 func (e *env) relate(owner, viewer mayfly.UserID, r mayfly.Relation) {
 	e.Helper()
 	e.relations[[2]mayfly.UserID{owner, viewer}] = r
@@ -62,9 +65,19 @@ func (e *env) node(change ...func(*feed.Options)) *feed.Feed {
 
 func (e *env) nodeOn(set store.Set, change ...func(*feed.Options)) *feed.Feed {
 	e.Helper()
-	g, err := gate.New(context.Background(), set, gate.Options{Relations: fixture.OneByOne(func(_ context.Context, owner, viewer mayfly.UserID) (mayfly.Relation, error) {
-		return e.relations[[2]mayfly.UserID{owner, viewer}], nil
-	})})
+	key, err := account.LoadKey(filepath.Join(e.TempDir(), "key"))
+	e.Must(err)
+	accounts, err := account.New(context.Background(), account.Options{Rows: set.Rows, Signals: set.Signals, Key: key})
+	e.Must(err)
+	e.Cleanup(func() { e.Must(accounts.Close()) })
+	e.accounts = accounts
+	g, err := gate.New(context.Background(), set, gate.Options{Relations: func(ctx context.Context, viewer mayfly.UserID, owners ...mayfly.UserID) ([]mayfly.Relation, error) {
+		all, err := accounts.RelationsOf(ctx, viewer, owners...)
+		for i := range all {
+			all[i] |= e.relations[[2]mayfly.UserID{owners[i], viewer}]
+		}
+		return all, err
+	}})
 	e.Must(err)
 	e.Cleanup(func() { e.Must(g.Close()) })
 	h, err := hydrate.New(set, hydrate.Options{})
@@ -77,7 +90,7 @@ func (e *env) nodeOn(set store.Set, change ...func(*feed.Options)) *feed.Feed {
 	in, err := intake.New(set, intake.Options{})
 	e.Must(err)
 	o := feed.Options{
-		Rows: set.Rows, Writer: set.Writer, Uploads: uploads, Intake: in, Gate: g, Hydrate: h, Erase: e.erase,
+		Rows: set.Rows, Writer: set.Writer, Uploads: uploads, Intake: in, Gate: g, Hydrate: h, Erase: e.erase, Accounts: accounts,
 		Secret: bytes.Repeat([]byte{7}, 32), Shortest: fixture.Lifetime(e, time.Minute), Longest: fixture.Lifetime(e, 365*24*time.Hour), Never: true,
 	}
 	for _, c := range change {

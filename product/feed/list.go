@@ -25,6 +25,7 @@ const (
 type listed struct {
 	id     mayfly.ID
 	author mayfly.UserID
+	muted  mayfly.Relation // what the reader of a home mutes of the author
 	entry
 }
 
@@ -53,12 +54,30 @@ func (f *Feed) authoredBefore(ctx context.Context, author mayfly.UserID, before 
 		return nil, fmt.Errorf("months of %s: %w", author, err)
 	}
 	for _, row := range rows {
-		if len(row.Clustering) != 2 {
-			return nil, mayfly.Errorf(mayfly.Corrupt, "a month of the author index cannot be read: %x", row.Clustering)
+		m, err := readMonth(row)
+		if err != nil {
+			return nil, err
 		}
-		a.months = append(a.months, month(binary.BigEndian.Uint16([]byte(row.Clustering))))
+		a.months = append(a.months, m)
 	}
 	return a, nil
+}
+
+// readMonth reads a row of the months of an author, and readListed one of the posts of
+// a month. Errors: Corrupt.
+func readMonth(row store.Row) (month, error) {
+	if len(row.Clustering) != 2 {
+		return 0, mayfly.Errorf(mayfly.Corrupt, "a month of the author index cannot be read: %x", row.Clustering)
+	}
+	return month(row.Clustering[0])<<8 | month(row.Clustering[1]), nil
+}
+
+func readListed(author mayfly.UserID, row store.Row) (listed, error) {
+	e, err := readEntry(row.Value)
+	if err != nil || len(row.Clustering) != len(mayfly.ID{}) {
+		return listed{}, mayfly.Errorf(mayfly.Corrupt, "an entry of the author index cannot be read: %x", row.Clustering)
+	}
+	return listed{id: mayfly.ID([]byte(row.Clustering)), author: author, entry: e}, nil
 }
 
 // next returns the next entry; false when there is none.
@@ -73,12 +92,11 @@ func (a *authored) next(ctx context.Context) (listed, bool, error) {
 			return listed{}, false, fmt.Errorf("posts of %s: %w", a.author, err)
 		}
 		for _, row := range rows {
-			e, err := readEntry(row.Value)
-			if err != nil || len(row.Clustering) != len(mayfly.ID{}) {
-				return listed{}, false, mayfly.Errorf(mayfly.Corrupt, "an entry of the author index cannot be read: %x", row.Clustering)
+			e, err := readListed(a.author, row)
+			if err != nil {
+				return listed{}, false, err
 			}
-			a.page = append(a.page, listed{mayfly.ID([]byte(row.Clustering)), a.author, e})
-			a.before = row.Clustering
+			a.page, a.before = append(a.page, e), row.Clustering
 		}
 		if len(rows) < a.size {
 			a.months, a.before = a.months[:len(a.months)-1], ""
@@ -100,38 +118,57 @@ type Page struct {
 // nothing it is empty, as of one who never was. Errors: Invalid (the cursor), Corrupt,
 // Unavailable.
 func (f *Feed) ByAuthor(ctx context.Context, author mayfly.UserID, viewer mayfly.Viewer, cursor string, limit int, now mayfly.Instant) (Page, error) {
-	list := "author" + string(author[:])
-	before, err := f.readCursor(list, cursor)
+	name := "author" + string(author[:])
+	before, err := f.readCursor(name, cursor)
 	if err != nil {
 		return Page{}, err
 	}
-	entries, err := f.authoredBefore(ctx, author, before, listPage)
+	// The relation is judged first: the page of an author of whom viewer may see nothing
+	// costs what that of a user costs who never was (I18).
+	from := author
+	if may, err := f.o.Gate.Permits(ctx, author, mayfly.Everyone, viewer); err != nil {
+		return Page{}, err
+	} else if !may {
+		from = mayfly.UserID{} // who has no posts
+	}
+	entries, err := f.authoredBefore(ctx, from, before, listPage)
 	if err != nil {
 		return Page{}, err
 	}
-	return f.fill(ctx, list, entries.next, viewer, limit, now)
+	return f.fill(ctx, list{name: name, next: entries.next, scan: listScan}, viewer, limit, now)
+}
+
+// list is where fill takes the posts of a page from.
+type list struct {
+	name   string                                                     // that its cursors are signed for
+	next   func(ctx context.Context) (e listed, more bool, err error) // in the order of the list
+	wanted func(listed) bool                                          // by its entry; nil: every one
+	keeps  func(*Post) bool                                           // of what viewer may see; it may take out what a post quotes; nil: every one
+	scan   int                                                        // how many entries one page reads at most
 }
 
 // fill makes a page of the first entries of a list that viewer may see.
-func (f *Feed) fill(ctx context.Context, list string, next func(context.Context) (listed, bool, error), viewer mayfly.Viewer, limit int, now mayfly.Instant) (page Page, err error) {
+func (f *Feed) fill(ctx context.Context, l list, viewer mayfly.Viewer, limit int, now mayfly.Instant) (page Page, err error) {
 	var last mayfly.ID
 	for scanned, more := 0, true; more; {
-		if scanned >= listScan {
-			page.Next = f.cursor(list, last)
+		if scanned >= l.scan {
+			page.Next = f.cursor(l.name, last)
 			return page, nil
 		}
 		var ids []mayfly.ID
 		for more && len(ids) < limit-len(page.Posts)+1 { // one more, to see whether there is one
 			var e listed
-			if e, more, err = next(ctx); err != nil {
+			if e, more, err = l.next(ctx); err != nil {
 				return Page{}, err
 			}
 			if more {
 				last = e.id
 				scanned++
-				ids = append(ids, e.id)
+				if l.wanted == nil || l.wanted(e) {
+					ids = append(ids, e.id)
+				}
 			}
-			if scanned >= listScan {
+			if scanned >= l.scan {
 				break
 			}
 		}
@@ -142,10 +179,14 @@ func (f *Feed) fill(ctx context.Context, list string, next func(context.Context)
 		if err != nil {
 			return Page{}, fmt.Errorf("list posts: %w", err)
 		}
-		page.Posts = append(page.Posts, posts...)
+		for i := range posts {
+			if l.keeps == nil || l.keeps(&posts[i]) {
+				page.Posts = append(page.Posts, posts[i])
+			}
+		}
 		if len(page.Posts) > limit {
 			page.Posts = page.Posts[:limit]
-			page.Next = f.cursor(list, page.Posts[limit-1].Item.ID)
+			page.Next = f.cursor(l.name, page.Posts[limit-1].Item.ID)
 			return page, nil
 		}
 	}

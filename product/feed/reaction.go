@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -270,8 +271,21 @@ func (f *Feed) Repost(ctx context.Context, id mayfly.ID, user mayfly.UserID, now
 	if user.IsZero() {
 		return Post{}, mayfly.Errorf(mayfly.Unauthenticated, "a repost has an author").WithHint("repost with a user's token")
 	}
+	return f.repostAs(ctx, id, Draft{Author: user}, now)
+}
+
+// RepostOld has a repost move in: the draft says whose, when and under which name. A
+// user who reposts the post already gets that repost, with Again.
+func (f *Feed) RepostOld(ctx context.Context, id mayfly.ID, d Draft, now func() mayfly.Instant) (Post, error) {
+	if d.Born == 0 || d.Source == "" {
+		return Post{}, mayfly.Errorf(mayfly.Invalid, "a repost that moves in has a time and a name of its own").WithHint("send both")
+	}
+	return f.repostAs(ctx, id, d, now)
+}
+
+func (f *Feed) repostAs(ctx context.Context, id mayfly.ID, d Draft, now func() mayfly.Instant) (Post, error) {
 	for range rounds {
-		p, err := f.repost(ctx, id, user, now)
+		p, err := f.repost(ctx, id, d, now)
 		if !errors.Is(err, errReacted) {
 			return p, err
 		}
@@ -279,8 +293,8 @@ func (f *Feed) Repost(ctx context.Context, id mayfly.ID, user mayfly.UserID, now
 	return Post{}, mayfly.Errorf(mayfly.Unavailable, "the reaction keeps changing").WithHint("try again")
 }
 
-func (f *Feed) repost(ctx context.Context, id mayfly.ID, user mayfly.UserID, now func() mayfly.Instant) (Post, error) {
-	at := now()
+func (f *Feed) repost(ctx context.Context, id mayfly.ID, d Draft, now func() mayfly.Instant) (Post, error) {
+	at, user := now(), d.Author
 	of, err := f.original(ctx, id, mayfly.ViewerOf(user), at)
 	if err != nil {
 		return Post{}, err
@@ -309,16 +323,34 @@ func (f *Feed) repost(ctx context.Context, id mayfly.ID, user mayfly.UserID, now
 	}
 	lifetime := mayfly.Never
 	if post.Expires() {
-		if lifetime, err = mayfly.LifetimeOf(post.Deadline().Sub(at)); err != nil {
+		from := at
+		if d.Born != 0 {
+			from = d.Born
+		}
+		if lifetime, err = mayfly.LifetimeOf(post.Deadline().Sub(from)); err != nil {
 			return Post{}, gate.Refusal(id, at)
 		}
 	}
 	draft := f.draftOf(user, content{kind: Repost, about: post}, lifetime)
 	// Two requests that find the same row publish the same item.
-	draft.Key = repostKeyPrefix + post.Short() + ":" + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, old.number))
+	if draft.Born, draft.Serial = d.Born, serial(d.Source); d.Born == 0 {
+		draft.Key = repostKeyPrefix + post.Short() + ":" + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, old.number))
+	}
+	index := draft.Index
+	draft.Index = func(b *store.Batch, item mayfly.Item) {
+		index(b, item)
+		markRepost(b, post, item, at)
+	}
 	born, err := f.o.Intake.Publish(ctx, draft, now())
 	if err != nil {
 		return Post{}, err
+	}
+	if born.Item.State == mayfly.Deleted && d.Born == 0 { // no row named it, see unnamed: another number is another item
+		_, err := f.react(ctx, reposts(), post, user, now(), func(current reaction) (reaction, error) { return reaction{live: current.live, item: current.item}, nil })
+		return Post{}, cmp.Or(err, errReacted)
+	}
+	if born.Item.State == mayfly.Deleted { // it moved in before, and was deleted
+		return Post{}, gate.Refusal(born.Item.ID, at)
 	}
 	_, err = f.react(ctx, reposts(), post, user, now(), func(current reaction) (reaction, error) {
 		if current.number != old.number && current.item != born.Item.ID {
@@ -354,4 +386,28 @@ func (f *Feed) Unrepost(ctx context.Context, id mayfly.ID, user mayfly.UserID, n
 		return fmt.Errorf("take a repost back: %w", err)
 	}
 	return nil
+}
+
+// markRepost has an item looked at that a row is going to name, when no write of that can
+// land any more. It is in the batch of its birth, before the item.
+func markRepost(b *store.Batch, post mayfly.ID, item mayfly.Item, now mayfly.Instant) {
+	key := string(post[:]) + string([]byte{byte(countReposts), byte(sliceOf(item.Owner))}) + string(item.ID[:])
+	b.Put(Marks, store.Key{Partition: markPartition(now.Add(markFinal).Minute() + 1), Clustering: key}, []byte{countFormat}, 0)
+}
+
+// unnamed deletes an item that is a repost and that no row names: the process that made it
+// has ended before it wrote the row. No list shows it.
+func (f *Feed) unnamed(ctx context.Context, post, id mayfly.ID, now mayfly.Instant) error {
+	item, found, err := f.o.Erase.Row(ctx, id)
+	if err != nil || !found || item.State == mayfly.Deleted || item.Held {
+		return err
+	}
+	r, err := f.reaction(ctx, reposts(), post, item.Owner)
+	if err != nil || r.live && r.item == id {
+		return err
+	}
+	if _, err = f.o.Erase.Delete(ctx, id, mayfly.ByUser, now); errors.Is(err, mayfly.NotFound) {
+		err = nil
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -46,7 +47,7 @@ var (
 	// Marks holds which slices are to be counted again. Minutes are removed once they
 	// were followed.
 	Marks = store.DeclareTable(store.Declaration{
-		Name: "post_marks", Number: 47, Purpose: "minute, post and slice → that the slice is to be counted again",
+		Name: "post_marks", Number: 47, Purpose: "minute, post and slice → that the slice is to be counted again; and the item of a repost → that it is to be looked at",
 		Mode: store.Plain, Erasure: store.NamesItems, ByUsers: true,
 	})
 )
@@ -98,6 +99,11 @@ type month uint16
 func monthOf(at mayfly.Instant) month {
 	t := at.Time().UTC()
 	return month(t.Year()*12 + int(t.Month()) - 1)
+}
+
+// start returns the first instant of the month.
+func (m month) start() mayfly.Instant {
+	return mayfly.InstantOf(time.Date(int(m)/12, time.Month(m%12)+1, 1, 0, 0, 0, 0, time.UTC))
 }
 
 func (m month) bytes() string { return string(binary.BigEndian.AppendUint16(nil, uint16(m))) }

@@ -84,6 +84,33 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 	return found, nil
 }
 
+// Partitions implements store.Rows. It reads the partitions of all tables that share
+// theirs; a cursor is the server's.
+func (s rows) Partitions(ctx context.Context, t store.Table, cursor string, limit int) (partitions []string, next string, err error) {
+	if err := s.declared.CheckRead(t, store.Key{Partition: "any"}); err != nil {
+		return nil, "", err
+	}
+	if err := begin(ctx); err != nil {
+		return nil, "", err
+	}
+	iter := s.query(readRows, fmt.Sprintf("SELECT DISTINCT partition FROM %s", sharingOf(t))).
+		PageSize(min(max(limit, 1), pageSize)).PageState([]byte(cursor)).IterContext(ctx)
+	next = string(iter.PageState())
+	var key []byte
+	for iter.Scan(&key) {
+		if len(key) > 0 && key[0] == t.Number() {
+			partitions = append(partitions, string(key[1:]))
+		}
+	}
+	if err := iter.Close(); err != nil {
+		if errors.As(err, new(*gocql.RequestErrInvalid)) {
+			return nil, "", mayfly.Wrap(mayfly.Invalid, err, "begin without a cursor")
+		}
+		return nil, "", readError("partitions of "+t.String(), err)
+	}
+	return partitions, next, nil
+}
+
 // Swap implements store.Rows.
 func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
 	if err := s.declared.CheckSwap(t, key); err != nil {

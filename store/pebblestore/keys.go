@@ -91,6 +91,19 @@ func appendPartition(b []byte, t store.Table, partition string) []byte {
 	return append(b, partition...)
 }
 
+// partitionIn returns the partition in the key of a row of a table.
+func partitionIn(key []byte) (string, bool) {
+	const head = 2 + 2
+	if len(key) < head {
+		return "", false
+	}
+	end := head + int(binary.BigEndian.Uint16(key[2:]))
+	if len(key) < end {
+		return "", false
+	}
+	return string(key[head:end]), true
+}
+
 func appendTableKey(b []byte, t store.Table, key store.Key) []byte {
 	return append(appendPartition(b, t, key.Partition), key.Clustering...)
 }

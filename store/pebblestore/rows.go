@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -105,6 +106,47 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 		return nil, readError("range of "+t.String(), err)
 	}
 	return found, nil
+}
+
+// Partitions implements store.Rows. A cursor is the prefix of the last partition.
+func (s rows) Partitions(ctx context.Context, t store.Table, cursor string, limit int) (partitions []string, next string, err error) {
+	table := []byte{tablePrefix, t.Number()}
+	if err := s.tables.CheckRead(t, store.Key{Partition: "any"}); err != nil {
+		return nil, "", err
+	}
+	lower := table
+	if cursor != "" {
+		if !strings.HasPrefix(cursor, string(table)) {
+			return nil, "", mayfly.Errorf(mayfly.Invalid, "the cursor is not one of table %s", t).WithHint("begin without a cursor")
+		}
+		lower = after([]byte(cursor))
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, "", err
+	}
+	defer s.leave()
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: after(table)})
+	if err != nil {
+		return nil, "", readError("partitions of "+t.String(), err)
+	}
+	for ok := iter.First(); ok; ok = iter.SeekGE(after([]byte(next))) {
+		name, found := partitionIn(iter.Key())
+		if !found {
+			err = mayfly.Errorf(mayfly.Corrupt, "a row of table %s has the key %x", t, iter.Key())
+			break
+		}
+		partitions, next = append(partitions, name), string(appendPartition(nil, t, name))
+		if len(partitions) == max(limit, 1) {
+			break
+		}
+	}
+	if err = errors.Join(err, iter.Error(), iter.Close()); err != nil {
+		return nil, "", readError("partitions of "+t.String(), err)
+	}
+	if len(partitions) < max(limit, 1) {
+		next = ""
+	}
+	return partitions, next, nil
 }
 
 // Swap implements store.Rows. It keeps the row's lock until the swap is durable, so

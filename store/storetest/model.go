@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -239,6 +240,28 @@ func (r *modelRows) Get(_ context.Context, t store.Table, keys ...store.Key) ([]
 		values[i] = bytes.Clone((*Model)(r).table(t)[key])
 	}
 	return values, nil
+}
+
+func (r *modelRows) Partitions(_ context.Context, t store.Table, cursor string, limit int) (partitions []string, next string, err error) {
+	if err := r.tables.CheckRead(t, store.Key{Partition: "any"}); err != nil {
+		return nil, "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := map[string]bool{}
+	for key := range (*Model)(r).table(t) {
+		names[key.Partition] = key.Partition > cursor
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !names[name] {
+			continue
+		}
+		if len(partitions) == limit {
+			return partitions, partitions[limit-1], nil
+		}
+		partitions = append(partitions, name)
+	}
+	return partitions, "", nil
 }
 
 func (r *modelRows) Range(_ context.Context, t store.Table, rg store.Range) ([]store.Row, error) {

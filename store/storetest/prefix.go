@@ -201,6 +201,13 @@ func (p prefixRows) Range(ctx context.Context, t store.Table, r store.Range) ([]
 	return whileAlive(p.l, func() ([]store.Row, error) { return p.l.real.Rows.Range(ctx, t, r) })
 }
 
+func (p prefixRows) Partitions(ctx context.Context, t store.Table, cursor string, limit int) (partitions []string, next string, err error) {
+	if err := p.l.alive(); err != nil {
+		return nil, "", err
+	}
+	return p.l.real.Rows.Partitions(ctx, t, cursor, limit)
+}
+
 // Swap is done, or is done later if the row still has the old value. A swap that is
 // Unavailable is never done.
 func (p prefixRows) Swap(ctx context.Context, t store.Table, key store.Key, old, next []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {

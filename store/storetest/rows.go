@@ -32,6 +32,7 @@ func rowsCases() []testCase {
 		{"a row is kept until its reclaim time", reclaimAhead},
 		{"a row after its reclaim time is unchanged or absent", reclaimPast},
 		{"a value that was read does not change when the row does", readIsStable},
+		{"the partitions of a table are listed, each once", partitionsListed},
 	}, swapCases()...)
 }
 
@@ -386,4 +387,46 @@ func readIsStable(c *trial) {
 	c.get(PlainTable, key)[0][0] = '!' // the caller may change what it was returned
 	c.readRange(PlainTable, store.Range{Partition: key.Partition, Limit: 1})[0].Value[0] = '!'
 	c.wantValue(PlainTable, key, "VALUE OF A")
+}
+
+func partitionsListed(c *trial) {
+	p := freshKey("").Partition
+	want := map[string]bool{}
+	for _, name := range []string{p, p + "\x00", p + "\xff", p[:15], p[1:], strings.Repeat(p[:1]+p[1:], 20)} {
+		want[name] = true
+		c.fill(name, "", "a", "\xff")
+		c.swap(SwappedTable, store.Key{Partition: name + "!", Clustering: "a"}, nil, []byte("of another table"))
+	}
+	gone := p + "gone"
+	c.fill(gone, "a")
+	c.commit(func(b *store.Batch) { b.DeletePartition(PlainTable, gone) })
+	for _, limit := range []int{7, 1000} {
+		listed, cursor := map[string]int{}, ""
+		for calls := 0; ; calls++ {
+			page, next, err := c.set.Rows.Partitions(c.ctx, PlainTable, cursor, limit)
+			c.must(err)
+			for _, name := range page {
+				listed[name]++
+			}
+			if cursor = next; cursor == "" {
+				break
+			}
+			if calls == 1_000_000 {
+				c.Fatalf("no end after %d calls of %d", calls, limit)
+			}
+		}
+		for name := range want {
+			if listed[name] != 1 {
+				c.Errorf("pages of %d: partition %q is listed %d times", limit, name, listed[name])
+			}
+			if listed[name+"!"] != 0 {
+				c.Errorf("pages of %d: partition %q of another table is listed", limit, name)
+			}
+		}
+		if listed[gone] != 0 {
+			c.Errorf("pages of %d: a partition that was deleted is listed", limit)
+		}
+	}
+	_, _, err := c.set.Rows.Partitions(c.ctx, store.Table{}, "", 10)
+	c.wantKind(mayfly.Invalid, err)
 }

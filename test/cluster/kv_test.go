@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	enc "encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -91,11 +92,12 @@ func (s *serverGroup) nodetool(t *testing.T, number int, args ...string) {
 // rawKeys reads the key-value store beside our code, by docs/format-cassandra.md, from one
 // node at any level.
 type rawKeys struct {
+	cluster func() *gocql.ClusterConfig
 	session *gocql.Session
 	node    string
 }
 
-func readRaw(t *testing.T, s *serverGroup, keyspace string, number int) rawKeys {
+func readRaw(t *testing.T, s *serverGroup, keyspace string, number int) *rawKeys {
 	t.Helper()
 	host, port, err := net.SplitHostPort(strings.Split(s.env["CASSANDRA"], ",")[number-1])
 	if err != nil {
@@ -105,22 +107,33 @@ func readRaw(t *testing.T, s *serverGroup, keyspace string, number int) rawKeys 
 	if err != nil {
 		t.Fatal(err)
 	}
-	var session *gocql.Session
-	patiently(t, "a connection to "+host, func() (err error) {
-		c := gocql.NewCluster(host) // sessions share nothing of it
+	r := &rawKeys{node: host, cluster: func() *gocql.ClusterConfig { // sessions share nothing of it
+		c := gocql.NewCluster(host)
 		c.Keyspace, c.Timeout, c.ConnectTimeout, c.DisableInitialHostLookup = keyspace, 20*time.Second, 20*time.Second, true
 		c.HostFilter = gocql.WhiteListHostFilter(host)
-		c.ReconnectInterval = time.Second // a session whose only node hung for a while would wait a minute or more
 		c.Port = number
-		session, err = c.CreateSession()
+		return c
+	}}
+	patiently(t, "a connection to "+host, r.connect)
+	t.Cleanup(func() { r.session.Close() })
+	return r
+}
+
+// connect opens another session: one whose only node is said to be down does not go on.
+func (r *rawKeys) connect() error {
+	session, err := r.cluster().CreateSession()
+	if err != nil {
 		return err
-	})
-	t.Cleanup(session.Close)
-	return rawKeys{session, host}
+	}
+	if r.session != nil {
+		r.session.Close()
+	}
+	r.session = session
+	return nil
 }
 
 // visible reports whether an entry would be served from this node at this level.
-func (r rawKeys) visible(t *testing.T, space store.KVSpace, key string, level gocql.Consistency, now mayfly.Instant) bool {
+func (r *rawKeys) visible(t *testing.T, space store.KVSpace, key string, level gocql.Consistency, now mayfly.Instant) bool {
 	t.Helper()
 	mode := "c"
 	if space.LastWriteWins {
@@ -130,8 +143,11 @@ func (r rawKeys) visible(t *testing.T, space store.KVSpace, key string, level go
 	patiently(t, fmt.Sprintf("a read through %s at %s", r.node, level), func() error {
 		err := r.session.Query("SELECT meta FROM kv WHERE space = ? AND slot = ? AND key = ?", []byte(mode+space.Name), int16(store.KVSlot(key)), []byte("\x01"+key)).
 			Consistency(level).Scan(&meta)
-		if err == gocql.ErrNotFound {
+		switch {
+		case errors.Is(err, gocql.ErrNotFound):
 			return nil
+		case errors.Is(err, gocql.ErrNoConnections):
+			return errors.Join(err, r.connect())
 		}
 		return err
 	})
@@ -249,7 +265,7 @@ func keysStayGone(t *testing.T, s *serverGroup, keyspace string, back func()) {
 	s.start(t, "cassandra", 3)
 	back()
 	step("node 3 is back")
-	var nodes [3]rawKeys
+	var nodes [3]*rawKeys
 	connect := func() {
 		for i := range nodes {
 			nodes[i] = readRaw(t, s, keyspace, i+1)

@@ -191,15 +191,17 @@ func (h *badServer) badIDs() []badCase {
 		}
 	}
 	for name, cursor := range map[string]string{"a word": "next", "a user's": h.good.Author.String(), "escaped": "%00%01", "very long": strings.Repeat("a", 600), "half": h.good.Short[:11], "a script": "%3Cscript%3E"} {
-		for _, list := range []string{"/v1/me/archive", "/v1/me/close-friends", "/v1/me/blocks", "/v1/stories/" + id + "/viewers"} {
-			if name == "a user's" && list != "/v1/me/archive" {
+		for _, list := range []string{"/v1/me/archive", "/v1/me/close-friends", "/v1/me/blocks", "/v1/me/home", "/v1/stories/" + id + "/viewers"} {
+			if name == "a user's" && list != "/v1/me/archive" && list != "/v1/me/home" {
 				continue // there it is one
 			}
 			all = append(all, badCase{"cursor/" + name + list, badAsk{as: "ana", method: http.MethodGet, target: list + "?cursor=" + cursor}, badInvalid("cursor")})
 		}
 	}
 	for _, limit := range []string{"0", "-1", "201", "1e3", "ten", "99999999999999999999", "0x10", "1.5", "%2B5x"} {
-		all = append(all, badCase{"limit/" + limit, badAsk{as: "ana", method: http.MethodGet, target: "/v1/me/archive?limit=" + limit}, badInvalid("limit")})
+		for _, list := range []string{"/v1/me/archive", "/v1/me/home"} {
+			all = append(all, badCase{"limit/" + limit + list, badAsk{as: "ana", method: http.MethodGet, target: list + "?limit=" + limit}, badInvalid("limit")})
+		}
 	}
 	for _, n := range []string{"-1", "10", "00", "x", "1e0", "0-320", "%2B1", "99999999999999999999"} {
 		all = append(all, badCase{"medium of an upload/" + n, badAsk{as: "ana", method: http.MethodPut, target: "/v1/uploads/" + id + "/" + n, typ: "image/png", body: "x"}, badInvalid("invalid number of a medium")})

@@ -310,6 +310,7 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		"repostPost":   ofPost(func(ctx context.Context, id mayfly.ID) error { return last(c.ana.Repost(ctx, id)) }),
 		"unrepostPost": ofPost(func(ctx context.Context, id mayfly.ID) error { return c.ana.Unrepost(ctx, id) }),
 		"listPosts":    func(ctx context.Context) error { return all(c.ana.PostsOf(ctx, ana)) },
+		"getMyHome":    func(ctx context.Context) error { return last(c.ben.Home(ctx, "", 5)) },
 
 		"follow":          func(ctx context.Context) error { return last(c.ben.Follow(ctx, userNamed("stranger").String())) }, // ben may block ana by then
 		"unfollow":        func(ctx context.Context) error { return c.ben.Unfollow(ctx, ana) },
@@ -352,13 +353,18 @@ func (c *calls) calls() map[string]func(context.Context) error {
 		"dropDeadLetter": func(ctx context.Context) error {
 			return refusedAs(c.admin().DropDeadLetter(ctx, id, "archive", "a test"), mayfly.NotFound)
 		},
-		"listRuns":     func(ctx context.Context) error { return all(c.admin().Runs(ctx, 0)) },
-		"findOrphans":  func(ctx context.Context) error { return last(c.admin().Orphans(ctx)) },
-		"eraseOrphans": func(ctx context.Context) error { return last(c.admin().EraseOrphans(ctx, "a test")) },
-		"getScrub":     func(ctx context.Context) error { return last(c.admin().Scrub(ctx)) },
-		"listAudit":    func(ctx context.Context) error { return all(c.admin().Audit(ctx)) },
-		"verifyAudit":  func(ctx context.Context) error { return last(c.admin().VerifyAudit(ctx, nil)) },
-		"getKVStatus":  func(ctx context.Context) error { return last(c.admin().KVStatus(ctx)) },
+		"listRuns":       func(ctx context.Context) error { return all(c.admin().Runs(ctx, 0)) },
+		"findOrphans":    func(ctx context.Context) error { return last(c.admin().Orphans(ctx)) },
+		"eraseOrphans":   func(ctx context.Context) error { return last(c.admin().EraseOrphans(ctx, "a test")) },
+		"getScrub":       func(ctx context.Context) error { return last(c.admin().Scrub(ctx)) },
+		"listAudit":      func(ctx context.Context) error { return all(c.admin().Audit(ctx)) },
+		"verifyAudit":    func(ctx context.Context) error { return last(c.admin().VerifyAudit(ctx, nil)) },
+		"checkFeed":      func(ctx context.Context) error { return all(c.admin().CheckFeed(ctx)) },
+		"findReferences": func(ctx context.Context) error { return last(c.admin().References(ctx, "~stranger")) },
+		"importFeed": func(ctx context.Context) error {
+			return last(c.admin().ImportFeed(ctx, wire.FeedImport{Edges: []wire.FollowEdge{{Reader: "~old", Author: "~older"}}, Reason: "a test"}))
+		},
+		"getKVStatus": func(ctx context.Context) error { return last(c.admin().KVStatus(ctx)) },
 		"addKVKey": func(ctx context.Context) error {
 			return refusedAs(last(c.admin().AddKVKey(ctx, "nothing", "a test")), mayfly.NotFound)
 		},

@@ -15,15 +15,15 @@ import (
 	"github.com/mayflyhq/mayfly/api/wire"
 )
 
-// Every route of posts that names one, and the author page, is asked by every role for a
-// post in every state: nothing is shown at or after the deadline, to its owner neither
+// Every route of posts that names one, the author page and home are asked by every role
+// for a post in every state: nothing is shown at or after the deadline, to its owner neither
 // (C2, I4, I18).
 func TestEveryRouteOfPostsIsExactForEveryRoleInEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &matrix{testNode: openNode(t, nodeConfig()), audiences: []string{public}, specimens: map[corner][]*specimen{}, used: map[corner]int{}, rows: map[string]int{}, counts: map[string]int{}}
 		defer m.close()
 		for _, op := range m.documents {
-			if rt := m.route(op); rt.Product == feedapi.Product && strings.Contains(rt.Pattern, "{") {
+			if rt := m.route(op); rt.Product == feedapi.Product && (strings.Contains(rt.Pattern, "{") || op.id == "getMyHome") {
 				m.operations = append(m.operations, op)
 			}
 		}
@@ -44,7 +44,13 @@ func TestEveryRouteOfPostsIsExactForEveryRoleInEveryState(t *testing.T) {
 		}
 		m.sleepUntil(deadline.Add(-20 * time.Second))
 		for c := range m.specimens {
-			m.must(request{method: http.MethodPut, target: "/v1/me/blocks/" + userNamed(named(blocked)).String(), header: m.as(author(c.state, c.audience), "user")}, http.StatusNoContent)
+			of := author(c.state, c.audience)
+			m.must(request{method: http.MethodPut, target: "/v1/me/blocks/" + userNamed(named(blocked)).String(), header: m.as(of, "user")}, http.StatusNoContent)
+			for _, r := range roles() { // a service may set an edge that a block would refuse
+				if followsAll(r) {
+					m.must(request{method: http.MethodPut, target: "/v1/users/" + userNamed(of).String() + "/followers/" + userNamed(named(r)).String(), header: m.as("", "service")}, http.StatusNoContent)
+				}
+			}
 		}
 		m.each(func(s *specimen) {
 			m.must(request{method: http.MethodDelete, target: "/v1/posts/" + s.id.String(), header: m.as(s.author, "user")}, http.StatusNoContent)
@@ -69,6 +75,11 @@ func TestEveryRouteOfPostsIsExactForEveryRoleInEveryState(t *testing.T) {
 			t.Error("that is little")
 		}
 	})
+}
+
+// followsAll reports whether the user behind a role follows every author.
+func followsAll(r role) bool {
+	return slices.Contains([]role{follower, closeFriend, blocked, serviceForFollower}, r)
 }
 
 func (m *matrix) post(c corner, n int) *specimen {
@@ -119,8 +130,11 @@ func (m *matrix) askPost(op operation, r role, c corner) {
 	switch {
 	case !may:
 		want.wants, want.support = []int{refusedRole(r)}, true
-	case op.id == "listPosts":
-		want.wants = []int{http.StatusOK}
+	case op.id == "listPosts" || op.id == "getMyHome":
+		if want.wants = []int{http.StatusOK}; op.id == "getMyHome" {
+			want.request.target += "?limit=200"
+			sees = sees && followsAll(r)
+		}
 		want.shows = func(a answer) (string, bool) {
 			switch in := contains(a, item.id.String()); {
 			case in && !sees && c.state.past():

@@ -33,7 +33,7 @@ type killAudit struct {
 }
 
 func (a *killAudit) String() string {
-	return fmt.Sprintf("settled in %s: %d cold and whole, %d held and whole, %d erased (%d tombstones), %d unanswered births there, %d objects of broken uploads, %d audit records, reconcile found %d",
+	return fmt.Sprintf("settled in %s: %d whole, %d held and whole, %d erased (%d tombstones), %d unanswered births there, %d objects of broken uploads, %d audit records, reconcile found %d",
 		a.settled.Round(100*time.Millisecond), a.read, a.held, a.erased, a.tombstones, a.unanswered, a.strays, a.records, a.found)
 }
 
@@ -141,7 +141,7 @@ func (a *killAudit) settle(t *testing.T, o node.Options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for a.waiting(t) && time.Since(began) < settleAtMost {
+		for a.waiting(t, n.Clock().Read().Steady) && time.Since(began) < settleAtMost {
 			time.Sleep(200 * time.Millisecond)
 		}
 		a.now = n.Clock().Read().Steady
@@ -161,13 +161,14 @@ func (a *killAudit) settle(t *testing.T, o node.Options) {
 	}
 }
 
-// waiting reports whether a row is on its way.
-func (a *killAudit) waiting(t *testing.T) (waits bool) {
+// waiting reports whether a row is on its way at now.
+func (a *killAudit) waiting(t *testing.T, now mayfly.Instant) (waits bool) {
 	t.Helper()
 	err := store.EachMinute(t.Context(), a.set.Ledger, 0, math.MaxUint32, func(minute mayfly.Minute, shard mayfly.Shard) error {
 		items, err := a.set.Ledger.Walk(t.Context(), store.Stretch{Minute: minute, Shard: shard, To: (minute + 1).Start()}, 1_000_000)
 		for _, item := range items {
-			waits = waits || !item.Held && item.State != mayfly.Deleted && item.State != mayfly.Cold
+			young := item.State == mayfly.Active && !item.EndedAt(now)
+			waits = waits || !item.Held && item.State != mayfly.Deleted && item.State != mayfly.Cold && !young
 		}
 		return err
 	})
@@ -209,6 +210,8 @@ func (i *killItem) expected(now mayfly.Instant) verify.Expected {
 		e.Deleted, e.Held = verify.Maybe, verify.Maybe
 	}
 	switch {
+	case !i.id.ExpiredAt(now):
+		e.State = mayfly.Active
 	case now < i.sure():
 		e.State = mayfly.Cold
 	case i.draft.Purge || !i.touched && now > i.sure().Add(settleTime):

@@ -111,6 +111,9 @@ func (h *hand) draft() workerDraft {
 		Text:  fmt.Sprintf("%016x-%d-%d", h.seed, h.number, h.rand.Uint64()),
 		Owner: h.rand.IntN(10), Seconds: 1 + h.rand.IntN(5), Purge: h.rand.IntN(5) == 0, Seed: h.rand.Uint64(),
 	}
+	if !d.Purge && h.rand.IntN(8) == 0 {
+		d.Seconds = 600 // there at the end, however long that takes
+	}
 	if h.rand.IntN(3) == 0 {
 		d.Key = "key " + d.Text
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/verify"
+	"github.com/mayflyhq/mayfly/store"
 )
 
 // seesWhatIsPlanted damages the folder and the expected state on purpose, one thing of each
@@ -18,7 +19,7 @@ func (a *killAudit) seesWhatIsPlanted(t *testing.T) {
 	var live []*killItem
 	for _, i := range a.expected.items {
 		row, found := a.rows[i.id]
-		if found && row.State == mayfly.Cold && row.Media > 0 && !row.Held && i.deleted == no && i.held == no && a.now < i.sure() {
+		if found && row.Media > 0 && !row.Held && i.deleted == no && i.held == no && a.now < i.sure() {
 			live = append(live, i)
 		}
 	}
@@ -31,13 +32,15 @@ func (a *killAudit) seesWhatIsPlanted(t *testing.T) {
 	}
 
 	gone := a.rows[live[0].id]
-	if err := a.set.Cold.Delete(ctx, gone.MediaKey(gone.Keys.Cold, 0)); err != nil {
+	objects, key := a.copyOf(gone)
+	if err := objects.Delete(ctx, key); err != nil {
 		t.Fatal(err)
 	}
 	plant(verify.Lost, "%s  medium 0 has no whole copy", gone.ID)
 
 	wrong := a.rows[live[1].id]
-	if _, err := a.set.Cold.Put(ctx, wrong.MediaKey(wrong.Keys.Cold, 0), strings.NewReader("something else")); err != nil {
+	objects, key = a.copyOf(wrong)
+	if _, err := objects.Put(ctx, key, strings.NewReader("something else")); err != nil {
 		t.Fatal(err)
 	}
 	plant(verify.Lost, "%s  medium 0 has no whole copy", wrong.ID)
@@ -63,4 +66,12 @@ func (a *killAudit) seesWhatIsPlanted(t *testing.T) {
 			t.Errorf("the audit does not see what was planted: %s", fault)
 		}
 	}
+}
+
+// copyOf returns where the only copy of the first medium of an item at rest is.
+func (a *killAudit) copyOf(row mayfly.Item) (store.Blobs, mayfly.BlobKey) {
+	if row.State == mayfly.Active {
+		return a.set.Hot, row.MediaKey(row.Keys.Hot, 0)
+	}
+	return a.set.Cold, row.MediaKey(row.Keys.Cold, 0)
 }
