@@ -127,6 +127,21 @@ func (r *Rings) Serving(ctx context.Context, ids []mayfly.ID) ([]mayfly.Item, er
 	return items, nil
 }
 
+// Permits reports whether viewer may see what owner has for an audience, by the relation
+// of the two alone: a list that asks before it reads tells by its time nothing of an
+// owner of whom viewer may see nothing (I18). Each item is judged nevertheless. Errors:
+// Unavailable.
+func (g *Gate) Permits(ctx context.Context, owner mayfly.UserID, audience mayfly.Audience, viewer mayfly.Viewer) (bool, error) {
+	if viewer.Moderator() || !viewer.User().IsZero() && viewer.User() == owner {
+		return true, nil
+	}
+	ask := g.asking(viewer)
+	if err := ask.learn(ctx, false, owner); err != nil {
+		return false, fmt.Errorf("relation to %s: %w", owner, err)
+	}
+	return permitted(audience, viewer, ask.known[owner]), nil
+}
+
 // ringRange returns the one range of the rings that has what viewer may see of owner.
 // Of what a blocked viewer may see it is the range of no user.
 func ringRange(owner mayfly.UserID, since mayfly.Instant, viewer mayfly.Viewer, relation mayfly.Relation) store.Range {

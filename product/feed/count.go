@@ -54,6 +54,9 @@ const (
 	markSoon  = time.Minute
 	markFinal = fades + time.Minute
 
+	markSize       = len(mayfly.ID{}) + 2        // post, what is counted, slice
+	repostMarkSize = markSize + len(mayfly.ID{}) // and the item of a repost
+
 	// followTogether is how many minutes of marks are followed before that is noted.
 	followTogether = 60
 	// recountPage is how many rows are read at once.
@@ -142,8 +145,14 @@ func (f *Feed) followMinute(ctx context.Context, m mayfly.Minute, now mayfly.Ins
 			return err
 		}
 		for _, row := range page {
-			if len(row.Clustering) != len(mayfly.ID{})+2 {
+			if size := len(row.Clustering); size != markSize && size != repostMarkSize {
 				return mayfly.Errorf(mayfly.Corrupt, "a mark of a count cannot be read: %x", row.Clustering)
+			}
+			if len(row.Clustering) == repostMarkSize {
+				if err := f.unnamed(ctx, mayfly.ID([]byte(row.Clustering[:16])), mayfly.ID([]byte(row.Clustering[markSize:])), now); err != nil {
+					return err
+				}
+				continue
 			}
 			s := sliceCount{mayfly.ID([]byte(row.Clustering[:16])), counted(row.Clustering[16]), row.Clustering[17]}
 			if err := f.recount(ctx, s, now); err != nil {

@@ -123,7 +123,15 @@ func (f *Feed) ByAuthor(ctx context.Context, author mayfly.UserID, viewer mayfly
 	if err != nil {
 		return Page{}, err
 	}
-	entries, err := f.authoredBefore(ctx, author, before, listPage)
+	// The relation is judged first: the page of an author of whom viewer may see nothing
+	// costs what that of a user costs who never was (I18).
+	from := author
+	if may, err := f.o.Gate.Permits(ctx, author, mayfly.Everyone, viewer); err != nil {
+		return Page{}, err
+	} else if !may {
+		from = mayfly.UserID{} // who has no posts
+	}
+	entries, err := f.authoredBefore(ctx, from, before, listPage)
 	if err != nil {
 		return Page{}, err
 	}

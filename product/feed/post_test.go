@@ -2,6 +2,7 @@ package feed_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -290,4 +291,45 @@ func TestABlockedHostIsRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	e.publish(feed.Draft{Text: "see https://good.example/evil"})
+}
+
+// The page of an author of whom its viewer may see nothing is made by the same reads as
+// that of a user who never was.
+func TestThePageOfAnAuthorWhoHidesCostsThatOfNoUser(t *testing.T) {
+	e := open(t)
+	for range 100 {
+		e.publish(feed.Draft{})
+		e.pass(24 * time.Hour)
+	}
+	var reads []string
+	e.Hooks.Range = func(_ context.Context, table store.Table, do func() ([]store.Row, error)) ([]store.Row, error) {
+		reads = append(reads, "range "+table.String())
+		return do()
+	}
+	e.Hooks.RowsGet = func(_ context.Context, table store.Table, do func() ([][]byte, error)) ([][]byte, error) {
+		reads = append(reads, "get "+table.String())
+		return do()
+	}
+	e.Hooks.LedgerGet = func(_ context.Context, ids []mayfly.ID, do func() ([]store.Found, error)) ([]store.Found, error) {
+		reads = append(reads, "rows")
+		return do()
+	}
+	of := func(author, viewer string) []string {
+		e.feed = e.node() // that has cached nothing
+		reads = nil
+		e.listOf(author, viewer)
+		return reads
+	}
+	for viewer, relation := range map[string]mayfly.Relation{"ben": mayfly.Blocked, "carl": mayfly.Private, "": mayfly.Private} {
+		e.relations[[2]mayfly.UserID{user("ana"), by(viewer).User()}] = relation
+		if hidden, none := of("ana", viewer), of("dora", viewer); !slices.Equal(hidden, none) || len(none) == 0 {
+			t.Errorf("%q: %v, of no user %v", viewer, hidden, none)
+		}
+	}
+	e.relations[[2]mayfly.UserID{user("ana"), user("ben")}] = mayfly.Private | mayfly.Follower
+	for _, viewer := range []string{"ben", "ana", "moderator"} {
+		if seen, none := of("ana", viewer), of("dora", viewer); len(seen) <= len(none) {
+			t.Errorf("%q: %v, of no user %v", viewer, seen, none)
+		}
+	}
 }

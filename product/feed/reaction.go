@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -335,9 +336,18 @@ func (f *Feed) repost(ctx context.Context, id mayfly.ID, d Draft, now func() may
 	if draft.Born, draft.Serial = d.Born, serial(d.Source); d.Born == 0 {
 		draft.Key = repostKeyPrefix + post.Short() + ":" + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, old.number))
 	}
+	index := draft.Index
+	draft.Index = func(b *store.Batch, item mayfly.Item) {
+		index(b, item)
+		markRepost(b, post, item, at)
+	}
 	born, err := f.o.Intake.Publish(ctx, draft, now())
 	if err != nil {
 		return Post{}, err
+	}
+	if born.Item.State == mayfly.Deleted && d.Born == 0 { // no row named it, see unnamed: another number is another item
+		_, err := f.react(ctx, reposts(), post, user, now(), func(current reaction) (reaction, error) { return reaction{live: current.live, item: current.item}, nil })
+		return Post{}, cmp.Or(err, errReacted)
 	}
 	if born.Item.State == mayfly.Deleted { // it moved in before, and was deleted
 		return Post{}, gate.Refusal(born.Item.ID, at)
@@ -376,4 +386,28 @@ func (f *Feed) Unrepost(ctx context.Context, id mayfly.ID, user mayfly.UserID, n
 		return fmt.Errorf("take a repost back: %w", err)
 	}
 	return nil
+}
+
+// markRepost has an item looked at that a row is going to name, when no write of that can
+// land any more. It is in the batch of its birth, before the item.
+func markRepost(b *store.Batch, post mayfly.ID, item mayfly.Item, now mayfly.Instant) {
+	key := string(post[:]) + string([]byte{byte(countReposts), byte(sliceOf(item.Owner))}) + string(item.ID[:])
+	b.Put(Marks, store.Key{Partition: markPartition(now.Add(markFinal).Minute() + 1), Clustering: key}, []byte{countFormat}, 0)
+}
+
+// unnamed deletes an item that is a repost and that no row names: the process that made it
+// has ended before it wrote the row. No list shows it.
+func (f *Feed) unnamed(ctx context.Context, post, id mayfly.ID, now mayfly.Instant) error {
+	item, found, err := f.o.Erase.Row(ctx, id)
+	if err != nil || !found || item.State == mayfly.Deleted || item.Held {
+		return err
+	}
+	r, err := f.reaction(ctx, reposts(), post, item.Owner)
+	if err != nil || r.live && r.item == id {
+		return err
+	}
+	if _, err = f.o.Erase.Delete(ctx, id, mayfly.ByUser, now); errors.Is(err, mayfly.NotFound) {
+		err = nil
+	}
+	return err
 }

@@ -472,3 +472,56 @@ func TestTheErasureOfAUserIsCounted(t *testing.T) {
 		t.Error("another's repost is gone")
 	}
 }
+
+// A process that ends between the birth of a repost and the row that names it leaves an
+// item that no list shows. It is deleted when no write can land any more; a repost that
+// is asked for again before that is the same, and after that another.
+func TestARepostWhoseProcessEndsLeavesNothing(t *testing.T) {
+	for name, again := range map[string]time.Duration{"never asked again": 0, "asked again at once": time.Second, "asked again later": 3 * time.Hour} {
+		e := open(t)
+		e.Must(e.feed.Begin(t.Context(), e.clock()))
+		id := e.publish(feed.Draft{}).Item.ID
+		stopped := mayfly.Errorf(mayfly.Unavailable, "stopped")
+		e.Hooks.Swap = func(_ context.Context, table store.Table, _ store.Key, do fixture.Swap) (bool, []byte, error) {
+			if table == feed.Reposted || table == feed.Reposts {
+				return false, nil, stopped
+			}
+			return do()
+		}
+		if _, err := e.feed.Repost(t.Context(), id, user("ben"), e.clock); !errors.Is(err, mayfly.Unavailable) {
+			t.Fatal(err)
+		}
+		e.Hooks.Swap = nil
+		owned := e.Owned(user("ben"))
+		if len(owned) != 1 || len(e.listOf("ben", "")) != 0 {
+			t.Fatalf("%d items, %d posts are listed", len(owned), len(e.listOf("ben", "")))
+		}
+		left := owned[0]
+		if again == time.Second {
+			e.pass(again)
+			p, err := e.feed.Repost(t.Context(), id, user("ben"), e.clock)
+			if e.Must(err); p.Item.ID != left {
+				t.Errorf("%s: %s, want %s", name, p.Item.ID, left)
+			}
+		}
+		e.settle()
+		if row := e.Row(left); (row.State == mayfly.Deleted) != (again != time.Second) {
+			t.Errorf("%s: it is %s", name, row.State)
+		}
+		if again > time.Second {
+			p, err := e.feed.Repost(t.Context(), id, user("ben"), e.clock)
+			if e.Must(err); p.Item.ID == left {
+				t.Errorf("%s: it is the deleted one", name)
+			}
+			e.settle()
+		}
+		want := 1
+		if again == 0 {
+			want = 0
+		}
+		if got := e.listOf("ben", ""); len(got) != want || e.show(id, "").Counts.Reposts != want {
+			t.Errorf("%s: %d listed, %d counted", name, len(got), e.show(id, "").Counts.Reposts)
+		}
+		e.wantCounts(id)
+	}
+}

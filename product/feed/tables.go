@@ -47,7 +47,7 @@ var (
 	// Marks holds which slices are to be counted again. Minutes are removed once they
 	// were followed.
 	Marks = store.DeclareTable(store.Declaration{
-		Name: "post_marks", Number: 47, Purpose: "minute, post and slice → that the slice is to be counted again",
+		Name: "post_marks", Number: 47, Purpose: "minute, post and slice → that the slice is to be counted again; and the item of a repost → that it is to be looked at",
 		Mode: store.Plain, Erasure: store.NamesItems, ByUsers: true,
 	})
 )

@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,10 +15,10 @@ import (
 type Thread struct {
 	Post Post
 	// Ancestors are what the post replies to, from the first post of the thread on: that
-	// and the 19 nearest at most, without those that the viewer may not see. Empty but on
-	// the first page.
+	// and the 19 nearest at most, without those that the viewer may not see or whose authors
+	// the viewer blocks. Empty but on the first page.
 	Ancestors []Post
-	Replies   []Post // to the post itself, oldest first
+	Replies   []Post // to the post itself, oldest first, but of whom the viewer blocks or mutes
 	Next      string // cursor of the next page; empty on the last
 }
 
@@ -43,6 +44,7 @@ func (f *Feed) Thread(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, c
 		if err != nil {
 			return Thread{}, fmt.Errorf("ancestors of %s: %w", id, err)
 		}
+		above = slices.DeleteFunc(above, func(p Post) bool { return p.relation.Has(mayfly.Blocks) })
 		posts = append(above, p)
 	}
 	if posts, err = f.complete(ctx, posts, viewer, now); err != nil {
@@ -52,12 +54,18 @@ func (f *Feed) Thread(ctx context.Context, id mayfly.ID, viewer mayfly.Viewer, c
 	if !after.IsZero() {
 		below.after = string(after[:]) + "\x00"
 	}
-	page, err := f.fill(ctx, list{name: name, next: below.next, scan: listScan}, viewer, limit, now)
+	page, err := f.fill(ctx, list{name: name, next: below.next, scan: listScan, keeps: inThread}, viewer, limit, now)
 	if err != nil {
 		return Thread{}, err
 	}
 	last := len(posts) - 1
 	return Thread{Post: posts[last], Ancestors: posts[:last], Replies: page.Posts, Next: page.Next}, nil
+}
+
+// inThread reports whether a reply that its viewer may see is in the thread: not of an
+// author whom the viewer blocks or mutes.
+func inThread(p *Post) bool {
+	return !p.relation.Has(mayfly.Blocks) && !p.relation.Has(mayfly.MutesPosts)
 }
 
 // repliesPage is how many replies are read of a slice at once: a page of a list is

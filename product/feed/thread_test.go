@@ -153,3 +153,26 @@ func TestAThreadGoesOnWithItsOwnCursorOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestAThreadIsWithoutWhomItsViewerBlocksOrMutes(t *testing.T) {
+	e := open(t)
+	top := e.publish(feed.Draft{Author: user("ana")})
+	by1 := e.publish(feed.Draft{Author: user("carl"), ReplyTo: top.Item.ID})
+	by2 := e.publish(feed.Draft{Author: user("dora"), ReplyTo: top.Item.ID})
+	by3 := e.publish(feed.Draft{Author: user("ana"), ReplyTo: by1.Item.ID})
+	want := func(id mayfly.ID, above, below []mayfly.ID) {
+		t.Helper()
+		got, err := e.thread(id, "ben", 5)
+		if err != nil || !slices.Equal(ids(got.Ancestors), above) || !slices.Equal(ids(got.Replies), below) {
+			t.Errorf("above %v, want %v; below %v, want %v; %v", ids(got.Ancestors), above, ids(got.Replies), below, err)
+		}
+	}
+	want(top.Item.ID, nil, []mayfly.ID{by1.Item.ID, by2.Item.ID})
+	e.relate(user("carl"), user("ben"), mayfly.Blocks)
+	e.relate(user("dora"), user("ben"), mayfly.MutesPosts)
+	want(top.Item.ID, nil, nil)
+	want(by3.Item.ID, []mayfly.ID{top.Item.ID}, nil)
+	e.relate(user("carl"), user("ben"), 0)
+	want(top.Item.ID, nil, []mayfly.ID{by1.Item.ID})
+	want(by3.Item.ID, []mayfly.ID{top.Item.ID, by1.Item.ID}, nil)
+}
