@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,6 +194,31 @@ func TestATrayReadsInFewCallsAndJudgesEveryStory(t *testing.T) {
 	if calls["rows"] > 3 || calls["row"] > authors*stories || calls["get following"] != 0 || calls["get relations"] > 1 || calls["get profiles"] != 1 ||
 		calls["range rings"] != authors || calls["range following"] != 2 || calls["range relations"] != 1 || calls["range related"] != 1 || calls["range seen"] != 1 {
 		t.Errorf("%v", calls)
+	}
+}
+
+// Stories of an audience that the reader does not belong to are not read, so that the
+// time of a tray does not tell of them (I18).
+func TestATrayReadsNothingOfOtherAudiences(t *testing.T) {
+	e, w := world(t, 3)
+	reader, plain, hides := w.Users[0], w.Users[1], w.Users[2]
+	for _, author := range []mayfly.UserID{plain, hides} {
+		w.Follow(reader, author)
+		w.Publish(author, mayfly.Followers, 6*time.Hour)
+	}
+	for range 20 {
+		w.Publish(hides, mayfly.CloseFriends, 6*time.Hour)
+	}
+	var rows atomic.Int64
+	e.Hooks.Range = func(_ context.Context, t store.Table, do func() ([]store.Row, error)) ([]store.Row, error) {
+		found, err := do()
+		if t == engine.Rings {
+			rows.Add(int64(len(found)))
+		}
+		return found, err
+	}
+	if w.Compare(reader, "publish") != 2 || rows.Load() != 2*2 {
+		t.Errorf("%d rows of rings were read for two trays of two slots", rows.Load())
 	}
 }
 
