@@ -15,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/fixture"
+	"github.com/mayflyhq/mayfly/test/pace"
 	"github.com/mayflyhq/mayfly/test/tray"
 )
 
@@ -29,8 +30,8 @@ func world(t *testing.T, users int) (*fixture.Engine, *tray.World) {
 
 func TestATrayIsWhatAPlainModelSays(t *testing.T) {
 	steps := 1_500
-	if testing.Short() {
-		steps = 500
+	if testing.Short() || pace.Race {
+		steps = 300
 	}
 	_, w := world(t, 220)
 	f := w.Run(5_000, steps)
