@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/mayflyhq/mayfly/product/story"
 	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/test/fixture"
+	"github.com/mayflyhq/mayfly/test/pace"
 	"github.com/mayflyhq/mayfly/test/tray"
 )
 
@@ -28,8 +30,8 @@ func world(t *testing.T, users int) (*fixture.Engine, *tray.World) {
 
 func TestATrayIsWhatAPlainModelSays(t *testing.T) {
 	steps := 1_500
-	if testing.Short() {
-		steps = 500
+	if testing.Short() || pace.Race {
+		steps = 300
 	}
 	_, w := world(t, 220)
 	f := w.Run(5_000, steps)
@@ -193,6 +195,31 @@ func TestATrayReadsInFewCallsAndJudgesEveryStory(t *testing.T) {
 	if calls["rows"] > 3 || calls["row"] > authors*stories || calls["get following"] != 0 || calls["get relations"] > 1 || calls["get profiles"] != 1 ||
 		calls["range rings"] != authors || calls["range following"] != 2 || calls["range relations"] != 1 || calls["range related"] != 1 || calls["range seen"] != 1 {
 		t.Errorf("%v", calls)
+	}
+}
+
+// Stories of an audience that the reader does not belong to are not read, so that the
+// time of a tray does not tell of them (I18).
+func TestATrayReadsNothingOfOtherAudiences(t *testing.T) {
+	e, w := world(t, 3)
+	reader, plain, hides := w.Users[0], w.Users[1], w.Users[2]
+	for _, author := range []mayfly.UserID{plain, hides} {
+		w.Follow(reader, author)
+		w.Publish(author, mayfly.Followers, 6*time.Hour)
+	}
+	for range 20 {
+		w.Publish(hides, mayfly.CloseFriends, 6*time.Hour)
+	}
+	var rows atomic.Int64
+	e.Hooks.Range = func(_ context.Context, t store.Table, do func() ([]store.Row, error)) ([]store.Row, error) {
+		found, err := do()
+		if t == engine.Rings {
+			rows.Add(int64(len(found)))
+		}
+		return found, err
+	}
+	if w.Compare(reader, "publish") != 2 || rows.Load() != 2*2 {
+		t.Errorf("%d rows of rings were read for two trays of two slots", rows.Load())
 	}
 }
 
