@@ -61,6 +61,11 @@ func promised() map[string]string {
 		"kv.beyond_memory_ratio":      "1",
 		"kv.reclaim_p99_ratio":        "1",
 
+		"home.pull_per_s":          "1/s",
+		"home.pull_p99_ms":         "ms",
+		"home.pull_ratio_postgres": "1",
+		"posts.creates_per_s":      "1/s",
+
 		"births.metadata_per_s":   "1/s",
 		"births.media_per_s":      "1/s",
 		"sweep.stories_per_s":     "1/s",
