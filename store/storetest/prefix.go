@@ -201,6 +201,10 @@ func (p prefixRows) Range(ctx context.Context, t store.Table, r store.Range) ([]
 	return whileAlive(p.l, func() ([]store.Row, error) { return p.l.real.Rows.Range(ctx, t, r) })
 }
 
+func (p prefixRows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([][]store.Row, error) {
+	return store.EachRange(ctx, p.Range, t, all)
+}
+
 // Swap is done, or is done later if the row still has the old value. A swap that is
 // Unavailable is never done.
 func (p prefixRows) Swap(ctx context.Context, t store.Table, key store.Key, old, next []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
