@@ -42,7 +42,7 @@ test-cluster: ## of make test only the suites on real servers, which it download
 mutants: ## break the code on purpose, line by line; a suite must notice each (test/mutants/faults.txt)
 	go run ./test/mutants
 
-peers: ## build the peers of make bench, PocketBase, Badger and rustypaste, into bin/peers (versions: bench/peers)
+peers: ## build the peers of make bench, PocketBase, Badger, PostgreSQL's handler and rustypaste, into bin/peers (versions: bench/peers)
 	CGO_ENABLED=0 go -C bench/peers build $(VCS) -trimpath -o ../../bin/peers/ ./...
 	@bench/peers/rustypaste bin/peers
 

@@ -74,6 +74,9 @@ func benchTrials() []benchTrial {
 		{name: "kv", short: "keys with a time to live over the Redis protocol: set and get, in turns with redis-server, if it is installed, and, after make peers, Badger; beyond memory; while space comes back", run: func(ctx context.Context, b *bench, folder string) error {
 			return kvTrialOf(b.form).run(ctx, b, folder)
 		}},
+		{name: "home", short: "homes over HTTP, merged from 200 authors when they are read; in turns with PostgreSQL 15, where it is installed and after make peers; posts published, in turns with stories", run: func(ctx context.Context, b *bench, folder string) error {
+			return homeTrialOf(b.form).run(ctx, b, folder)
+		}},
 		{name: "cluster", short: "two nodes on Cassandra, Redis, Kafka and S3: batches against single rows, births, archive, whole lives and an audit of them", run: func(ctx context.Context, b *bench, folder string) error {
 			return clusterTrialOf(b.form).run(ctx, b, folder)
 		}, servers: true},

@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if run := map[string]func() error{"pocketbase": standIn, "rustypaste": standInRustypaste, "badger": standInBadger}[os.Getenv("MAYFLY_BENCH_STAND_IN")]; run != nil {
+	if run := map[string]func() error{"pocketbase": standIn, "rustypaste": standInRustypaste, "badger": standInBadger, "postgres": standInPostgres}[os.Getenv("MAYFLY_BENCH_STAND_IN")]; run != nil {
 		if err := run(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -122,6 +124,45 @@ func standInBadger() error {
 	return errors.Join(err, s.close(context.Background()))
 }
 
+// standInPostgres speaks like bench/peers/postgres, which tests do not build. Every
+// reader follows every author.
+func standInPostgres() error {
+	flags := flag.NewFlagSet("peer", flag.ContinueOnError)
+	data := flags.String("data", "", "")
+	flags.Int("users", 0, "")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		return err
+	}
+	file, err := os.ReadFile(filepath.Join(*data, homePosts))
+	if err != nil {
+		return err
+	}
+	type post struct {
+		ID string `json:"id"`
+	}
+	var posts []post
+	for line := range strings.Lines(string(file)) {
+		id, _, _ := strings.Cut(line, "\t")
+		posts = append(posts, post{id})
+	}
+	slices.SortFunc(posts, func(a, b post) int { return strings.Compare(b.ID, a.ID) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(map[string]any{"url": "http://" + l.Addr().String()}); err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limit, _ := strconv.Atoi(r.FormValue("limit"))
+		_ = json.NewEncoder(w).Encode(map[string]any{"posts": posts[:limit]})
+	}))
+}
+
 // serve is mayfly serve, as far as the trial of keys uses it.
 func serve(args []string) error {
 	settings := map[string]string{"disk.floor": "0"}
@@ -154,7 +195,7 @@ func peersOf(t *testing.T, script string) string {
 	if err := os.Mkdir(filepath.Join(folder, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range []string{"pocketbase", "badger", "bin/rustypaste"} {
+	for _, program := range []string{"pocketbase", "badger", "postgres", "bin/rustypaste"} {
 		if err := os.WriteFile(filepath.Join(folder, program), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -193,6 +234,25 @@ func TestARustypasteThatDoesNotStartIsAMissingRow(t *testing.T) {
 				t.Errorf("%s\nand the notes\n%s", out.String(), notes.String())
 			}
 		})
+	}
+}
+
+// smallHomeTrial is a trial whose figures mean nothing.
+func smallHomeTrial() homeTrial {
+	const ms = time.Millisecond
+	return homeTrial{authors: 5, each: 6, readers: 2, page: 5, warm: 50 * ms, lasts: 900 * ms, writes: httpTrial{writers: 2, warm: 50 * ms, lasts: 900 * ms, authors: 5}}
+}
+
+func TestAPostgreSQLThatDoesNotStartIsAMissingRow(t *testing.T) {
+	pace.Slow(t, "runs the trial without it")
+	var out, notes bytes.Buffer
+	b := &bench{seed: 7, quiet: time.Millisecond, report: newBenchReport(&out, true), progress: progress.New(&notes, true), peers: peersOf(t, "echo apt-get install postgresql-15 >&2; exit 1")}
+	if err := smallHomeTrial().run(t.Context(), b, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	found := readFigures(t, out.String())
+	if found["home.pull_ratio_postgres"] != "" || found["home.pull_per_s"] == "" || !strings.Contains(notes.String(), "apt-get install postgresql-15") {
+		t.Errorf("%s\nand the notes\n%s", out.String(), notes.String())
 	}
 }
 

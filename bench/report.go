@@ -192,6 +192,17 @@ func benchFigures() []benchFigure {
 		{"kv.set_everysec_p99_ms", "ms", nothing, "of one of them"},
 		{"kv.set_everysec_redis_per_s", "1/s", nothing, "set in redis-server, appendfsync everysec"},
 
+		{"home.pull_ratio_postgres", "1", atLeast(2), "pages of 20 posts of 200 authors / PostgreSQL with an index by author and time, behind bare net/http: author_id = ANY(…) ORDER BY created_at DESC LIMIT 20, by turns"},
+		{"home.pull_ratio_postgres_by_time", "1", nothing, "the same, with an index by time too: its best case, as every post is of an author who is followed"},
+		{"home.pull_per_s", "1/s", nothing, "pages of homes, 16 connections, 1,000 posts of each author (100 with --quick)"},
+		{"home.pull_p50_ms", "ms", nothing, "of one of them"},
+		{"home.pull_p99_ms", "ms", nothing, "of one of them"},
+		{"home.pull_postgres_per_s", "1/s", nothing, "the same pages from PostgreSQL with the index by author and time"},
+		{"home.pull_postgres_p99_ms", "ms", nothing, "of one of them"},
+		{"posts.creates_per_s", "1/s", nothing, "posts published over HTTP, durable, 64 connections"},
+		{"posts.creates_p99_ms", "ms", nothing, "of one of them"},
+		{"posts.creates_stories_per_s", "1/s", nothing, "stories with a picture published by turns with them"},
+
 		{"cluster.sweep_ratio", "1", atLeast(8), "batches of 500 / single rows, by turns, median of the pairs"},
 		{"cluster.sweep_batch_per_s", "1/s", nothing, "stories swept, one conditional batch for 500 of them, 16 clients"},
 		{"cluster.sweep_single_per_s", "1/s", nothing, "stories swept, one conditional write each, the same clients and table"},
@@ -235,6 +246,8 @@ func benchFigures() []benchFigure {
 		{"tray.bytes_written", "B", nothing, "to disk, load included"},
 		{"paste.fsyncs", "1", nothing, "in the file system, with 100,000 stored (20,000 with --quick), these included"},
 		{"paste.bytes_written", "B", nothing, "in the file system, with 100,000 stored (20,000 with --quick), these included"},
+		{"home.fsyncs", "1", nothing, "in the file system, load included"},
+		{"home.bytes_written", "B", nothing, "in the file system, load included"},
 		{"kv.fsyncs", "1", nothing, "in the file system, in the trial of reclaim"},
 		{"kv.bytes_written", "B", nothing, "in the file system, in the trial of reclaim"},
 	}

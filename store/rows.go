@@ -20,6 +20,10 @@ type Rows interface {
 	// Reverse reads from the end.
 	Range(ctx context.Context, t Table, r Range) ([]Row, error)
 
+	// Ranges is Range for many partitions of one table: one entry for each, in order.
+	// The driver reads them together, so that many short ones cost little more than one.
+	Ranges(ctx context.Context, t Table, all ...Range) ([][]Row, error)
+
 	// Swap replaces old by new if the row still has the value old; nil means absent,
 	// for both. It returns whether it did and, if not, the current value. The outcome
 	// is durable on return. After an error of kind Unknown swap again with the same
@@ -39,6 +43,19 @@ type Rows interface {
 	// Tables returns the tables that the store was opened with. Every operation
 	// refuses another table with Invalid.
 	Tables() []Table
+}
+
+// EachRange implements Ranges by a function like Range, one after the other: for stores
+// in tests that stand around another one.
+func EachRange(ctx context.Context, read func(context.Context, Table, Range) ([]Row, error), t Table, all []Range) ([][]Row, error) {
+	found := make([][]Row, len(all))
+	for i, r := range all {
+		var err error
+		if found[i], err = read(ctx, t, r); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // Key is the key of a row. Both parts are bytes, in strings so that keys are

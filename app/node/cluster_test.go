@@ -183,6 +183,10 @@ func (r wiredRows) Range(ctx context.Context, t store.Table, a store.Range) ([]s
 	return r.Rows.Range(ctx, t, a)
 }
 
+func (r wiredRows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([][]store.Row, error) {
+	return store.EachRange(ctx, r.Range, t, all)
+}
+
 func (r wiredRows) Swap(ctx context.Context, t store.Table, key store.Key, old, next []byte, at mayfly.Instant) (bool, []byte, error) {
 	ctx, err := r.x.send(ctx)
 	if err != nil {

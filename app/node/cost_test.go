@@ -51,6 +51,10 @@ func (c countedRows) Range(ctx context.Context, t store.Table, r store.Range) ([
 	return c.Rows.Range(ctx, t, r)
 }
 
+func (c countedRows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([][]store.Row, error) {
+	return store.EachRange(ctx, c.Range, t, all)
+}
+
 func (c countedRows) Swap(ctx context.Context, t store.Table, key store.Key, old, next []byte, at mayfly.Instant) (bool, []byte, error) {
 	c.n.swaps.Add(1)
 	return c.Rows.Swap(ctx, t, key, old, next, at)

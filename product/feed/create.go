@@ -128,7 +128,9 @@ func (f *Feed) Publish(ctx context.Context, d Draft, now func() mayfly.Instant) 
 	}
 	draft := f.draftOf(d.Author, c, lifetime)
 	draft.Text, draft.Key, draft.Admission = d.Text, d.Key, admission
-	draft.Born, draft.Serial = d.Born, serial(d.Source)
+	if draft.Born, draft.Serial = d.Born, serial(d.Source); d.Born != 0 {
+		draft.Held = false // it was seen where it comes from
+	}
 	draft.Held = draft.Held && d.Born == 0 // what moves in was published elsewhere
 	if draft.Upload, err = f.media(ctx, d, now); err != nil {
 		return Post{}, fmt.Errorf("publish: %w", err)

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
@@ -25,8 +23,6 @@ const (
 	// homeScan is how many entries one page reads at most: only replies to others and what
 	// has ended are left out of a page in such numbers.
 	homeScan = 10_000
-	// homeAtOnce is how many authors are read at once.
-	homeAtOnce = 64
 	// homeAhead is further than the clock of a node that gives birth can be ahead.
 	homeAhead = time.Minute
 	// homeLeast and homeMost are how many entries of an author are read at once.
@@ -211,40 +207,42 @@ func (m *merged) next(ctx context.Context) (listed, bool, error) {
 	return e, true, nil
 }
 
-// read makes one read for each of the sources.
+// read reads for each of the sources the next page of its month, or looks for the next
+// older month with posts; without one the bound is the zero ID.
 func (m *merged) read(ctx context.Context, all []*source) error {
-	if len(all) == 1 {
-		return all[0].read(ctx, m.rows)
+	ranges := make([]store.Range, len(all))
+	for i, s := range all {
+		ranges[i] = s.next()
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(homeAtOnce)
-	for _, s := range all {
-		g.Go(func() error { return s.read(ctx, m.rows) })
+	found, err := m.rows.Ranges(ctx, Posts, ranges...)
+	if err != nil {
+		return fmt.Errorf("posts of %d authors: %w", len(all), err)
 	}
-	return g.Wait()
+	for i, s := range all {
+		if err := s.took(found[i]); err != nil {
+			return fmt.Errorf("posts of %s: %w", s.author, err)
+		}
+	}
+	return nil
 }
 
-// read reads the next page of the month, or looks for the next older month with posts;
-// without one the bound is the zero ID.
-func (s *source) read(ctx context.Context, rows store.Rows) error {
+// next returns what of the author index is read next.
+func (s *source) next() store.Range {
 	if s.empty {
-		found, err := rows.Range(ctx, Posts, store.Range{Partition: string(s.author[:]), To: s.month.bytes(), Reverse: true, Limit: 1})
-		if err != nil {
-			return fmt.Errorf("months of %s: %w", s.author, err)
-		}
+		return store.Range{Partition: string(s.author[:]), To: s.month.bytes(), Reverse: true, Limit: 1}
+	}
+	return store.Range{Partition: monthPartition(s.author, s.month), To: string(s.bound[:]), Reverse: true, Limit: s.size}
+}
+
+// took takes over what was read.
+func (s *source) took(found []store.Row) (err error) {
+	if s.empty {
 		if s.bound = (mayfly.ID{}); len(found) == 0 {
 			return nil
 		}
-		if s.month, err = readMonth(found[0]); err != nil {
-			return err
-		}
+		s.month, err = readMonth(found[0])
 		s.empty, s.bound = false, beginning(s.month+1)
-		return nil
-	}
-	r := store.Range{Partition: monthPartition(s.author, s.month), To: string(s.bound[:]), Reverse: true, Limit: s.size}
-	found, err := rows.Range(ctx, Posts, r)
-	if err != nil {
-		return fmt.Errorf("posts of %s: %w", s.author, err)
+		return err
 	}
 	s.page = make([]listed, len(found))
 	for i, row := range found {
@@ -253,7 +251,7 @@ func (s *source) read(ctx context.Context, rows store.Rows) error {
 		}
 		s.page[i].muted = s.muted
 	}
-	s.empty, s.size = len(found) < r.Limit, min(2*s.size, homeMost)
+	s.empty, s.size = len(found) < s.size, min(2*s.size, homeMost)
 	if s.bound = beginning(s.month); len(s.page) > 0 {
 		s.bound = s.page[0].id
 	}

@@ -147,7 +147,7 @@ func (s *society) Home(reader int, cursor string, limit int) (page social.Page, 
 // Every home, page by page, is what a plain model of the same operations says: over
 // random graphs, on another node than the one that wrote, after every operation.
 func TestEveryHomeIsWhatAPlainModelSays(t *testing.T) {
-	pace.Slow(t, "it reads thousands of homes")
+	pace.Heavy(t, "it reads thousands of homes")
 	run := func(t *testing.T, where string, fs diskfs.FS, seed uint64, follows, steps int) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		s := &society{env: on(fixture.OpenOn(t, fs)), rng: rng}
@@ -273,7 +273,7 @@ func TestACursorOfAHomeIsForItsReaderOnly(t *testing.T) {
 // A reader of too many authors gets the home of as many as one is merged from, and it
 // says so. Replies to others in between make a page short, not slow.
 func TestAHomeIsBounded(t *testing.T) {
-	pace.Slow(t, "it follows thousands of authors")
+	pace.Heavy(t, "it follows thousands of authors")
 	e := open(t)
 	for n := range feed.HomeAuthors {
 		e.follow("ben", fmt.Sprint("author ", n))

@@ -111,6 +111,19 @@ func (s rows) Partitions(ctx context.Context, t store.Table, cursor string, limi
 	return partitions, next, nil
 }
 
+// Ranges implements store.Rows: so many at once as Get reads rows.
+func (s rows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([][]store.Row, error) {
+	found := make([][]store.Row, len(all))
+	err := each(ctx, len(all), func(ctx context.Context, i int) (err error) {
+		found[i], err = s.Range(ctx, t, all[i])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
 // Swap implements store.Rows.
 func (s rows) Swap(ctx context.Context, t store.Table, key store.Key, old, new []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {
 	if err := s.declared.CheckSwap(t, key); err != nil {

@@ -71,41 +71,73 @@ func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]by
 
 // Range implements store.Rows.
 func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.Row, error) {
-	if err := s.tables.CheckRead(t, store.Key{Partition: r.Partition}); err != nil {
+	found, err := s.Ranges(ctx, t, r)
+	if err != nil {
 		return nil, err
 	}
-	prefix := appendPartition(nil, t, r.Partition)
-	lower, upper := append(bytes.Clone(prefix), r.From...), after(prefix)
-	if r.To != "" {
-		upper = append(bytes.Clone(prefix), r.To...)
-	}
-	if r.Limit <= 0 || bytes.Compare(lower, upper) >= 0 {
-		return nil, nil
+	return found[0], nil
+}
+
+// Ranges implements store.Rows, with one iterator for all.
+func (s rows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([][]store.Row, error) {
+	for _, r := range all {
+		if err := s.tables.CheckRead(t, store.Key{Partition: r.Partition}); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	found := make([][]store.Row, len(all))
+	var iter *pebble.Iterator
+	var prefix, lower, upper []byte
+	var err error
+	for i, r := range all {
+		prefix = appendPartition(prefix[:0], t, r.Partition)
+		lower = append(append(lower[:0], prefix...), r.From...)
+		if r.To != "" {
+			upper = append(append(upper[:0], prefix...), r.To...)
+		} else {
+			upper = after(prefix)
+		}
+		if r.Limit <= 0 || bytes.Compare(lower, upper) >= 0 {
+			continue
+		}
+		if iter == nil {
+			if iter, err = s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err != nil {
+				break
+			}
+		} else {
+			iter.SetBounds(lower, upper) // which copies them
+		}
+		if found[i], err = readRange(iter, len(prefix), r); err != nil {
+			break
+		}
+	}
+	if iter != nil {
+		err = errors.Join(err, iter.Close())
+	}
 	if err != nil {
 		return nil, readError("range of "+t.String(), err)
 	}
+	return found, nil
+}
+
+// readRange reads the rows between the bounds of an iterator.
+func readRange(iter *pebble.Iterator, prefix int, r store.Range) (found []store.Row, err error) {
 	first, next := iter.First, iter.Next
 	if r.Reverse {
 		first, next = iter.Last, iter.Prev
 	}
-	var found []store.Row
-	for ok := first(); ok && len(found) < r.Limit && err == nil; ok = next() {
+	for ok := first(); ok && err == nil; ok = len(found) < r.Limit && next() {
 		var value []byte
 		if value, err = iter.ValueAndErr(); err == nil {
 			value, err = rowValue(value)
 		}
-		found = append(found, store.Row{Clustering: string(iter.Key()[len(prefix):]), Value: value})
+		found = append(found, store.Row{Clustering: string(iter.Key()[prefix:]), Value: value})
 	}
-	if err = errors.Join(err, iter.Close()); err != nil {
-		return nil, readError("range of "+t.String(), err)
-	}
-	return found, nil
+	return found, errors.Join(err, iter.Error())
 }
 
 // Partitions implements store.Rows. A cursor is the prefix of the last partition.

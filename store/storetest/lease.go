@@ -185,6 +185,11 @@ func (s *scoped) Range(ctx context.Context, t store.Table, r store.Range) ([]sto
 	return s.Rows.Range(ctx, t, r)
 }
 
+// Ranges implements store.Rows.
+func (s *scoped) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([][]store.Row, error) {
+	return store.EachRange(ctx, s.Range, t, all)
+}
+
 func (c *trial) wantRoll(rows store.Rows, after int, want ...string) {
 	c.Helper()
 	walkers, err := walk.Members(c.ctx, rows, noon.Add(lasts)+mayfly.Instant(after))

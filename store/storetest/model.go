@@ -283,6 +283,10 @@ func (r *modelRows) Range(_ context.Context, t store.Table, rg store.Range) ([]s
 	return rows[:min(rg.Limit, len(rows))], nil
 }
 
+func (r *modelRows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([][]store.Row, error) {
+	return store.EachRange(ctx, r.Range, t, all)
+}
+
 func (r *modelRows) Swap(_ context.Context, t store.Table, key store.Key, old, next []byte, _ mayfly.Instant) (bool, []byte, error) {
 	if err := r.tables.CheckSwap(t, key); err != nil {
 		return false, nil, err

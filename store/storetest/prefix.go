@@ -208,6 +208,10 @@ func (p prefixRows) Partitions(ctx context.Context, t store.Table, cursor string
 	return p.l.real.Rows.Partitions(ctx, t, cursor, limit)
 }
 
+func (p prefixRows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([][]store.Row, error) {
+	return store.EachRange(ctx, p.Range, t, all)
+}
+
 // Swap is done, or is done later if the row still has the old value. A swap that is
 // Unavailable is never done.
 func (p prefixRows) Swap(ctx context.Context, t store.Table, key store.Key, old, next []byte, reclaimAt mayfly.Instant) (bool, []byte, error) {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ func rowsCases() []testCase {
 		{"the bounds of a range include from and exclude to", rangeBounds},
 		{"a range stops at its limit", rangeLimit},
 		{"pages of a range add up to one large read", rangePages},
+		{"ranges of many partitions are those of each alone", rangesTogether},
 		{"a range of an empty partition has no rows", rangeEmpty},
 		{"a row is kept until its reclaim time", reclaimAhead},
 		{"a row after its reclaim time is unchanged or absent", reclaimPast},
@@ -285,6 +287,33 @@ func rangeBounds(c *trial) {
 	} {
 		c.wantRange(PlainTable, store.Range{Partition: p, From: r.from, To: r.to, Limit: 100}, r.want...)
 		c.wantRange(PlainTable, store.Range{Partition: p, From: r.from, To: r.to, Limit: 100, Reverse: true}, reversed(r.want)...)
+	}
+}
+
+func rangesTogether(c *trial) {
+	var all []store.Range
+	for n := range 70 { // more than are under way at once
+		p := freshKey("").Partition
+		c.fill(p, letters('a', byte('a'+n%7))...)
+		for _, r := range []store.Range{{Limit: 10}, {Limit: 3, Reverse: true}, {From: "b", To: "e", Limit: 2}, {From: "c", To: "c", Limit: 1}, {To: "d", Limit: 0}, {From: "x", Limit: 1, Reverse: true}} {
+			r.Partition = p
+			all = append(all, r)
+		}
+	}
+	found, err := c.set.Rows.Ranges(c.ctx, PlainTable, all...)
+	if c.must(err); len(found) != len(all) {
+		c.Fatalf("%d of %d ranges", len(found), len(all))
+	}
+	for i, r := range all {
+		if want := c.readRange(PlainTable, r); !slices.Equal(clusteringsOf(found[i]), clusteringsOf(want)) {
+			c.Errorf("%+v: %q together, %q alone", r, clusteringsOf(found[i]), clusteringsOf(want))
+		}
+	}
+	if found, err := c.set.Rows.Ranges(c.ctx, PlainTable); err != nil || len(found) != 0 {
+		c.Errorf("no ranges: %v, %v", found, err)
+	}
+	if _, err := c.set.Rows.Ranges(c.ctx, store.Table{}, all...); !errors.Is(err, mayfly.Invalid) {
+		c.Errorf("of a table that is not declared: %v", err)
 	}
 }
 

@@ -209,3 +209,7 @@ func (r readRows) Range(ctx context.Context, t store.Table, of store.Range) ([]s
 	r.reads.add("range of %s: %d", t, len(found))
 	return found, err
 }
+
+func (r readRows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([][]store.Row, error) {
+	return store.EachRange(ctx, r.Range, t, all)
+}

@@ -45,10 +45,13 @@ func (c *circle) viewers() []viewer {
 		user("who blocks", viewer{blocks: true}), user("blocked", viewer{blocked: true}),
 		user("blocked, whom the product lets follow", viewer{follows: true, blocked: true}),
 		user("who blocks, whom the product lets follow", viewer{follows: true, blocks: true}),
-		{name: c.author, scope: "user", all: true}, {name: c.author, service: true, scope: "service", all: true},
+		{name: c.author, scope: "user", all: true},
+		{name: c.author, service: true, scope: "service", all: true},
 		{name: c.author + ".follower", service: true, scope: "service", follows: true},
 		{name: c.author + ".support", scope: "moderator", all: true},
-		{}, {scope: "service"}, {scope: "admin"},
+		{},
+		{scope: "service"},
+		{scope: "admin"},
 	}
 }
 
