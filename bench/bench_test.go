@@ -128,6 +128,7 @@ func TestEveryBenchReportsItsFigures(t *testing.T) {
 		"reads":   readsTrial{pairs: 2, archived: 1, moveEach: 500, round: 300 * ms, warm: 100 * ms, dueEach: 2_000, live: 2_000, ended: 200, perSecond: 500, settle: 200 * ms, cadence: 10 * ms}.run,
 		"growth":  growthTrial{few: 500, many: 3_000, minutes: 2, due: 1_000, restarts: 1, load: 300 * ms}.run,
 		"http":    httpTrial{writers: 4, readers: 4, warm: 50 * ms, lasts: 900 * ms, authors: 20, viewers: 40, stories: 200, peerLive: 2}.run,
+		"graph":   graphTrial{followers: 2_000, recount: 1_000}.run,
 		"tray":    trayTrial{authors: 40, stories: 2, readers: 2, rounds: 2}.run,
 		"paste":   smallPasteTrial().run,
 		"kv":      smallKVTrial().run,

@@ -18,6 +18,7 @@ import (
 	"github.com/mayflyhq/mayfly/app/node"
 	"github.com/mayflyhq/mayfly/product/account"
 	"github.com/mayflyhq/mayfly/store"
+	"github.com/mayflyhq/mayfly/store/diskfs"
 	"github.com/mayflyhq/mayfly/store/memstore"
 	"github.com/mayflyhq/mayfly/store/pebblestore"
 )
@@ -40,7 +41,8 @@ func graphTrialOf(f benchForm) graphTrial {
 }
 
 func (t graphTrial) run(ctx context.Context, b *bench, folder string) (err error) {
-	db, err := pebblestore.Open(pebblestore.Options{Tables: node.Tables(), FS: unsynced{vfs.Default}, Dir: folder, CacheBytes: 64 << 20})
+	meter := new(diskfs.Meter)
+	db, err := pebblestore.Open(pebblestore.Options{Tables: node.Tables(), FS: diskfs.Metered(unsynced{vfs.Default}, meter), Dir: folder, CacheBytes: 64 << 20})
 	if err != nil {
 		return err
 	}
@@ -89,6 +91,8 @@ func (t graphTrial) run(ctx context.Context, b *bench, folder string) (err error
 	b.report.add("graph.bytes_per_edge", float64(bytes+forward)/float64(t.followers))
 	b.report.add("graph.partitions", float64(partitions))
 	b.report.add("graph.largest_partition_mb", float64(largest)/1e6)
+	total := meter.Read().Total()
+	b.addIO("graph", benchIO{fsyncs: total.Syncs, bytes: total.Bytes})
 	return nil
 }
 
@@ -100,7 +104,7 @@ func (t graphTrial) follow(ctx context.Context, b *bench, accounts *account.Acco
 	for from := 0; from < t.followers; from += t.recount {
 		var next atomic.Int64
 		next.Store(int64(from))
-		g, ctx := errgroup.WithContext(ctx)
+		g, following := errgroup.WithContext(ctx)
 		for range 8 {
 			g.Go(func() error {
 				for {
@@ -108,7 +112,7 @@ func (t graphTrial) follow(ctx context.Context, b *bench, accounts *account.Acco
 					if n >= min(from+t.recount, t.followers) {
 						return nil
 					}
-					if err := accounts.Relate(ctx, author, follower(n), mayfly.Follower, 0, now); err != nil {
+					if err := accounts.Relate(following, author, follower(n), mayfly.Follower, 0, now); err != nil {
 						return err
 					}
 					stage.Add(1)

@@ -194,18 +194,24 @@ func (t homeTrial) turn(ctx context.Context, b *bench, side *homeSide, readers [
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll(askers)) }()
-	turn, count := httpTrial{warm: t.warm / baselineTurns, lasts: t.lasts / baselineTurns}, int64(0)
-	var took time.Duration
-	for count == 0 { // a busy machine may answer nothing in a short turn
-		latency, err := turn.measure(ctx, b, side.what, askers, func() {})
-		if err != nil {
-			return err
-		}
-		side.latency.Merge(latency)
-		count, took = latency.TotalCount(), took+turn.lasts
+	rate, latency, err := httpTrial{warm: t.warm / baselineTurns, lasts: t.lasts / baselineTurns}.rate(ctx, b, side.what, askers)
+	if err != nil {
+		return err
 	}
-	side.rates = append(side.rates, float64(count)/took.Seconds())
+	side.latency.Merge(latency)
+	side.rates = append(side.rates, rate)
 	return nil
+}
+
+// rate measures until something was answered: in a short turn on a busy machine it may be
+// nothing. It returns the answers in a second.
+func (t httpTrial) rate(ctx context.Context, b *bench, what string, askers []httpAsker) (float64, *hdrhistogram.Histogram, error) {
+	for took := t.lasts; ; took += t.lasts {
+		latency, err := t.measure(ctx, b, what, askers, func() {})
+		if err != nil || latency.TotalCount() > 0 {
+			return float64(latency.TotalCount()) / took.Seconds(), latency, err
+		}
+	}
 }
 
 // sameHomes reports an error unless every side shows a reader the same posts.
@@ -279,11 +285,11 @@ func (t homeTrial) create(ctx context.Context, b *bench, s *httpBench) (err erro
 	all := newLatencies()
 	for range baselineTurns {
 		for n, askers := range [][]httpAsker{posts, stories} {
-			latency, err := turn.measure(ctx, b, []string{"publish posts", "publish stories"}[n], askers, func() {})
+			rate, latency, err := turn.rate(ctx, b, []string{"publish posts", "publish stories"}[n], askers)
 			if err != nil {
 				return err
 			}
-			if rates[n] = append(rates[n], float64(latency.TotalCount())/turn.lasts.Seconds()); n == 0 {
+			if rates[n] = append(rates[n], rate); n == 0 {
 				all.Merge(latency)
 			}
 		}

@@ -228,6 +228,8 @@ func benchFigures() []benchFigure {
 		{"cluster.double", "1", atMost(0), "audit: a step that happened twice"},
 		{"cluster.orphan", "1", atMost(0), "audit: a row, object or event of no acknowledged story"},
 
+		{"graph.fsyncs", "1", nothing, "asked for; none is done"},
+		{"graph.bytes_written", "B", nothing, "to the file system"},
 		{"gate.fsyncs", "1", nothing, "in the file system, load included"},
 		{"gate.bytes_written", "B", nothing, "in the file system, load included"},
 		{"births.fsyncs", "1", nothing, "in the file system"},
