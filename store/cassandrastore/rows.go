@@ -3,8 +3,10 @@ package cassandrastore
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
@@ -85,17 +87,24 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 }
 
 // Partitions implements store.Rows. It reads the partitions of all tables that share
-// theirs; a cursor is the server's.
+// theirs; a cursor is the server's, behind its checksum: the server ends a connection
+// over one that it does not know.
 func (s rows) Partitions(ctx context.Context, t store.Table, cursor string, limit int) (partitions []string, next string, err error) {
 	if err := s.declared.CheckRead(t, store.Key{Partition: "any"}); err != nil {
 		return nil, "", err
+	}
+	var state []byte
+	if cursor != "" {
+		if state = []byte(cursor[min(len(cursor), crc32.Size):]); cursor != checked(state) {
+			return nil, "", mayfly.Errorf(mayfly.Invalid, "the cursor is not one of table %s", t).WithHint("begin without a cursor")
+		}
 	}
 	if err := begin(ctx); err != nil {
 		return nil, "", err
 	}
 	iter := s.query(readRows, fmt.Sprintf("SELECT DISTINCT partition FROM %s", sharingOf(t))).
-		PageSize(min(max(limit, 1), pageSize)).PageState([]byte(cursor)).IterContext(ctx)
-	next = string(iter.PageState())
+		PageSize(min(max(limit, 1), pageSize)).PageState(state).IterContext(ctx)
+	next = checked(iter.PageState())
 	var key []byte
 	for iter.Scan(&key) {
 		if len(key) > 0 && key[0] == t.Number() {
@@ -103,9 +112,6 @@ func (s rows) Partitions(ctx context.Context, t store.Table, cursor string, limi
 		}
 	}
 	if err := iter.Close(); err != nil {
-		if errors.As(err, new(*gocql.RequestErrInvalid)) {
-			return nil, "", mayfly.Wrap(mayfly.Invalid, err, "begin without a cursor")
-		}
 		return nil, "", readError("partitions of "+t.String(), err)
 	}
 	return partitions, next, nil
@@ -122,6 +128,14 @@ func (s rows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([]
 		return nil, err
 	}
 	return found, nil
+}
+
+// checked returns a cursor with its checksum; "" for none.
+func checked(state []byte) string {
+	if len(state) == 0 {
+		return ""
+	}
+	return string(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(state))) + string(state)
 }
 
 // Swap implements store.Rows.

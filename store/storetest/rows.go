@@ -456,6 +456,9 @@ func partitionsListed(c *trial) {
 			c.Errorf("pages of %d: a partition that was deleted is listed", limit)
 		}
 	}
+	if _, _, err := c.set.Rows.Partitions(c.ctx, PlainTable, "no cursor", 10); err != nil { // a driver may take any
+		c.wantKind(mayfly.Invalid, err)
+	}
 	_, _, err := c.set.Rows.Partitions(c.ctx, store.Table{}, "", 10)
 	c.wantKind(mayfly.Invalid, err)
 }
