@@ -259,11 +259,20 @@ func (t pasteTrial) turn(ctx context.Context, b *bench, s *pasteSide, what strin
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll(askers)) }()
+	if err := t.add(ctx, b, what, into, askers); err != nil {
+		return fmt.Errorf("%s at %s: %w", what, s.url, err)
+	}
+	return nil
+}
+
+// add measures until something was answered, which a busy machine may not do in a short
+// turn.
+func (t pasteTrial) add(ctx context.Context, b *bench, what string, into *pasteRates, askers []httpAsker) error {
 	all, took := newLatencies(), time.Duration(0)
-	for all.TotalCount() == 0 { // a busy machine may answer nothing in a short turn
+	for all.TotalCount() == 0 {
 		latency, err := t.measure(ctx, b, what, askers, func() {})
 		if err != nil {
-			return fmt.Errorf("%s at %s: %w", what, s.url, err)
+			return err
 		}
 		all.Merge(latency)
 		took += t.lasts
@@ -361,11 +370,7 @@ func (t pasteTrial) syncs(ctx context.Context, b *bench, folder string, loops in
 		}
 		all = append(all, a)
 	}
-	latency, err := t.measure(ctx, b, "two syncs", all, func() {})
-	if err == nil {
-		into.add(latency, t.lasts)
-	}
-	return err
+	return t.add(ctx, b, "two syncs", into, all)
 }
 
 // reportRecord reads the store of a stopped server and reports the largest record of

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine"
@@ -15,6 +12,9 @@ import (
 
 // ringPage is how many entries of the rings are read at once.
 const ringPage = 500
+
+// ringOfMany is how many entries are read of each ring where many are read together.
+const ringOfMany = 32
 
 // Ring returns the items of owner that serve for viewer at now, oldest first: those
 // born since an instant, and the restored ones. The relation is judged first, and
@@ -49,9 +49,6 @@ func withRestored(ids, restored []mayfly.ID, now mayfly.Instant) []mayfly.ID {
 	return ids
 }
 
-// ringsAtOnce is how many rings are read at the same time (I17).
-const ringsAtOnce = 64
-
 // Rings are the rings of many owners for one viewer, as lists of ids.
 type Rings struct {
 	// IDs are of each owner the ids that Ring would open, oldest first.
@@ -64,7 +61,7 @@ type Rings struct {
 }
 
 // Rings lists what Ring opens, of many owners: with one call for their relations and
-// one read for each ring. Of an owner whom the viewer blocks it lists nothing.
+// one for the beginnings of all rings. Of an owner whom the viewer blocks it lists nothing.
 func (g *Gate) Rings(ctx context.Context, owners []mayfly.UserID, since mayfly.Instant, viewer mayfly.Viewer, now mayfly.Instant) (*Rings, error) {
 	r := &Rings{IDs: make([][]mayfly.ID, len(owners)), g: g, ask: g.asking(viewer), viewer: viewer, now: now}
 	if err := r.ask.learn(ctx, false, owners...); err != nil {
@@ -74,37 +71,33 @@ func (g *Gate) Rings(ctx context.Context, owners []mayfly.UserID, since mayfly.I
 	if err != nil {
 		return nil, err
 	}
-	all, ctx := errgroup.WithContext(ctx)
-	var next atomic.Int64
-	for range min(ringsAtOnce, len(owners)) {
-		all.Go(func() error {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(owners) {
-					return nil
-				}
-				if err := r.list(ctx, i, owners[i], since, set); err != nil {
-					return fmt.Errorf("ring of %s: %w", owners[i], err)
-				}
-			}
-		})
+	var of []int
+	var ranges []store.Range
+	for i, owner := range owners {
+		relation := r.ask.known[owner]
+		if relation.Has(mayfly.Blocks) {
+			continue
+		}
+		of, ranges = append(of, i), append(ranges, ringRange(owner, since, viewer, relation))
+		ranges[len(ranges)-1].Limit = ringOfMany
 	}
-	return r, all.Wait()
-}
-
-// list lists the ring of one owner.
-func (r *Rings) list(ctx context.Context, i int, owner mayfly.UserID, since mayfly.Instant, set *restoredIDs) error {
-	relation := r.ask.known[owner]
-	if relation.Has(mayfly.Blocks) {
-		return nil
-	}
-	ids, err := r.g.listed(ctx, ringRange(owner, since, r.viewer, relation), r.now)
+	pages, err := g.tables.Ranges(ctx, engine.Rings, ranges...)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("rings of %d users: %w", len(owners), err)
 	}
-	restored, err := r.g.restored.among(ctx, set, owner)
-	r.IDs[i] = withRestored(ids, restored, r.now)
-	return err
+	for n, page := range pages {
+		i := of[n]
+		ids, err := g.goOn(ctx, ranges[n], page, now)
+		if err != nil {
+			return nil, fmt.Errorf("ring of %s: %w", owners[i], err)
+		}
+		restored, err := g.restored.among(ctx, set, owners[i])
+		if err != nil {
+			return nil, fmt.Errorf("ring of %s: %w", owners[i], err)
+		}
+		r.IDs[i] = withRestored(ids, restored, now)
+	}
+	return r, nil
 }
 
 // Serving returns the items of ids that are in the rings and serve, in the order of
@@ -161,12 +154,17 @@ func ringRange(owner mayfly.UserID, since mayfly.Instant, viewer mayfly.Viewer, 
 }
 
 // listed returns the ids in a range of the rings whose deadline is ahead.
-func (g *Gate) listed(ctx context.Context, r store.Range, now mayfly.Instant) (ids []mayfly.ID, err error) {
+func (g *Gate) listed(ctx context.Context, r store.Range, now mayfly.Instant) ([]mayfly.ID, error) {
+	page, err := g.tables.Range(ctx, engine.Rings, r)
+	if err != nil {
+		return nil, err
+	}
+	return g.goOn(ctx, r, page, now)
+}
+
+// goOn returns the ids in a range of which the first page is read.
+func (g *Gate) goOn(ctx context.Context, r store.Range, page []store.Row, now mayfly.Instant) (ids []mayfly.ID, err error) {
 	for {
-		page, err := g.tables.Range(ctx, engine.Rings, r)
-		if err != nil {
-			return nil, err
-		}
 		for _, row := range page {
 			if len(row.Clustering) != 1+len(mayfly.ID{}) {
 				return nil, mayfly.Errorf(mayfly.Corrupt, "an entry of the rings cannot be read: %x", row.Clustering)
@@ -178,6 +176,9 @@ func (g *Gate) listed(ctx context.Context, r store.Range, now mayfly.Instant) (i
 		if len(page) < r.Limit {
 			return ids, nil
 		}
-		r.From = page[len(page)-1].Clustering + "\x00"
+		r.From, r.Limit = page[len(page)-1].Clustering+"\x00", ringPage
+		if page, err = g.tables.Range(ctx, engine.Rings, r); err != nil {
+			return nil, err
+		}
 	}
 }

@@ -67,6 +67,7 @@ func withoutItem() map[string]string {
 		"publishStory":  "makes an item; the answer is its author's own",
 		"createPaste":   "makes an item; the answer is its author's own", "createPasteJSON": "makes an item; the answer is its author's own", "putPaste": "makes an item; the answer is its author's own",
 		"createPost":      "makes an item; the answer is its author's own",
+		"getMyHome":       "posts of whom the caller follows; matrix_feed_test.go",
 		"listPosts":       "the posts of a user; matrix_feed_test.go",
 		"listPastes":      "one's own pastes; matrix_paste_test.go",
 		"listDeadLetters": "ids and steps, for administrators; none here", "retryDeadLetter": "a step, for administrators", "dropDeadLetter": "a step, for administrators",
