@@ -67,6 +67,7 @@ func withoutItem() map[string]string {
 		"publishStory":  "makes an item; the answer is its author's own",
 		"createPaste":   "makes an item; the answer is its author's own", "createPasteJSON": "makes an item; the answer is its author's own", "putPaste": "makes an item; the answer is its author's own",
 		"createPost":      "makes an item; the answer is its author's own",
+		"importFeed":      "makes items of others, for administrators; app/cli/feed_test.go",
 		"getMyHome":       "posts of whom the caller follows; matrix_feed_test.go",
 		"listPosts":       "the posts of a user; matrix_feed_test.go",
 		"listPastes":      "one's own pastes; matrix_paste_test.go",
