@@ -270,6 +270,21 @@ func TestACursorOfAHomeIsForItsReaderOnly(t *testing.T) {
 	}
 }
 
+// A service may set an edge to an author whom the reader blocks: the block stands.
+func TestAHomeHasNothingOfWhomItsReaderBlocks(t *testing.T) {
+	e := open(t)
+	e.publish(feed.Draft{})
+	e.Must(e.accounts.Relate(t.Context(), user("ben"), user("ana"), mayfly.Blocked, 0, e.clock()))
+	e.Must(e.accounts.Relate(t.Context(), user("ana"), user("ben"), mayfly.Follower, 0, e.clock()))
+	if all := e.homeOf("ben", 5); len(all) != 0 {
+		t.Errorf("%d posts", len(all))
+	}
+	e.Must(e.accounts.Relate(t.Context(), user("ben"), user("ana"), 0, mayfly.Blocked, e.clock()))
+	if all := e.homeOf("ben", 5); len(all) != 1 {
+		t.Errorf("%d posts without the block", len(all))
+	}
+}
+
 // A reader of too many authors gets the home of as many as one is merged from, and it
 // says so. Replies to others in between make a page short, not slow.
 func TestAHomeIsBounded(t *testing.T) {
