@@ -32,7 +32,7 @@ type graphTrial struct {
 
 func graphTrialOf(f benchForm) graphTrial {
 	if f == quickForm {
-		return graphTrial{followers: 200_000, recount: 50_000}
+		return graphTrial{followers: 150_000, recount: 50_000}
 	}
 	if f == longForm {
 		return graphTrial{followers: 20_000_000, recount: 500_000}
