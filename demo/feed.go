@@ -24,7 +24,7 @@ func (d *demo) createPosts(ctx context.Context) (wire.Post, error) {
 		if err != nil {
 			return made, fmt.Errorf("%s posts: %w", who.name, err)
 		}
-		return made, nil
+		return made, loop.Rest(ctx, 5*time.Millisecond) // posts of one millisecond have no order
 	}
 	stays, err := post(p.ana, wire.NewPost{Text: "good morning #sea"})
 	if err != nil {
