@@ -130,7 +130,7 @@ type Feed struct {
 	// they are written: what a short link leads to is not looked at.
 	BlocklistFile string
 	// Hold holds new posts until a moderator releases them: "mayfly held" lists them. Until
-	// then no other user sees them, not even their authors.
+	// then no user sees them, not even their authors.
 	Hold bool
 	// LikeRate is how many likes and reposts a user may set or take back; they do not count as
 	// Rates.Writes.

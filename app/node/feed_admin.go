@@ -54,7 +54,7 @@ func (d AdminOperations) CheckFeed(ctx context.Context, cursor string, now mayfl
 }
 
 func noFeed() error {
-	return mayfly.Errorf(mayfly.Unsupported, "this node has no feed").WithHint("ask a node whose configuration has a key and feed.on")
+	return mayfly.Errorf(mayfly.Unsupported, "this node has no feed").WithHint("ask a node that has a key, and on which feed.off is not set")
 }
 
 // References looks for everything that names a user, which is nothing once the user is
