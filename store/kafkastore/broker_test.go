@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/mayflyhq/mayfly"
+	"github.com/mayflyhq/mayfly/store"
 	"github.com/mayflyhq/mayfly/store/conn"
 )
 
@@ -69,20 +70,27 @@ func optionsFor(name string, env func(string) string) (Options, error) {
 	return o, nil
 }
 
+// open opens a store. A broker on a busy machine may not answer in time, or be fenced for
+// a while because its controller did not hear from it: then it is tried again.
 func open(t testing.TB, o Options) *Store {
-	t.Helper()
-	s, err := Open(t.Context(), o)
-	return opened(t, s, err)
-}
-
-// openWhenAnswered opens a store whose timeout may be too short for a busy machine.
-func openWhenAnswered(t testing.TB, o Options) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), o)
 	for end := time.Now().Add(2 * time.Minute); errors.Is(err, mayfly.Unavailable) && time.Now().Before(end); s, err = Open(t.Context(), o) {
 		t.Log("not opened:", err)
+		time.Sleep(pollInterval)
 	}
 	return opened(t, s, err)
+}
+
+// next is Next, again while the broker is not ready.
+func next(t testing.TB, r *reader, limit int) ([]store.Record, error) {
+	t.Helper()
+	records, err := r.Next(t.Context(), limit)
+	for end := time.Now().Add(2 * time.Minute); errors.Is(err, mayfly.Unavailable) && time.Now().Before(end); records, err = r.Next(t.Context(), limit) {
+		t.Log("not read:", err)
+		time.Sleep(pollInterval)
+	}
+	return records, err
 }
 
 func opened(t testing.TB, s *Store, err error) *Store {

@@ -54,7 +54,7 @@ func TestALateStoreOpensWithoutBrokersAndChecksTheTopicsBeforeTheFirstAppend(t *
 		t.Fatal(err)
 	}
 	r := join(t, late, "late")
-	got, err := r.Next(t.Context(), 10)
+	got, err := next(t, r, 10)
 	if err != nil || len(got) != 1 || got[0].Event.Key() != e.Key() {
 		t.Errorf("%v, %v: want one %v", got, err, e.Key())
 	}

@@ -71,7 +71,7 @@ func TestAppendReportsWhetherEventsMayBeInTheLog(t *testing.T) {
 	o := b.options()
 	patient := open(t, o)
 	o.Timeout, o.MaxInFlight = time.Second, minMaxInFlight
-	s, idle := openWhenAnswered(t, o), openWhenAnswered(t, o)
+	s, idle := open(t, o), open(t, o)
 	r := join(t, patient, "witness")
 	join(t, idle, "left alone")
 	before, whileDead, crowd, after := life(t, 1), life(t, 3), life(t, minMaxInFlight), life(t, 1)

@@ -26,7 +26,7 @@ func TestASecureBrokerNeedsThePasswordAndItIsNeverLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := join(t, s, "secure")
-	if records, err := r.Next(t.Context(), 10); err != nil || records[0].Event != events[0] {
+	if records, err := next(t, r, 10); err != nil || records[0].Event != events[0] {
 		t.Fatalf("%v, %v", records, err)
 	}
 	if err := r.Commit(t.Context()); err != nil {

@@ -46,7 +46,7 @@ func TestASeekSkipsEventsThatWereAppendedLate(t *testing.T) {
 		if c.first == len(events) {
 			continue
 		}
-		if records, err := r.Next(t.Context(), 1); err != nil || records[0].Event != events[c.first] {
+		if records, err := next(t, r, 1); err != nil || records[0].Event != events[c.first] {
 			t.Errorf("after a seek to %s: %v, %v", c.to, records, err)
 		}
 	}

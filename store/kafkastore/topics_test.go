@@ -154,14 +154,14 @@ func TestAnUnreadableRecordStopsTheReaderUntilASeek(t *testing.T) {
 	}
 	r := join(t, s, "stuck")
 	for read := 0; read < 2; {
-		records, err := r.Next(t.Context(), 10)
+		records, err := next(t, r, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
 		read += len(records)
 	}
 	for range 2 {
-		if records, err := r.Next(t.Context(), 10); !errors.Is(err, mayfly.Corrupt) {
+		if records, err := next(t, r, 10); !errors.Is(err, mayfly.Corrupt) {
 			t.Fatalf("%v, %v", records, err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestAnUnreadableRecordStopsTheReaderUntilASeek(t *testing.T) {
 	if err := r.Seek(t.Context(), events[2].At); err != nil {
 		t.Fatal(err)
 	}
-	records, err := r.Next(t.Context(), 10)
+	records, err := next(t, r, 10)
 	if err != nil || records[0].Event != events[2] {
 		t.Errorf("after the seek: %v, %v", records, err)
 	}

@@ -40,10 +40,16 @@ func (s ledger) Get(ctx context.Context, ids ...mayfly.ID) ([]store.Found, error
 	}
 	defer s.leave()
 	found := make([]store.Found, len(ids))
-	for i, id := range ids {
-		if err := s.row(&found[i], id); err != nil {
-			return nil, readError("row of "+id.String(), err)
+	err := inParts(len(ids), func(from, to int) error {
+		for i := from; i < to; i++ {
+			if err := s.row(&found[i], ids[i]); err != nil {
+				return readError("row of "+ids[i].String(), err)
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return found, nil
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/store"
@@ -55,16 +57,22 @@ func (s rows) Get(ctx context.Context, t store.Table, keys ...store.Key) ([][]by
 	}
 	defer s.leave()
 	values := make([][]byte, len(keys))
-	var buf []byte
-	for i, key := range keys {
-		buf = appendTableKey(buf[:0], t, key)
-		_, err := s.get(buf, func(value []byte) (err error) {
-			values[i], err = rowValue(value)
-			return err
-		})
-		if err != nil {
-			return nil, readError("row of "+t.String(), err)
+	err := inParts(len(keys), func(from, to int) error {
+		var buf []byte
+		for i := from; i < to; i++ {
+			buf = appendTableKey(buf[:0], t, keys[i])
+			_, err := s.get(buf, func(value []byte) (err error) {
+				values[i], err = rowValue(value)
+				return err
+			})
+			if err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, readError("row of "+t.String(), err)
 	}
 	return values, nil
 }
@@ -78,7 +86,7 @@ func (s rows) Range(ctx context.Context, t store.Table, r store.Range) ([]store.
 	return found[0], nil
 }
 
-// Ranges implements store.Rows, with one iterator for all.
+// Ranges implements store.Rows.
 func (s rows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([][]store.Row, error) {
 	for _, r := range all {
 		if err := s.tables.CheckRead(t, store.Key{Partition: r.Partition}); err != nil {
@@ -90,9 +98,17 @@ func (s rows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([]
 	}
 	defer s.leave()
 	found := make([][]store.Row, len(all))
+	err := inParts(len(all), func(from, to int) error { return s.ranges(t, all[from:to], found[from:to]) })
+	if err != nil {
+		return nil, readError("range of "+t.String(), err)
+	}
+	return found, nil
+}
+
+// ranges reads ranges with one iterator for all.
+func (s rows) ranges(t store.Table, all []store.Range, found [][]store.Row) (err error) {
 	var iter *pebble.Iterator
 	var prefix, lower, upper []byte
-	var err error
 	for i, r := range all {
 		prefix = appendPartition(prefix[:0], t, r.Partition)
 		lower = append(append(lower[:0], prefix...), r.From...)
@@ -106,7 +122,7 @@ func (s rows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([]
 		}
 		if iter == nil {
 			if iter, err = s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper}); err != nil {
-				break
+				return err
 			}
 		} else {
 			iter.SetBounds(lower, upper) // which copies them
@@ -118,10 +134,24 @@ func (s rows) Ranges(ctx context.Context, t store.Table, all ...store.Range) ([]
 	if iter != nil {
 		err = errors.Join(err, iter.Close())
 	}
-	if err != nil {
-		return nil, readError("range of "+t.String(), err)
+	return err
+}
+
+// partLeast is how many reads are worth a goroutine: tens of microseconds of them.
+const partLeast = 64
+
+// inParts calls do for parts of n reads, at the same time on all processors if there are
+// so many that it pays.
+func inParts(n int, do func(from, to int) error) error {
+	parts := min(n/partLeast, runtime.GOMAXPROCS(0))
+	if parts < 2 {
+		return do(0, n)
 	}
-	return found, nil
+	var g errgroup.Group
+	for part := range parts {
+		g.Go(func() error { return do(part*n/parts, (part+1)*n/parts) })
+	}
+	return g.Wait()
 }
 
 // readRange reads the rows between the bounds of an iterator.
