@@ -35,6 +35,8 @@ stories:
 pastes:
   anonymous: true
   shortest_lifetime: 1s
+feed:
+  shortest_lifetime: 1s
 births:
   timeout: 800ms
   remind_after: 600ms

@@ -58,6 +58,8 @@ stories:
 pastes:
   anonymous: true
   shortest_lifetime: 1s
+feed:
+  shortest_lifetime: 1s
 births:
   timeout: %[15]s
   remind_after: %[16]s

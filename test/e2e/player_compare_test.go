@@ -20,6 +20,8 @@ type found struct {
 	Code       string          `json:"code"`
 	Stories    []wire.Story    `json:"stories"`
 	Pastes     []wire.Paste    `json:"pastes"`
+	Posts      []wire.Post     `json:"posts"`
+	Slots      []wire.TraySlot `json:"slots"`
 	Users      []mayfly.UserID `json:"users"`
 	Viewers    []wire.Viewer   `json:"viewers"`
 	Count      *int            `json:"count"`
@@ -127,6 +129,12 @@ func (p *player) listed(f found) []string {
 	for _, paste := range f.Pastes {
 		names = append(names, p.storyName(paste.ID))
 	}
+	for _, post := range f.Posts {
+		names = append(names, p.storyName(post.ID))
+	}
+	for _, slot := range f.Slots {
+		names = append(names, p.nameOf(slot.User))
+	}
 	for _, user := range f.Users {
 		names = append(names, p.nameOf(user))
 	}
@@ -139,12 +147,17 @@ func (p *player) listed(f found) []string {
 	return names
 }
 
-// marks holds the seen marks of a ring against a check.
+// marks holds the seen marks of a ring or a tray against a check.
 func (p *player) marks(c check, f found) (string, bool) {
 	var marked []string
 	for _, s := range f.Stories {
 		if s.Seen != nil && *s.Seen == (c.word == "seen") {
 			marked = append(marked, p.storyName(s.ID))
+		}
+	}
+	for _, slot := range f.Slots {
+		if seen := slot.Seen != nil && *slot.Seen == slot.Newest; seen == (c.word == "seen") {
+			marked = append(marked, p.nameOf(slot.User))
 		}
 	}
 	return fmt.Sprint(marked), slices.Equal(marked, c.args)

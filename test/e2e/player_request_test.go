@@ -47,8 +47,11 @@ func (p *player) request(l line) (request, error) {
 		if id = s.id; d.story == neverWas {
 			id = neverWasLike(s.id)
 		}
-		if s.token != "" {
+		switch {
+		case s.token != "":
 			item = "/v1/pastes/"
+		case s.post:
+			item = "/v1/posts/"
 		}
 		if d.with.byToken {
 			r.header.Set("Mayfly-Delete-Token", s.token)
@@ -69,6 +72,40 @@ func (p *player) request(l line) (request, error) {
 			in.Reads = d.with.reads
 		}
 		return r, r.json(in)
+	case "publishes a post", "replies to STORY", "quotes STORY":
+		r.method, r.target = http.MethodPost, "/v1/posts"
+		in := wire.NewPost{Text: captionOf(d.with), Lifetime: p.lifetime(d.with.lifetime)}
+		switch d.form {
+		case "replies to STORY":
+			in.ReplyTo = &id
+		case "quotes STORY":
+			in.Quote = &id
+		}
+		return r, r.json(in)
+	case "reposts STORY":
+		r.method, r.target = http.MethodPut, item+id.String()+"/repost"
+	case "takes back the repost of STORY":
+		r.method, r.target = http.MethodDelete, item+id.String()+"/repost"
+	case "lists the posts of WHO":
+		r.target = fmt.Sprintf("/v1/users/%s/posts", people[0])
+	case "looks at the home":
+		r.target = "/v1/me/home"
+	case "looks at the tray":
+		r.target = "/v1/me/tray"
+	case "asks to follow WHO":
+		r.method, r.target = http.MethodPut, "/v1/me/following/"+people[0].String()
+	case "no longer follows WHO":
+		r.method, r.target = http.MethodDelete, "/v1/me/following/"+people[0].String()
+	case "accepts WHO":
+		r.method, r.target = http.MethodPost, "/v1/me/follow-requests/"+people[0].String()
+	case "mutes WHO":
+		r.method, r.target = http.MethodPut, "/v1/me/mutes/"+people[0].String()
+	case "unmutes WHO":
+		r.method, r.target = http.MethodDelete, "/v1/me/mutes/"+people[0].String()
+	case "goes private", "goes public":
+		private := strings.HasSuffix(d.form, "private")
+		r.method, r.target = http.MethodPatch, "/v1/me/profile"
+		return r, r.json(wire.ProfileChange{Private: &private})
 	case "publishes the upload":
 		r.method, r.target = http.MethodPost, "/v1/stories"
 		if p.upload == nil {

@@ -25,7 +25,7 @@ func (p *player) learn(l line, a answer) error {
 		return p.learnKey(l, a)
 	}
 	switch l.action.form {
-	case "publishes a story", "publishes a paste", "publishes the upload", "reshares STORY":
+	case "publishes a story", "publishes a paste", "publishes the upload", "reshares STORY", "publishes a post", "replies to STORY", "quotes STORY", "reposts STORY":
 		if a.status == http.StatusCreated {
 			return p.born(l, a)
 		}
@@ -58,7 +58,7 @@ func (p *player) born(l line, a answer) error {
 	if l.who.acts != "" {
 		author = l.who.acts
 	}
-	t := &published{name: l.action.with.name, author: author, id: s.ID, birth: s.BornAt, media: s.Media, token: paste.DeleteToken, got: map[string][]wire.Medium{author: s.Media}}
+	t := &published{name: l.action.with.name, post: a.header.Get("Location") == "/v1/posts/"+s.ID.String(), author: author, id: s.ID, birth: s.BornAt, media: s.Media, token: paste.DeleteToken, got: map[string][]wire.Medium{author: s.Media}}
 	p.last = t
 	if t.name != "" {
 		p.stories[t.name] = t
@@ -97,7 +97,8 @@ func (p *player) twin(l line, r request, refused answer) error {
 		return err
 	}
 	never := neverWasLike(s.id)
-	r.target = strings.NewReplacer(s.id.String(), never.String(), s.id.Short(), never.Short()).Replace(r.target)
+	other := strings.NewReplacer(s.id.String(), never.String(), s.id.Short(), never.Short())
+	r.target, r.body = other.Replace(r.target), []byte(other.Replace(string(r.body)))
 	a, err := p.ask(r)
 	if err != nil {
 		return err

@@ -75,9 +75,10 @@ func (t tally) String() string {
 	return fmt.Sprintf("%d lines, %d answers compared, %d of them byte by byte with those for ids that never were, %d more by another node, %d lines missed, asked again %d times until media had moved", t.lines, t.answers, t.twins, t.elsewhere, t.missed, t.waited)
 }
 
-// published is a story, a paste or a key that a script is about.
+// published is a story, a paste, a post or a key that a script is about.
 type published struct {
 	name   string
+	post   bool
 	author string
 	id     mayfly.ID
 	birth  mayfly.Instant           // of a key: when it was last given a lifetime
