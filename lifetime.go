@@ -189,7 +189,7 @@ func (i Instant) MarshalText() ([]byte, error) {
 	if i == 0 {
 		return []byte{}, nil
 	}
-	return i.Time().AppendFormat(nil, instantForm), nil
+	return i.Time().AppendFormat(make([]byte, 0, len(instantForm)), instantForm), nil
 }
 
 // UnmarshalText parses any RFC 3339 time and truncates it to a millisecond.

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/mayflyhq/mayfly"
 )
@@ -235,8 +236,8 @@ func (b *buffers) take() *bytes.Buffer {
 	return bytes.NewBuffer(make([]byte, 0, 4<<10))
 }
 
-// maxPooledBuffer is the largest buffer that is kept.
-const maxPooledBuffer = 64 << 10
+// maxPooledBuffer is the largest buffer that is kept: a tray of a thousand authors fits.
+const maxPooledBuffer = 256 << 10
 
 func (b *buffers) give(buf *bytes.Buffer) {
 	if buf.Cap() <= maxPooledBuffer {

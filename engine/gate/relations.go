@@ -77,13 +77,16 @@ type asker struct {
 }
 
 func (g *Gate) asking(viewer mayfly.Viewer) *asker {
-	return &asker{g: g, viewer: viewer.User(), known: map[mayfly.UserID]mayfly.Relation{}}
+	return &asker{g: g, viewer: viewer.User()}
 }
 
 // learn looks up the relations of owners that are not known yet, with one call for
 // those that are not cached. With fresh the cache is not used.
 func (a *asker) learn(ctx context.Context, fresh bool, owners ...mayfly.UserID) error {
-	var missing []mayfly.UserID
+	if a.known == nil {
+		a.known = make(map[mayfly.UserID]mayfly.Relation, len(owners))
+	}
+	missing := make([]mayfly.UserID, 0, len(owners))
 	for _, owner := range owners {
 		if _, ok := a.known[owner]; !ok {
 			missing = append(missing, owner)

@@ -164,6 +164,7 @@ func (g *Gate) listed(ctx context.Context, r store.Range, now mayfly.Instant) ([
 
 // goOn returns the ids in a range of which the first page is read.
 func (g *Gate) goOn(ctx context.Context, r store.Range, page []store.Row, now mayfly.Instant) (ids []mayfly.ID, err error) {
+	ids = make([]mayfly.ID, 0, len(page))
 	for {
 		for _, row := range page {
 			if len(row.Clustering) != 1+len(mayfly.ID{}) {

@@ -109,7 +109,7 @@ func slotOf(author mayfly.UserID, ids []mayfly.ID, rows map[mayfly.ID]mayfly.Ite
 // those that were tried before them. Few rows of a ring are read, however many stories
 // it has.
 func decisive(ctx context.Context, rings *gate.Rings, seen map[mayfly.ID]bool, now mayfly.Instant) (map[mayfly.ID]mayfly.Item, error) {
-	var lists [][]mayfly.ID // of each the first that serves is wanted
+	lists := make([][]mayfly.ID, 0, 3*len(rings.IDs)) // of each the first that serves is wanted
 	for _, ids := range rings.IDs {
 		var newest, seenNewest []mayfly.ID
 		for _, id := range slices.Backward(ids) {
@@ -126,13 +126,13 @@ func decisive(ctx context.Context, rings *gate.Rings, seen map[mayfly.ID]bool, n
 		slices.SortFunc(ending, func(a, b mayfly.ID) int { return byDeadline(b, a) })
 		lists = append(lists, newest, seenNewest, ending)
 	}
-	rows := map[mayfly.ID]mayfly.Item{}
+	rows := make(map[mayfly.ID]mayfly.Item, 2*len(rings.IDs))
 	for width := 1; ; width *= 8 {
 		lists = slices.DeleteFunc(lists, func(list []mayfly.ID) bool { return len(list) == 0 })
 		if len(lists) == 0 {
 			return rows, nil
 		}
-		var asked []mayfly.ID
+		asked := make([]mayfly.ID, 0, len(lists))
 		for _, list := range lists {
 			for _, id := range list[:min(width, len(list))] {
 				if _, known := rows[id]; !known {
@@ -182,8 +182,9 @@ func (s *Stories) trayAuthors(ctx context.Context, reader mayfly.UserID) (author
 		slices.SortFunc(edges, func(a, b account.Edge) int { return cmp.Compare(b.Since, a.Since) })
 		edges = edges[:trayAuthors]
 	}
-	for _, e := range edges {
-		authors = append(authors, e.User)
+	authors = make([]mayfly.UserID, len(edges))
+	for i, e := range edges {
+		authors[i] = e.User
 	}
 	return authors, more, nil
 }
@@ -194,7 +195,7 @@ const seenPage = 1_000
 // seenAmong returns which of the ids in rings the reader has seen. It reads the rows of
 // the reader from the oldest of them on: views are few and in one partition.
 func (s *Stories) seenAmong(ctx context.Context, reader mayfly.UserID, rings [][]mayfly.ID) (map[mayfly.ID]bool, error) {
-	seen := map[mayfly.ID]bool{}
+	seen := make(map[mayfly.ID]bool, 2*len(rings))
 	var first, last mayfly.ID
 	for _, ids := range rings {
 		for _, id := range ids {
