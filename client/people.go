@@ -160,6 +160,17 @@ func (c *Client) ChangeProfile(ctx context.Context, change wire.ProfileChange) (
 	return p, err
 }
 
+// SetAvatar sends an image, of which the server makes the caller's avatar, and returns
+// the profile.
+func (c *Client) SetAvatar(ctx context.Context, image Source) (wire.Profile, error) {
+	var p wire.Profile
+	err := c.ask(ctx, call{method: http.MethodPut, path: "/v1/me/avatar", body: func() (body, error) {
+		r, err := image.open(nil)
+		return body{r, "application/octet-stream", image.Size}, err
+	}}, &p)
+	return p, err
+}
+
 func (c *Client) profiles(ctx context.Context, path string) iter.Seq2[wire.Profile, error] {
 	return pages(nil, func(q url.Values) ([]wire.Profile, string, error) {
 		var page wire.Profiles

@@ -17,7 +17,7 @@ func TestTheNumbersOfTablesAreFixed(t *testing.T) {
 		17: "seen", 18: "renditions", 19: "reservations", 20: "dead_events", 21: "settings", 22: "erasures", 23: "view_counts",
 		24: "rings", 25: "restored_days", 26: "claims", 27: "open_uploads", 28: "denied_tokens", 30: "edge_purges",
 		31: "kv_namespaces", 32: "kv_owned", 33: "kv_removed", 34: "following", 35: "followers", 36: "recounts", 37: "profiles", 38: "handles", 39: "held",
-		40: "posts", 41: "replies", 42: "likes", 43: "liked", 44: "reposts", 45: "reposted", 46: "post_counts", 47: "post_marks",
+		40: "posts", 41: "replies", 42: "likes", 43: "liked", 44: "reposts", 45: "reposted", 46: "post_counts", 47: "post_marks", 48: "avatars",
 	}
 	for _, table := range tables.All() {
 		if want[table.Number()] != table.String() {

@@ -1,7 +1,14 @@
 package accountapi
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mayflyhq/mayfly/engine/hydrate"
+	"github.com/mayflyhq/mayfly/engine/media"
 
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/httpapi"
@@ -91,6 +98,23 @@ func (h *handlers) graphRoutes() []httpapi.Route {
 			Summary: "Change my profile", About: "A field that is left out stays; an empty text takes it out. A private account's items for everyone are for followers, old ones too, from the next read on.",
 			Body: httpapi.JSONOf[wire.ProfileChange](), Answers: httpapi.Answers[wire.Profile](http.StatusOK, "The profile."), Problems: []int{http.StatusConflict},
 			Example: `-H 'Content-Type: application/json' -d '{"handle":"ana","display_name":"Ana"}'`, Handle: h.changeProfile,
+		},
+		{
+			Method: "PUT", Pattern: "/v1/me/avatar", ID: "setMyAvatar", Tag: "profiles", Scopes: user, Limit: httpapi.WriteLimit, MaxBody: hydrate.MaxSent,
+			Summary: "Send my avatar", About: "The image is made smaller, and its metadata are removed. It takes the place of any other avatar; an avatar that is changed to an empty text is none.",
+			Body: images(), Answers: httpapi.Answers[wire.Profile](http.StatusOK, "The profile."),
+			Problems: []int{http.StatusUnsupportedMediaType},
+			Example:  `--data-binary @ana.jpg -H 'Content-Type: image/jpeg'`, Handle: h.setAvatar,
+		},
+		{
+			Method: "GET", Pattern: "/v1/users/{user}/avatar/{avatar}", ID: "getAvatar", Tag: "profiles", Limit: httpapi.ReadLimit, Problems: absent,
+			Summary: "Get the avatar of a user", About: "The profile has its URL. The picture is at most 320 pixels wide and high.",
+			Params: append(named(), httpapi.PathParam("avatar", "The id of the avatar.", httpapi.UserPattern), httpapi.IfNoneMatch()),
+			Answers: []httpapi.Answer{
+				{Status: http.StatusOK, About: "The picture.", Content: images(), Headers: []string{"ETag", "Cache-Control"}},
+				{Status: http.StatusNotModified, About: "It is the one that the client has."},
+			},
+			Handle: h.getAvatar,
 		},
 		read("/v1/users/{user}", "getUser", "profiles", "Get the profile of a user", nil, httpapi.Answers[wire.Profile](http.StatusOK, "The profile."), named(), absent, h.getUser),
 		read("/v1/users/{user}/following", "listFollowing", "relations", "List the users whom a user follows", nil, page, append(named(), httpapi.Paging()...), absent, func(c *httpapi.Call) error {
@@ -199,7 +223,7 @@ func (h *handlers) cards(c *httpapi.Call, list func(cursor string, limit int) ([
 	}
 	page := wire.Profiles{Users: []wire.Profile{}, Next: next}
 	for _, p := range profiles {
-		page.Users = append(page.Users, wireProfile(p))
+		page.Users = append(page.Users, wireProfile(c, p))
 	}
 	return c.JSON(http.StatusOK, page)
 }
@@ -244,7 +268,7 @@ func (h *handlers) sendProfile(c *httpapi.Call, user mayfly.UserID) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, wireProfile(profiles[0]))
+	return c.JSON(http.StatusOK, wireProfile(c, profiles[0]))
 }
 
 // changeProfile is PATCH /v1/me/profile.
@@ -257,9 +281,50 @@ func (h *handlers) changeProfile(c *httpapi.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, wireProfile(p))
+	return c.JSON(http.StatusOK, wireProfile(c, p))
 }
 
-func wireProfile(p account.Profile) wire.Profile {
-	return wire.Profile{User: p.User, Handle: p.Handle, Name: p.Name, Bio: p.Bio, Avatar: p.Avatar, Private: p.Private, Following: p.Following, Followers: p.Followers}
+// images are the types of avatars.
+func images() (all httpapi.Content) {
+	for _, typ := range slices.DeleteFunc(media.Types(), func(typ string) bool { return !media.HasPicture(typ) }) {
+		all = append(all, httpapi.Typed{Type: typ, Schema: httpapi.Schema{"type": "string", "contentMediaType": typ}})
+	}
+	return all
+}
+
+// setAvatar is PUT /v1/me/avatar.
+func (h *handlers) setAvatar(c *httpapi.Call) error {
+	p, err := h.accounts.SetAvatar(c.Context(), c.Caller.User, c.Body, c.Now)
+	if err != nil {
+		return c.Body.Cause(err)
+	}
+	return c.JSON(http.StatusOK, wireProfile(c, p))
+}
+
+// cacheAvatar is how long shared caches may keep an avatar. They are told when its user
+// changes it, or blocks somebody.
+const cacheAvatar = time.Hour
+
+// getAvatar is GET /v1/users/{user}/avatar/{avatar}.
+func (h *handlers) getAvatar(c *httpapi.Call) error {
+	id, err := c.ItemID("avatar")
+	if err != nil {
+		return err
+	}
+	user, _, err := h.related(c)
+	if err != nil {
+		return err
+	}
+	v, err := h.accounts.Avatar(c.Context(), user, id)
+	if err != nil {
+		return err
+	}
+	return c.ServeMedia(httpapi.Media{
+		ReadSeeker: bytes.NewReader(v.Bytes), Type: v.Type, Size: int64(len(v.Bytes)), SHA256: sha256.Sum256(v.Bytes),
+		Cache: cacheAvatar, Keys: httpapi.CacheKeys{Owner: user},
+	})
+}
+
+func wireProfile(c *httpapi.Call, p account.Profile) wire.Profile {
+	return wire.Profile{User: p.User, Handle: p.Handle, Name: p.Name, Bio: p.Bio, Avatar: c.AvatarURL(p), Private: p.Private, Following: p.Following, Followers: p.Followers}
 }

@@ -233,7 +233,7 @@ func (h *handlers) home(c *httpapi.Call) error {
 		home, err := h.posts.Home(c.Context(), c.Caller.User, cursor, limit, c.Now)
 		out := wire.Home{Posts: h.showAll(c, home.Posts), Authors: make([]wire.Author, len(home.Authors)), Next: home.Next, Partial: home.Partial}
 		for i, p := range home.Authors {
-			out.Authors[i] = wire.Author{User: p.User, Handle: p.Handle, Name: p.Name, Avatar: p.Avatar}
+			out.Authors[i] = wire.Author{User: p.User, Handle: p.Handle, Name: p.Name, Avatar: c.AvatarURL(p)}
 		}
 		return out, err
 	})

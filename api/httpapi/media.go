@@ -39,13 +39,16 @@ type Media struct {
 // CacheKeys name an answer at the edge: what is purged for an item or for a user
 // takes it out of the cache, whatever its URL is.
 type CacheKeys struct {
-	Item  mayfly.ID
+	Item  mayfly.ID     // zero: it is of no item
 	Owner mayfly.UserID // zero: it has none
 }
 
 func (k CacheKeys) String() string {
-	if k.Owner.IsZero() {
+	switch {
+	case k.Owner.IsZero():
 		return edge.ItemKey(k.Item)
+	case k.Item.IsZero():
+		return edge.OwnerKey(k.Owner)
 	}
 	return edge.ItemKey(k.Item) + " " + edge.OwnerKey(k.Owner)
 }

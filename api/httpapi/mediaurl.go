@@ -20,6 +20,14 @@ func (c *Call) MediaURL(key *account.Key, p account.Pass) string {
 	return b.String()
 }
 
+// AvatarURL returns the URL of a user's avatar; empty: there is none.
+func (c *Call) AvatarURL(p account.Profile) string {
+	if p.Picture.IsZero() {
+		return p.Avatar
+	}
+	return c.URL("/v1/users/" + p.User.String() + "/avatar/" + p.Picture.String())
+}
+
 // Lasting returns an instant that is between half of lasts and lasts ahead. It is the
 // same for all callers for a while, so that equal URLs are cached once and an ETag stays
 // valid.

@@ -62,6 +62,7 @@ func newScenarioNode(t testing.TB, set ...setting) *scenarioNode {
 		"{url}", nodetest.ReadJSON[wire.Story](t, h.Get("anonymous", "/v1/stories/"+all.ID.String(), 200)).Media[0].URL,
 		"{url-ben}", nodetest.ReadJSON[wire.Story](t, h.Get("ben", "/v1/stories/"+some.ID.String(), 200)).Media[0].URL,
 		"{small}", nodetest.ReadJSON[wire.Story](t, h.Get("ben", "/v1/stories/"+some.ID.String(), 200)).Media[0].Renditions[0].URL,
+		"{avatar}", nodetest.ReadJSON[wire.Profile](t, h.Want(nodetest.Request{As: "friend", Method: "PUT", Path: "/v1/me/avatar", Type: "image/jpeg", Body: padded(t, 1)}, 200)).Avatar,
 		"{url-ended}", nodetest.ReadJSON[wire.Story](t, h.Get("ana", "/v1/stories/"+ended.ID.String(), 200)).Media[0].URL,
 	)...)}
 }

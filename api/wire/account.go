@@ -53,7 +53,7 @@ type Profile struct {
 	Handle    string        `json:"handle,omitempty" doc:"In a path: @ and the handle."`
 	Name      string        `json:"display_name,omitempty"`
 	Bio       string        `json:"bio,omitempty"`
-	Avatar    string        `json:"avatar,omitempty" format:"uri"`
+	Avatar    string        `json:"avatar,omitempty" format:"uri-reference" doc:"An https URL, or where the picture is that the user sent."`
 	Private   bool          `json:"private" doc:"Items for everyone are for followers, and followers are accepted one by one."`
 	Following int           `json:"following"`
 	Followers int           `json:"followers"`
@@ -65,7 +65,7 @@ type ProfileChange struct {
 	Handle  *string `json:"handle,omitempty" maxLength:"30" doc:"3 to 30 of a-z, 0-9 and _; of one user only."`
 	Name    *string `json:"display_name,omitempty" maxLength:"50"`
 	Bio     *string `json:"bio,omitempty" maxLength:"300"`
-	Avatar  *string `json:"avatar,omitempty" maxLength:"2048" doc:"An https URL."`
+	Avatar  *string `json:"avatar,omitempty" maxLength:"2048" doc:"An https URL. PUT /v1/me/avatar sends a picture instead."`
 	Private *bool   `json:"private,omitempty"`
 }
 

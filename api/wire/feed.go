@@ -70,7 +70,7 @@ type Author struct {
 	User   mayfly.UserID `json:"user" format:"uuid"`
 	Handle string        `json:"handle,omitempty"`
 	Name   string        `json:"display_name,omitempty"`
-	Avatar string        `json:"avatar,omitempty" format:"uri"`
+	Avatar string        `json:"avatar,omitempty" format:"uri-reference"`
 }
 
 // Likers is a page of users who like a post.

@@ -52,7 +52,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath()))
 	})
-	root.AddCommand(newServe(), newStory(), newPaste(), newKV(), newPost(), newHome(), newFollow(), newTray(), newFeed(), newToken(), newExplain(), newConfig(), newDemo(), newVerify(), newScrub(), newRestore(), newHold(), newRelease(), newHeld(), newDLQ(), newOrphans(), newPurges(), newAudit(), newReplay(), newBench(), newVersion())
+	root.AddCommand(newServe(), newStory(), newPaste(), newKV(), newPost(), newHome(), newFollow(), newProfile(), newTray(), newFeed(), newToken(), newExplain(), newConfig(), newDemo(), newVerify(), newScrub(), newRestore(), newHold(), newRelease(), newHeld(), newDLQ(), newOrphans(), newPurges(), newAudit(), newReplay(), newBench(), newVersion())
 	return root
 }
 

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/mayflyhq/mayfly/app/config"
@@ -75,6 +76,9 @@ func (n *Node) openAccounts(ctx context.Context) (err error) {
 		Rows: n.set.Rows, Signals: n.set.Signals, Limits: n.set.Limits, Key: p.Key,
 		Issuer: p.Tokens.Issuer, Audience: p.Tokens.Audience, Home: p.Tokens.Home,
 		Access: p.Tokens.Access, Refresh: p.Tokens.Refresh, Elapsed: n.o.Gate.Elapsed,
+		Shrink: func(ctx context.Context, small io.Writer, image io.Reader, longest int) (string, error) {
+			return n.engine.hydrate.Shrink(ctx, small, image, longest)
+		},
 		Writes: store.Rate(p.Rates.Writes), Follows: store.Rate(p.Rates.Follows), Reads: store.Rate(p.Rates.Reads), AddressReads: store.Rate(p.Rates.AddressReads), AddressWrites: store.Rate(p.Rates.AddressWrites),
 	}
 	if n.edge != nil {

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"io"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/engine/media"
 	"github.com/mayflyhq/mayfly/engine/upload"
@@ -62,6 +64,7 @@ type Hydrate struct {
 	hot, cold store.Blobs
 	o         Options
 	making    making
+	receiving *semaphore.Weighted // for images of Shrink
 }
 
 // New returns a Hydrate over set. The caller must close it.
@@ -70,7 +73,7 @@ func New(set store.Set, o Options) (*Hydrate, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hydrate{rows: set.Rows, writer: set.Writer, ledger: set.Ledger, hot: set.Hot, cold: set.Cold, o: o}
+	h := &Hydrate{rows: set.Rows, writer: set.Writer, ledger: set.Ledger, hot: set.Hot, cold: set.Cold, o: o, receiving: semaphore.NewWeighted(maxReceiving)}
 	h.making.open(o)
 	return h, nil
 }

@@ -134,11 +134,11 @@ func (h *Hydrate) weight(m mayfly.Medium) int64 {
 // makeNow makes a rendition and stores it. If the picture cannot be decoded, it stores
 // an empty description, so that it is not tried again.
 func (h *Hydrate) makeNow(ctx context.Context, r rendition) (*picture, error) {
-	weight := h.weight(r.body.Media[r.m])
-	made, err := h.shrinkWithin(ctx, r, weight)
-	if errors.Is(err, mayfly.TooLarge) && weight < h.o.Limits.Pixels { // it takes more memory than its share
-		made, err = h.shrinkWithin(ctx, r, h.o.Limits.Pixels)
-	}
+	var made *picture
+	err := h.within(ctx, h.weight(r.body.Media[r.m]), func(limits media.Limits) (err error) {
+		made, err = h.shrink(ctx, r, limits)
+		return err
+	})
 	if errors.Is(err, mayfly.Invalid) || errors.Is(err, mayfly.Unsupported) || errors.Is(err, mayfly.TooLarge) {
 		err = errNoPicture(r.item.ID, r.m)
 		if keepErr := h.keep(ctx, r, &picture{}); keepErr != nil {
@@ -154,16 +154,21 @@ func (h *Hydrate) makeNow(ctx context.Context, r rendition) (*picture, error) {
 	return made, nil
 }
 
-// shrinkWithin makes a rendition when there is room for weight, with that share of the
-// memory of a worker: pictures that are made at the same time do not take more together.
-func (h *Hydrate) shrinkWithin(ctx context.Context, r rendition, weight int64) (*picture, error) {
+// within decodes a picture when there is room for weight, with that share of the memory
+// of a worker: pictures that are decoded at the same time do not take more together. One
+// that takes more than its share is decoded again, alone.
+func (h *Hydrate) within(ctx context.Context, weight int64, decode func(media.Limits) error) error {
 	if err := h.making.room.Acquire(ctx, weight); err != nil {
-		return nil, errClosed()
+		return errClosed()
 	}
-	defer h.making.room.Release(weight)
 	limits := h.o.Limits
 	limits.Memory = max(1, int64(float64(limits.Memory)*float64(weight)/float64(limits.Pixels)))
-	return h.shrink(ctx, r, limits)
+	err := decode(limits)
+	h.making.room.Release(weight)
+	if errors.Is(err, mayfly.TooLarge) && weight < h.o.Limits.Pixels {
+		return h.within(ctx, h.o.Limits.Pixels, decode)
+	}
+	return err
 }
 
 func (h *Hydrate) shrink(ctx context.Context, r rendition, limits media.Limits) (*picture, error) {

@@ -10,6 +10,7 @@ package account
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -46,8 +47,12 @@ type Options struct {
 	// partitions; default 100,000.
 	FollowersAbove int
 
+	// Shrink writes a small picture of an image that a user sends, and returns its type.
+	// Nil: users cannot send avatars.
+	Shrink func(ctx context.Context, small io.Writer, image io.Reader, longest int) (typ string, err error)
+
 	// Purge makes shared caches drop what they have of a user. It is called before a
-	// block is written and before an account becomes private, and what it does must survive a crash. May be nil.
+	// block is written, before an account becomes private and before its avatar changes, and what it does must survive a crash. May be nil.
 	Purge func(ctx context.Context, owner mayfly.UserID, now mayfly.Instant) error
 }
 

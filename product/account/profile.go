@@ -22,8 +22,9 @@ import (
 type Profile struct {
 	User                 mayfly.UserID
 	Handle, Name, Bio    string
-	Avatar               string // an https URL
-	Private              bool   // items for everyone are for followers
+	Avatar               string    // an https URL
+	Picture              mayfly.ID // of an Avatar; zero: none
+	Private              bool      // items for everyone are for followers
 	Following, Followers int
 }
 
@@ -32,6 +33,8 @@ type Profile struct {
 type ProfileChange struct {
 	Handle, Name, Bio, Avatar *string
 	Private                   *bool
+
+	picture mayfly.ID // of an avatar that is stored
 }
 
 // The longest texts of a profile, in characters.
@@ -41,37 +44,58 @@ const (
 	maxAvatar = 2048
 )
 
-// profile is the row of a user in Profiles.
+// profile is the row of a user in Profiles: the format, a byte of flags, and JSON. The
+// relations of a viewer to a thousand users read only the flags.
 type profile struct {
-	Format    int                       `json:"format"`
 	Number    uint64                    `json:"number"` // drawn anew by every write (trap 19)
 	Handle    string                    `json:"handle,omitempty"`
 	Claims    map[string]mayfly.Instant `json:"claims,omitempty"` // handles that Handles may have for the user, and when each was last claimed
 	Name      string                    `json:"name,omitempty"`
 	Bio       string                    `json:"bio,omitempty"`
 	Avatar    string                    `json:"avatar,omitempty"`
-	Private   bool                      `json:"private,omitempty"`
+	Picture   mayfly.ID                 `json:"picture,omitzero"` // in Avatars; then Avatar is empty
+	Private   bool                      `json:"-"`                // in the flags
 	Places    int                       `json:"places,omitempty"` // of followers; 0: one
 	Following int                       `json:"following,omitempty"`
 	Followers []int                     `json:"followers,omitempty"` // by place
 }
 
-const profileFormat = 1
+const (
+	profileFormat  = 2
+	privateProfile = 1 << 0 // a flag
+)
 
-func readProfile(b []byte) (profile, error) {
+func readProfile(b []byte) (p profile, err error) {
 	if b == nil {
-		return profile{}, nil
+		return p, nil
 	}
-	var p profile
-	if err := json.Unmarshal(b, &p); err != nil || p.Format != profileFormat {
-		return profile{}, mayfly.Errorf(mayfly.Corrupt, "a profile of %d bytes cannot be read", len(b))
+	if p.Private, err = readPrivate(b); err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal(b[2:], &p); err != nil {
+		return profile{}, badProfile(b)
 	}
 	return p, nil
 }
 
+// readPrivate reads only whether the account of a profile is private.
+func readPrivate(b []byte) (bool, error) {
+	switch {
+	case b == nil:
+		return false, nil
+	case len(b) < 2 || b[0] != profileFormat || b[1]&^privateProfile != 0:
+		return false, badProfile(b)
+	}
+	return b[1]&privateProfile != 0, nil
+}
+
+func badProfile(b []byte) error {
+	return mayfly.Errorf(mayfly.Corrupt, "a profile of %d bytes cannot be read", len(b))
+}
+
 // said reports whether the user has said anything in it.
 func (p profile) said() bool {
-	return p.Private || p.Handle != "" || p.Name != "" || p.Bio != "" || p.Avatar != ""
+	return p.Private || p.Handle != "" || p.Name != "" || p.Bio != "" || p.Avatar != "" || !p.Picture.IsZero()
 }
 
 func (p profile) bytes() ([]byte, error) {
@@ -79,8 +103,13 @@ func (p profile) bytes() ([]byte, error) {
 	if _, err := rand.Read(number[:]); err != nil {
 		return nil, err
 	}
-	p.Format, p.Number = profileFormat, binary.BigEndian.Uint64(number[:])
-	return json.Marshal(p)
+	p.Number = binary.BigEndian.Uint64(number[:])
+	text, err := json.Marshal(p)
+	head := []byte{profileFormat, 0}
+	if p.Private {
+		head[1] |= privateProfile
+	}
+	return append(head, text...), err
 }
 
 // placeOf returns the place of a new follower.
@@ -108,7 +137,7 @@ func (p profile) count(place Place) int {
 }
 
 func (p profile) public(user mayfly.UserID) Profile {
-	all := Profile{User: user, Handle: p.Handle, Name: p.Name, Bio: p.Bio, Avatar: p.Avatar, Private: p.Private, Following: p.Following}
+	all := Profile{User: user, Handle: p.Handle, Name: p.Name, Bio: p.Bio, Avatar: p.Avatar, Picture: p.Picture, Private: p.Private, Following: p.Following}
 	for _, n := range p.Followers {
 		all.Followers += n
 	}
@@ -165,7 +194,8 @@ func (a *Accounts) Change(ctx context.Context, user mayfly.UserID, c ProfileChan
 }
 
 func (a *Accounts) change(ctx context.Context, user mayfly.UserID, c ProfileChange, now mayfly.Instant) (profile, error) {
-	if c.Private != nil && *c.Private && a.o.Purge != nil {
+	otherAvatar := c.Avatar != nil || !c.picture.IsZero()
+	if (otherAvatar || c.Private != nil && *c.Private) && a.o.Purge != nil {
 		if err := a.o.Purge(ctx, user, now); err != nil {
 			return profile{}, err
 		}
@@ -175,7 +205,12 @@ func (a *Accounts) change(ctx context.Context, user mayfly.UserID, c ProfileChan
 			return profile{}, err
 		}
 	}
+	var before mayfly.ID
 	p, err := a.updateProfile(ctx, user, func(p *profile) {
+		before = p.Picture
+		if otherAvatar {
+			p.Avatar, p.Picture = "", c.picture
+		}
 		for field, text := range map[*string]*string{&p.Handle: c.Handle, &p.Name: c.Name, &p.Bio: c.Bio, &p.Avatar: c.Avatar} {
 			if text != nil {
 				*field = *text
@@ -187,6 +222,11 @@ func (a *Accounts) change(ctx context.Context, user mayfly.UserID, c ProfileChan
 	})
 	if err != nil {
 		return p, err
+	}
+	if otherAvatar {
+		if err := a.removeAvatars(ctx, user, p.Picture, before, now); err != nil {
+			return p, err
+		}
 	}
 	if c.Handle != nil && *c.Handle != "" { // another change may have given it up before the profile showed it
 		if err := a.hold(ctx, user, *c.Handle); errors.Is(err, mayfly.Conflict) {

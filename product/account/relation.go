@@ -70,8 +70,8 @@ func (a *Accounts) RelationsOf(ctx context.Context, viewer mayfly.UserID, owners
 	}
 	found, err := a.o.Rows.Get(ctx, Profiles, profiles...)
 	err = add(found, err, func(value []byte) (r mayfly.Relation, err error) {
-		p, err := readProfile(value)
-		if p.Private {
+		private, err := readPrivate(value)
+		if private {
 			r = mayfly.Private
 		}
 		return r, err

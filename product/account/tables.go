@@ -62,11 +62,16 @@ var (
 		Name: "handles", Number: 38, Purpose: "slice, handle → user",
 		Mode: store.Swapped, Erasure: store.PartitionIsUser, ErasedByPart: true, ByUsers: true,
 	})
+	// Avatars holds the small pictures that users made of images that they sent.
+	Avatars = store.DeclareTable(store.Declaration{
+		Name: "avatars", Number: 48, Purpose: "user, id → the picture and its type",
+		Mode: store.Swapped, Erasure: store.PartitionIsUser, ByUsers: true,
+	})
 )
 
 // Tables returns the tables that this package declares.
 func Tables() []store.Table {
-	return []store.Table{Relations, Related, Families, DeniedTokens, Follows, Followers, Recounts, Profiles, Handles}
+	return []store.Table{Relations, Related, Families, DeniedTokens, Follows, Followers, Recounts, Profiles, Handles, Avatars}
 }
 
 // RelationKey returns the key of the row that says how owner stands to other.

@@ -3,6 +3,8 @@
 package redisstore
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -48,6 +50,9 @@ func TestASecureServerNeedsThePasswordAndItIsNeverPrinted(t *testing.T) {
 				}
 				mustClose(t, bad)
 				err = Check(t.Context(), o)
+				for try := 1; try < 10 && errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), c.hint); try++ {
+					err = Check(t.Context(), o) // on a busy machine no server has answered in time
+				}
 			}
 			wantKind(t, mayfly.Unavailable, err)
 			if err == nil || !strings.Contains(err.Error(), c.hint) {

@@ -336,6 +336,21 @@ func (c *calls) calls() map[string]func(context.Context) error {
 			return last(c.ana.ChangeProfile(ctx, wire.ProfileChange{Name: &name}))
 		},
 
+		"setMyAvatar": func(ctx context.Context) error {
+			return last(c.ana.SetAvatar(ctx, client.Bytes("ana.jpg", []byte(badJPEG(400, 300)))))
+		},
+		"getAvatar": func(ctx context.Context) error {
+			p, err := c.ana.SetAvatar(ctx, client.Bytes("ana.jpg", []byte(badJPEG(400, 300))))
+			if err != nil {
+				return err
+			}
+			r, err := c.ben.OpenMedium(ctx, p.Avatar, 0)
+			if err != nil {
+				return err
+			}
+			return errors.Join(last(io.Copy(io.Discard, r)), r.Close())
+		},
+
 		"explain": func(ctx context.Context) error { return last(c.operator.Explain(ctx, id, ben, 0)) },
 		"hold":    func(ctx context.Context) error { return c.operator.Hold(ctx, c.another(ctx), "a test") },
 		"release": func(ctx context.Context) error { return c.operator.Release(ctx, id, "a test") },

@@ -30,7 +30,7 @@ func given() map[string]func(role) bool {
 	for who, ids := range map[string]string{
 		"user": "preflight reserveUpload getUpload putMedium publishStory listCloseFriends addCloseFriend removeCloseFriend " +
 			"listBlocks addBlock removeBlock follow unfollow listMyFollowing dropFollower listFollowRequests acceptFollowRequest declineFollowRequest listMutes mute unmute " +
-			"getMyProfile changeMyProfile getMyHome",
+			"getMyProfile changeMyProfile setMyAvatar getMyHome",
 		"service": "addFollower removeFollower",
 		"support": "listRuns listHeld",
 		"admin": "listWalks listDeadLetters retryDeadLetter dropDeadLetter eraseAccount denyToken findOrphans eraseOrphans getScrub checkFeed importFeed findReferences getKVStatus addKVKey removeKVKey listPurges listAudit verifyAudit " +
