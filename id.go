@@ -204,6 +204,12 @@ func (id ID) MarshalText() ([]byte, error) {
 	return text[:], nil
 }
 
+// AppendText appends the UUID text.
+func (id ID) AppendText(b []byte) ([]byte, error) {
+	text := id.uuid()
+	return append(b, text[:]...), nil
+}
+
 // UnmarshalText parses the text as ParseID does.
 func (id *ID) UnmarshalText(text []byte) error {
 	parsed, err := ParseID(string(text))

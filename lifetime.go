@@ -186,10 +186,15 @@ func (i Instant) String() string {
 
 // MarshalText returns RFC 3339, or an empty text for the zero Instant.
 func (i Instant) MarshalText() ([]byte, error) {
+	return i.AppendText(make([]byte, 0, len(instantForm)))
+}
+
+// AppendText appends what MarshalText returns.
+func (i Instant) AppendText(b []byte) ([]byte, error) {
 	if i == 0 {
-		return []byte{}, nil
+		return b, nil
 	}
-	return i.Time().AppendFormat(make([]byte, 0, len(instantForm)), instantForm), nil
+	return i.Time().AppendFormat(b, instantForm), nil
 }
 
 // UnmarshalText parses any RFC 3339 time and truncates it to a millisecond.

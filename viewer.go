@@ -116,6 +116,9 @@ func ParseUserID(s string) (UserID, error) {
 // MarshalText returns the UUID text.
 func (u UserID) MarshalText() ([]byte, error) { return ID(u).MarshalText() }
 
+// AppendText appends the UUID text.
+func (u UserID) AppendText(b []byte) ([]byte, error) { return ID(u).AppendText(b) }
+
 // UnmarshalText parses the UUID text.
 func (u *UserID) UnmarshalText(text []byte) error {
 	parsed, err := ParseUserID(string(text))

@@ -301,8 +301,8 @@ func (h *handlers) setAvatar(c *httpapi.Call) error {
 	return c.JSON(http.StatusOK, wireProfile(c, p))
 }
 
-// cacheAvatar is how long shared caches may keep an avatar. They are told when its user
-// changes it, or blocks somebody.
+// cacheAvatar is how long shared caches may keep an avatar. They are notified when its user
+// changes it, or blocks another user.
 const cacheAvatar = time.Hour
 
 // getAvatar is GET /v1/users/{user}/avatar/{avatar}.

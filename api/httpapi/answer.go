@@ -205,6 +205,13 @@ func Matches(headers []string, tag string) bool {
 }
 
 func encode(buf *bytes.Buffer, v any) error {
+	if v, ok := v.(interface {
+		AppendJSON(b []byte) ([]byte, error)
+	}); ok {
+		text, err := v.AppendJSON(buf.AvailableBuffer())
+		buf.Write(text)
+		return err
+	}
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false) // the answer is no page: nosniff, and a type of its own
 	if err := enc.Encode(v); err != nil {

@@ -2,12 +2,14 @@ package httpapi_test
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mayflyhq/mayfly"
 	"github.com/mayflyhq/mayfly/api/wire"
 	"github.com/mayflyhq/mayfly/test/fixture/nodetest"
 )
@@ -67,5 +69,24 @@ func TestATrayIsCompressedAndAskedForAgainByItsTag(t *testing.T) {
 	h.Machine.Advance(time.Second)
 	if status, got, body := get("If-None-Match", tag); status != 200 || got == tag || !strings.Contains(body, `"slots":[]`) {
 		t.Errorf("%d %s %s at the deadline", status, got, body)
+	}
+}
+
+// A tray is written by hand, as encoding/json writes it.
+func TestTheJSONOfATrayIsThatOfItsFields(t *testing.T) {
+	seen := mayfly.ID{1, 2, 3}
+	for _, tray := range []wire.Tray{
+		{Slots: []wire.TraySlot{}},
+		{Slots: []wire.TraySlot{}, Partial: true},
+		{Slots: []wire.TraySlot{{User: nodetest.User("ana"), Newest: seen, Seen: &seen, EndsAt: 1_800_000_000_001}, {User: nodetest.User("ben"), Newest: seen}}, Partial: true},
+	} {
+		type fields wire.Tray // without its methods
+		want, err := json.Marshal(fields(tray))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := tray.AppendJSON([]byte("head ")); err != nil || string(got) != "head "+string(want)+"\n" {
+			t.Errorf("%v\n%s\n%s", err, got, want)
+		}
 	}
 }

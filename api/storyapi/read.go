@@ -115,7 +115,7 @@ func (h *handlers) getTray(c *httpapi.Call) error {
 		for i, s := range tray.Slots {
 			out.Slots[i] = wire.TraySlot{User: s.Author, Newest: s.Newest, EndsAt: s.Ends}
 			if !s.Seen.IsZero() {
-				out.Slots[i].Seen = &s.Seen
+				out.Slots[i].Seen = &tray.Slots[i].Seen
 			}
 			c.Carries(s.Until)
 		}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding"
 	"encoding/json"
 
 	"github.com/mayflyhq/mayfly"
@@ -67,6 +68,35 @@ type Ring struct {
 type Tray struct {
 	Slots   []TraySlot `json:"slots"`
 	Partial bool       `json:"partial,omitempty" doc:"The caller follows more than 2000 users: the slots are of those whom the caller followed last."`
+}
+
+// AppendJSON appends the JSON of the tray, which has up to 2,000 slots, as encoding/json
+// makes it.
+func (t Tray) AppendJSON(b []byte) ([]byte, error) {
+	var err error
+	text := func(before string, of encoding.TextAppender) {
+		if b = append(b, before...); err == nil {
+			b, err = of.AppendText(b)
+		}
+	}
+	b = append(b, `{"slots":[`...)
+	for i, s := range t.Slots {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		text(`{"user":"`, s.User)
+		text(`","newest":"`, s.Newest)
+		if s.Seen != nil {
+			text(`","seen":"`, s.Seen)
+		}
+		text(`","ends_at":"`, s.EndsAt)
+		b = append(b, `"}`...)
+	}
+	b = append(b, ']')
+	if t.Partial {
+		b = append(b, `,"partial":true`...)
+	}
+	return append(b, '}', '\n'), err
 }
 
 // TraySlot is a user with live stories that the caller may see.

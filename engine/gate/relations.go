@@ -134,6 +134,10 @@ func (g *Gate) cachedRelation(p pair) (mayfly.Relation, bool) {
 	return r.flags, true
 }
 
+// manyOwners is from how many owners on a caller does not share its reads: few others
+// read the same list at the same time.
+const manyOwners = 64
+
 // relate returns the relations of owners to viewer.
 func (g *Gate) relate(ctx context.Context, viewer mayfly.UserID, owners []mayfly.UserID, fresh bool) ([]mayfly.Relation, error) {
 	c, all := g.related, make([]mayfly.Relation, len(owners))
@@ -141,12 +145,21 @@ func (g *Gate) relate(ctx context.Context, viewer mayfly.UserID, owners []mayfly
 	if len(owners) > 0 && (!held || c.entries == nil) {
 		return c.read(ctx, viewer, owners)
 	}
-	var mine, others []int
+	mine, others := make([]int, 0, len(owners)), []int(nil)
 	runs := make([]*flight[mayfly.Relation], len(owners))
+	var alone []flight[mayfly.Relation]
+	if len(owners) > manyOwners {
+		alone = make([]flight[mayfly.Relation], len(owners))
+	}
 	for i, owner := range owners {
 		p := pair{owner, viewer}
 		if r, ok := g.cachedRelation(p); ok && !fresh {
 			all[i] = r
+			continue
+		}
+		if alone != nil {
+			runs[i], mine = &alone[i], append(mine, i)
+			runs[i].since, runs[i].ticket = from, c.ticket(p)
 			continue
 		}
 		var first bool
@@ -187,15 +200,15 @@ func (c *relationCache) readMine(ctx context.Context, viewer mayfly.UserID, owne
 	found, err := c.read(ctx, viewer, asked)
 	for n, i := range mine {
 		p, run := pair{owners[i], viewer}, runs[i]
-		if err != nil {
-			c.reads.end(p, run, 0, err)
-			continue
+		if err == nil {
+			all[i] = found[n]
+			if c.ticket(p) == run.ticket { // get compares it again
+				c.entries.Set(p, relation{flags: found[n], since: run.since, ticket: run.ticket})
+			}
 		}
-		all[i] = found[n]
-		if c.ticket(p) == run.ticket { // get compares it again
-			c.entries.Set(p, relation{flags: found[n], since: run.since, ticket: run.ticket})
+		if run.done != nil {
+			c.reads.end(p, run, all[i], err)
 		}
-		c.reads.end(p, run, found[n], nil)
 	}
 	return err
 }

@@ -78,7 +78,7 @@ func pngHead(width, height uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[12:]))
 }
 
-// slow is an image that begins to arrive when it is told to.
+// slow is an image that begins to arrive when the test lets it.
 type slow struct {
 	begun, goOn chan struct{}
 	once        sync.Once

@@ -22,7 +22,7 @@ type Avatar struct {
 }
 
 // An avatar never changes: another one has another id. It is shown while the profile
-// names it, and to nobody otherwise.
+// names it, and only then.
 const avatarFormat = 1
 
 func avatarKey(user mayfly.UserID, id mayfly.ID) store.Key {

@@ -102,7 +102,7 @@ func TestWithoutImagesAnAvatarIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever writes last is shown, and nothing else stays.
+// The last one that is written is shown, and nothing else stays.
 func TestOfManyAvatarsAtOnceOneStays(t *testing.T) {
 	h := open(t, shrinking)
 	var all sync.WaitGroup
@@ -137,7 +137,7 @@ func (c *crashing) Swap(ctx context.Context, t store.Table, key store.Key, old, 
 	return c.Rows.Swap(ctx, t, key, old, value, reclaim)
 }
 
-// An avatar of which the profile was not written is shown to nobody, and goes an hour
+// An avatar of which the profile was not written is not shown, and goes an hour
 // later.
 func TestAnAvatarThatACrashHasLeftGoes(t *testing.T) {
 	rows := &crashing{}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mayflyhq/mayfly"
@@ -44,8 +45,9 @@ func (a *Accounts) Relation(ctx context.Context, owner, other mayfly.UserID) (ma
 // account is private matters for that viewer too.
 func (a *Accounts) RelationsOf(ctx context.Context, viewer mayfly.UserID, owners ...mayfly.UserID) ([]mayfly.Relation, error) {
 	all := make([]mayfly.Relation, len(owners))
-	var at []int // of the owners who are users, and others than the viewer
-	var profiles, edges, theirs, own []store.Key
+	at := make([]int, 0, len(owners)) // of the owners who are users, and others than the viewer
+	list := func() []store.Key { return make([]store.Key, 0, len(owners)) }
+	profiles, edges, theirs, own := list(), list(), list(), list()
 	for i, owner := range owners {
 		if owner.IsZero() || owner == viewer {
 			continue
@@ -127,13 +129,17 @@ func (a *Accounts) inPartition(ctx context.Context, t store.Table, keys []store.
 	if len(page) == rowsForKey*len(keys) { // there may be more
 		return a.o.Rows.Get(ctx, t, keys...)
 	}
-	found := make(map[string][]byte, len(page))
-	for _, row := range page {
-		found[row.Clustering] = row.Value
-	}
-	values := make([][]byte, len(keys))
+	values, at := make([][]byte, len(keys)), 0
 	for i, key := range keys {
-		values[i] = found[key.Clustering]
+		if at > 0 && page[at-1].Clustering >= key.Clustering { // keys are in order, mostly
+			at, _ = slices.BinarySearchFunc(page, key.Clustering, func(row store.Row, c string) int { return strings.Compare(row.Clustering, c) })
+		}
+		for at < len(page) && page[at].Clustering < key.Clustering {
+			at++
+		}
+		if at < len(page) && page[at].Clustering == key.Clustering {
+			values[i] = page[at].Value
+		}
 	}
 	return values, nil
 }
