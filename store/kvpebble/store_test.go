@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -149,6 +150,7 @@ func TestWritersWaitWhileTheirSpanIsRewritten(t *testing.T) {
 			case <-stop:
 				return
 			default:
+				runtime.Gosched() // on one processor the writers go on
 			}
 			r, err := s.Reclaim(context.Background(), mayfly.Instant(now.Add(int64(minute))))
 			if err != nil {
