@@ -13,7 +13,7 @@ import (
 )
 
 // Every requirement number in a comment or a document is explained in
-// docs/requirements.md.
+// docs/requirements.md, and every document that one names is there.
 func TestRequirementNumbersResolve(t *testing.T) {
 	const index = "docs/requirements.md"
 	text, err := os.ReadFile(index)
@@ -28,8 +28,14 @@ func TestRequirementNumbersResolve(t *testing.T) {
 		known[row[1]] = true
 	}
 	number := regexp.MustCompile(`\b(?:L|ST|F|P|K|E|C|O|I)[1-9][0-9]?\b|\btrap [0-9]+\b`)
+	document := regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
 	found := 0
 	check := func(name, text string) {
+		for _, file := range document.FindAllString(text, -1) {
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: %s is not there", name, file)
+			}
+		}
 		for _, n := range number.FindAllString(text, -1) {
 			found++
 			if !known[n] {

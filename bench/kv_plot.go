@@ -74,7 +74,7 @@ func (d *kvDisk) svg() []byte {
 			fmt.Fprintf(&out, "%.1f,%.1f ", x(s.s), y(s.mib))
 		}
 		p(`"/>`)
-		at := left + i*150
+		at := left + i*165
 		p(`<path d="M%d 24h24" stroke="%s" stroke-width="2" stroke-dasharray="%s"/><text x="%d" y="28" fill="#333">%s</text>`, at, one.color, one.dash, at+30, one.name)
 	}
 	p(`</svg>`)

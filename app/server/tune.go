@@ -15,7 +15,7 @@ import (
 // runs at once, because the kernel preempts a walk or a compaction for it; the Go
 // scheduler would do so only after 10 ms. And it lets the memory limit, more than
 // the growth of the heap, decide when to collect garbage, because a collection
-// slows reads down most (docs/decisions/0005-pacing.md).
+// slows reads down most (docs/decisions/0005-how-a-walk-paces-itself.md).
 func Tune(c config.Config) (undo func()) {
 	limit := debug.SetMemoryLimit(int64(c.Memory.Limit))
 	percent, procs := 0, 0
